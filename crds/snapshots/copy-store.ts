@@ -1,4 +1,5 @@
 import { ArchiveError } from "../archive/archive-error.ts";
+import { relationOf } from "./lineage.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import { type KeptAs, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
@@ -110,7 +111,8 @@ async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: S
     if (opened === undefined) throw new StoreConflict("another archive has taken its place meanwhile");
     try {
       const most = { history: wanted.length, replaced: wanted.length + there.length };
-      const put = { ...call, replaces: revision, keep, most, describe: () => description };
+      const describe = () => ({ ...description, copied: true }) as const;
+      const put = { ...call, replaces: revision, keep, most, describe };
       ({ revision } = await to.put(key, opened.content, put));
     } finally {
       opened.close();
@@ -144,13 +146,21 @@ function whereToBegin(
     const has = new Set(there.map(({ sha256 }) => sha256));
     if (wanted.every(({ sha256 }) => has.has(sha256))) return "present";
   }
-  if (Date.parse(present.createdAt) >= Date.parse(newest.createdAt)) return "differs";
+  if (!isNewer(newest, present)) return "differs";
   // The source has gone on since. What it has not kept stays here as what was replaced, since it may be of a session.
   // One that was gone back to is there twice, and a copy that was ended may have brought the first of the two.
   const last = wanted.findLastIndex((one) => isSame(one, present));
   if (last >= 0) return { index: last + 1, keep: wanted[last]?.kept };
-  const index = wanted.findIndex(({ createdAt }) => Date.parse(createdAt) > Date.parse(present.createdAt));
-  return { index, keep: "replaced" };
+  return { index: wanted.findIndex((one) => isNewer(one, present)), keep: "replaced" };
+}
+
+/** Whether an archive of the source may take the place of the target's newest. */
+function isNewer(one: SnapshotMetadata, present: SnapshotMetadata): boolean {
+  const relation = relationOf(one, present);
+  // Archives of older programs have times alone.
+  if (relation === "unknown") return Date.parse(one.createdAt) > Date.parse(present.createdAt);
+  // Where only copies were made into the target, the source may have begun again after an erasure.
+  return relation === "after" || (relation === "unrelated" && present.copied === true);
 }
 
 function isSame(a: SnapshotMetadata, b: SnapshotMetadata): boolean {

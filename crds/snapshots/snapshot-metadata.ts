@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { type Descent, lineageSchema } from "./lineage.ts";
 
 /** What is written beside an archive; what else is there is another version's. */
 export const snapshotMetadataSchema = v.object({
@@ -13,10 +14,12 @@ export const snapshotMetadataSchema = v.object({
   contentBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
   overlayDirs: v.array(v.string()),
   podUid: v.optional(v.string()),
+  lineage: v.optional(lineageSchema),
+  copied: v.optional(v.literal(true)),
 });
 
 /** What is kept beside an archive. */
-export interface SnapshotMetadata {
+export interface SnapshotMetadata extends Descent {
   /** Of the archive, in hexadecimal digits. */
   readonly sha256: string;
   /** Bytes of the archive. */

@@ -96,7 +96,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         if (received?.metadata === undefined) return undefined;
         const { tenantId, workloadRef } = key;
         // The pod that it was saved from is not one that goes on from it here.
-        const { podUid: _, ...saved } = received.metadata;
+        const { podUid: _, lineage: __, copied: ___, ...saved } = received.metadata;
         const metadata = { ...saved, tenantId, workloadRef, createdAt: call.createdAt };
         return await commit(key, { id, metadata, signal }, call);
       }),

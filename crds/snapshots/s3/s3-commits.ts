@@ -1,4 +1,5 @@
 import { keptAs, keptVersions } from "../kept-versions.ts";
+import { descentOf } from "../lineage.ts";
 import { storedBytes, withinQuota } from "../quota.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
 import { type CommitCall, type CommittedSnapshot, type RoomCall, StoreConflict } from "../snapshot-store.ts";
@@ -69,7 +70,8 @@ export function createS3Commits(options: {
       // What no head names any more may be erased at any time.
       if (!isOwn && !blobsOf(head).has(blob)) throw new StoreConflict(`${layout.head(key)} does not name ${blob}`);
       const others = await usage.others(key, most, signal);
-      const version = describe();
+      const described = describe();
+      const version = { ...described, ...descentOf(described, before[0]) };
       const { sizeBytes, sha256 } = version;
       const older = olderBeside(before, { next: sha256, keep, most });
       const staying = withinQuota(key, { sizeBytes, sha256, ...older, others, most });

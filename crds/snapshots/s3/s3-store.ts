@@ -253,7 +253,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           ? await uploads.copy(layout.archive(key, blob), source, signal)
           : (await bucket.list(source.at, signal)).some(({ key }) => key === source.at);
         if (!isThere) return undefined;
-        const { podUid: _, kept: __, ...saved } = version;
+        const { podUid: _, kept: __, lineage: ___, copied: ____, ...saved } = version;
         const { tenantId, workloadRef } = key;
         const own = { ...saved, tenantId, workloadRef, createdAt: call.createdAt, blob };
         return await commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });

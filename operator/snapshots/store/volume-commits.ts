@@ -1,6 +1,7 @@
 import { link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { keptAs, keptVersions } from "../../../crds/snapshots/kept-versions.ts";
+import { descentOf } from "../../../crds/snapshots/lineage.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import {
@@ -108,7 +109,8 @@ export function createVolumeCommits(options: {
     key: SnapshotKey,
     options: CommitOptions & { upload: ReceivedFile; before: StoredFile | undefined },
   ): Promise<CommittedSnapshot> {
-    const { id, keep, most, metadata, upload, before } = options;
+    const { id, keep, most, upload, before } = options;
+    const metadata = { ...options.metadata, ...descentOf(options.metadata, before?.metadata) };
     const { archive, folder } = placesOf(root, key);
     const { added, wanted } = await olderBeside(key, { before, next: metadata.sha256, keep, most });
     const { sizeBytes, sha256 } = metadata;

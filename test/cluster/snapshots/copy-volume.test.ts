@@ -18,7 +18,7 @@ import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { type ObjectServer, startObjectServer } from "../../../scripts/cluster/objects/object-server.ts";
 import { parseArguments } from "../../../scripts/snapshots/arguments.ts";
 import { eventually } from "../../eventually.ts";
-import { call, load, save } from "../../unit/snapshots/store-contract.ts";
+import { call, everything, load, save } from "../../unit/snapshots/store-contract.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type ObjectFaultProxy, startObjectFaults } from "./object-faults.ts";
 import { runHelperProgram } from "./simulated-helper.ts";
@@ -108,13 +108,6 @@ function start(
     program.on("error", reject).on("close", (code) => resolve({ code, says }));
   });
   return { program, ended };
-}
-
-/** All that is known of a key's archives, whose bytes are held against their digests on the way. */
-async function everything(store: SnapshotStore, key: SnapshotKey): Promise<unknown> {
-  const { newest, versions } = await store.look(key, call);
-  const contents = [newest, ...versions].map((one) => load(store, key, one?.sha256));
-  return { newest, versions, contents: await Promise.all(contents) };
 }
 
 test("killed in the middle, it goes on where it was, until the bucket has all with the kinds of versions", async (context) => {

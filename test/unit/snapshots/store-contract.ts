@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { Test } from "uvu";
 import * as assert from "uvu/assert";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import {
   type CommittedSnapshot,
   type KeptAs,
@@ -59,10 +60,41 @@ export async function load(
   return Buffer.concat(parts).toString("utf8");
 }
 
+/** All archives of a key, with what is recorded of them in their source. */
+export async function everything(store: SnapshotStore, of: SnapshotKey): Promise<unknown> {
+  const { newest, versions } = await store.look(of, call);
+  const contents = [newest, ...versions].map((one) => load(store, of, one?.sha256));
+  return { archives: [newest, ...versions].map(withoutMark), contents: await Promise.all(contents) };
+}
+
+/** Without what marks a copy. */
+export function withoutMark(metadata: SnapshotMetadata | undefined) {
+  const { copied: _, ...saved } = metadata ?? {};
+  return saved;
+}
+
 const digest = (content: string): string => createHash("sha256").update(content).digest("hex");
 
 /** What every store keeps to, whatever it keeps archives in. */
 export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): void {
+  test("counts the saves of a key, also a rollback, and begins another part after a copy", async ({ store }) => {
+    const savesOf = async () => (await store.look(key, call)).newest?.lineage?.map(({ saves }) => saves);
+    const first = await save(store, "the first");
+    await save(store, "the second one", key, { keep: "history", most: { history: 3 } });
+    assert.equal(await savesOf(), [2]);
+    const replaces = async () => ({ ...call, replaces: (await store.look(key, call)).revision });
+    const adopted = { most: MOST, createdAt: "2026-11-21T13:00:00.000Z" };
+    await store.adopt(key, { ...key, sha256: first.metadata.sha256 }, { ...(await replaces()), ...adopted });
+    assert.equal(await savesOf(), [3]);
+    const lineage = [{ id: "elsewhere", saves: 7 }];
+    const describe = () => ({ ...described, createdAt: adopted.createdAt, lineage, copied: true }) as const;
+    await store.put(key, pieces("a copy"), { ...(await replaces()), most: MOST, describe });
+    assert.equal((await store.look(key, call)).newest?.lineage, lineage);
+    await save(store, "since the copy");
+    const { newest } = await store.look(key, call);
+    assert.equal([newest?.lineage?.[0], newest?.lineage?.[1]?.saves, newest?.copied], [lineage[0], 1, undefined]);
+  });
+
   test("keeps an archive and what is recorded of it, and replaces both", async ({ store }) => {
     assert.is((await store.look(key, call)).newest, undefined);
     assert.equal(await store.list({ versions: true }, call), []);
