@@ -2,7 +2,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
-import { freeObject, rules, secretReference, setList, stringEnum, stringMap } from "./schema/schema.ts";
+import { freeObject, mapOf, rules, secretReference, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
 /** `spec.config` of a trigger: the fields of all adapters. */
 const triggerConfigSchema = Type.Object(
@@ -74,6 +74,12 @@ const guardConfigSchema = Type.Object(
         { pattern: pattern.headerValue, maxLength: 8192 },
         { description: "api: headers of the question.", maxProperties: 64 },
       ),
+    ),
+    headerSecretRefs: Type.Optional(
+      mapOf(secretReference("Secret that holds the header's value."), {
+        description: "api: headers of the question whose values are in Secrets.",
+        maxProperties: 64,
+      }),
     ),
     denyMessage: Type.Optional(Type.String({ description: "What a denied caller reads.", maxLength: 4096 })),
   },

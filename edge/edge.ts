@@ -95,7 +95,7 @@ export async function startEdge(options: {
   const onFailure = createHandlerFailures({ log, count: ({ resource }) => metrics.handlerFailed(resource) });
   const isApi = config.roles.has("api");
   const cache = watchCluster({
-    ...{ client, namespace, waiters, isApi, onFailure, signal: watches.signal, log },
+    ...{ client, namespace, waiters, roles: config.roles, onFailure, signal: watches.signal, log },
     onChange: {
       ...publish,
       claims(change) {
@@ -191,13 +191,14 @@ export async function startEdge(options: {
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
-  if (config.roles.has("gateway")) {
+  const { triggers } = cache;
+  if (config.roles.has("gateway") && triggers !== undefined) {
     const { triggers: limits, localOnly, secretPolicy } = config;
     const { registry } = metrics;
     gateway = startGateway({
       claims: services,
-      triggers: cache.triggers,
-      triggersSynced: cache.triggersSynced,
+      triggers,
+      triggersSynced: triggers.synced,
       workloadsSynced: cache.synced,
       activity,
       drainMs: config.proxy.drainMs,

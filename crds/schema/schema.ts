@@ -22,6 +22,12 @@ export function stringMap(value: { pattern?: string; maxLength: number }, option
   });
 }
 
+/** An object of any keys with values of one schema. */
+export function mapOf<Value extends TSchema>(value: Value, options: SchemaOptions) {
+  const additionalProperties = plainSchema(value);
+  return Type.Unsafe<Record<string, Static<Value>>>({ type: "object", additionalProperties, ...options });
+}
+
 /** An object whose fields the API server keeps and does not look at. */
 export function freeObject(options: SchemaOptions): TUnsafe<Record<string, unknown>> {
   return Type.Unsafe<Record<string, unknown>>({

@@ -15,6 +15,7 @@ import type { Pool } from "../../crds/pool.ts";
 import type { Resource } from "../../crds/resource.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import type { Workload } from "../../crds/workload.ts";
+import type { EdgeRole } from "../config.ts";
 import type { ClaimWaiters } from "./claim-waiters.ts";
 import { createFreshness } from "./freshness.ts";
 import { podsWithoutSpec, poolIndex, poolPlace, slimPod } from "./slim-pod.ts";
@@ -32,11 +33,16 @@ export interface ClusterCache {
    * those that wait in a pool.
    */
   readonly pods: CachedKind<Pod, "phase" | "pool">;
-  /** Indexes: `path` by the webhook's path, `workload` by the workload's name. */
-  readonly triggers: CachedKind<Trigger, "path" | "workload">;
+  /**
+   * Undefined without the roles api and gateway, whose accounts alone may read them: they can hold credentials.
+   * Indexes: `path` by the webhook's path, `workload` by the workload's name.
+   */
+  readonly triggers?: CachedTriggers | undefined;
   /** Undefined without the role api, whose account alone may watch them. Index: `workload`. */
   readonly pools?: CachedKind<Pool, "workload"> | undefined;
 }
+
+export type CachedTriggers = CachedKind<Trigger, "path" | "workload">;
 
 /**
  * Watches everything that the edge answers from memory, and resolves the calls that wait for a claim or its pod.
@@ -47,8 +53,8 @@ export function watchCluster(options: {
   client: ClusterClient;
   namespace: string;
   waiters: ClaimWaiters;
-  /** Whether this process has the role api. */
-  isApi: boolean;
+  /** Of this process. Each watches only what its account may read. */
+  roles: ReadonlySet<EdgeRole>;
   /** Called for each change of a kind after the initial list. */
   onChange: {
     readonly claims: (change: Change<Claim>) => void;
@@ -64,10 +70,11 @@ export function watchCluster(options: {
   log: Log;
 }): ClusterCache & {
   readonly synced: Promise<unknown>;
-  readonly triggersSynced: Promise<void>;
+  readonly triggers?: (CachedTriggers & { readonly synced: Promise<void> }) | undefined;
   readonly done: Promise<unknown>;
 } {
-  const { waiters, isApi, onChange, gateway, ...shared } = options;
+  const { waiters, roles, onChange, gateway, ...shared } = options;
+  const isApi = roles.has("api");
   const listed = { claims: false, workloads: false, pods: false, triggers: false, pools: false };
   const awaited = {
     claims: watchKind({
@@ -104,14 +111,16 @@ export function watchCluster(options: {
     }),
   };
   const others = {
-    triggers: watchKind({
-      ...shared,
-      resource: triggers,
-      indexes: { path: webhookPath, workload: workloadOf },
-      onChange(change) {
-        gateway.trigger(change);
-        if (listed.triggers) onChange.triggers(change);
-      },
+    ...((isApi || roles.has("gateway")) && {
+      triggers: watchKind({
+        ...shared,
+        resource: triggers,
+        indexes: { path: webhookPath, workload: workloadOf },
+        onChange(change) {
+          gateway.trigger(change);
+          if (listed.triggers) onChange.triggers(change);
+        },
+      }),
     }),
     ...(isApi && {
       pools: watchKind({
@@ -137,7 +146,6 @@ export function watchCluster(options: {
     ...awaited,
     ...others,
     synced: Promise.all(Object.values(awaited).map(({ synced }) => synced)),
-    triggersSynced: others.triggers.synced,
     done: Promise.all([...Object.values(awaited), ...Object.values(others)].map(({ done }) => done)),
   };
 }
@@ -149,7 +157,7 @@ export function standingOf({ claims, pods, workloads, pools, triggers }: Cluster
   fresh: boolean;
   versions: Record<string, string>;
 } {
-  const kinds = { claims, instances: pods, workloads, triggers, ...(pools !== undefined && { pools }) };
+  const kinds = { claims, instances: pods, workloads, ...(triggers && { triggers }), ...(pools && { pools }) };
   const versions: Record<string, string> = {};
   for (const [name, kind] of Object.entries(kinds)) {
     const { changed } = kind.versions();

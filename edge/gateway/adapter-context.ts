@@ -45,7 +45,7 @@ export function createAdapterContext(options: {
     run: createEventRunner(
       {
         trigger,
-        guards: guards.map((guard) => guardFor(guard, { clock, log })),
+        guards: guards.map((guard) => guardFor(guard, { clock, log, readSecret: secrets.read })),
         driver: driverFor(trigger.spec, { clock }),
         readToken: tokenRef === undefined ? undefined : () => secrets.read(tokenRef),
       },

@@ -4,6 +4,7 @@ import { describeError } from "../../crds/describe-error.ts";
 import { parseForeignJson } from "../../crds/foreign-json.ts";
 import type { Log } from "../../crds/log.ts";
 import { isTenantId } from "../../crds/names.ts";
+import type { SecretReference } from "../../crds/schema/schema.ts";
 import type { TriggerGuard } from "../../crds/trigger.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { oneLine, type TriggerPayload } from "./drivers/driver.ts";
@@ -20,6 +21,8 @@ export interface GuardDeps {
   readonly clock: Clock;
   /** Gets why a guard denied without a decision, which the event's source is not told. */
   readonly log: Log;
+  /** Reads the value of a header. @throws where a trigger may not or cannot read it */
+  readonly readSecret: (ref: SecretReference, options: { signal: AbortSignal }) => Promise<string>;
 }
 
 /**
@@ -134,7 +137,7 @@ const answerSchema = v.variant("ok", [
  * Asks `config.url` with a POST of `{tenantId, source}` and allows on a 2xx of `{"ok":true}` alone: whatever else comes
  * back, or does not come back within 2 s, denies. Redirects are not followed.
  */
-function createApiGuard(config: TriggerGuard["config"], { clock, log }: GuardDeps): Guard {
+function createApiGuard(config: TriggerGuard["config"], { clock, log, readSecret }: GuardDeps): Guard {
   const problem = configProblem(config);
   if (problem !== undefined) {
     return async ({ trigger }) => {
@@ -144,12 +147,17 @@ function createApiGuard(config: TriggerGuard["config"], { clock, log }: GuardDep
   }
   const url = new URL(config.url ?? "");
   const post = createPoster({ clock });
+  const fromSecrets = Object.entries(config.headerSecretRefs ?? {});
+  async function headersNow(signal: AbortSignal): Promise<Record<string, string>> {
+    const read = fromSecrets.map(async ([name, ref]) => [name, await readSecret(ref, { signal })] as const);
+    return { ...config.headers, ...Object.fromEntries(await Promise.all(read)) };
+  }
   return async ({ trigger, tenantId, source }, { signal }) => {
     let answer: v.InferOutput<typeof answerSchema>;
     try {
       const body = JSON.stringify({ tenantId, source });
-      answer = await withTimeLimit({ what: "the guard's answer", ms: TIMEOUT_MS, clock, signal }, (limited) =>
-        ask(post, { url, headers: config.headers ?? {}, body, signal: limited }),
+      answer = await withTimeLimit({ what: "the guard's answer", ms: TIMEOUT_MS, clock, signal }, async (limited) =>
+        ask(post, { url, headers: await headersNow(limited), body, signal: limited }),
       );
     } catch (error) {
       if (!signal.aborted) log.warn({ trigger, error: describeError(error) }, "api guard failed, denied");
@@ -179,6 +187,11 @@ function configProblem(config: TriggerGuard["config"] | undefined): string | und
   const { protocol, username, password } = new URL(config.url);
   if (protocol !== "http:" && protocol !== "https:") return "url: must be of http or https";
   if (username !== "" || password !== "") return "url: must hold no user and password; use headers";
-  const framing = Object.keys(config.headers ?? {}).find((name) => FRAMING.includes(name.toLowerCase()));
-  return framing === undefined ? undefined : `headers: must not set ${framing}`;
+  const { headers = {}, headerSecretRefs = {} } = config;
+  const names = [...Object.keys(headers), ...Object.keys(headerSecretRefs)];
+  const framing = names.find((name) => FRAMING.includes(name.toLowerCase()));
+  if (framing !== undefined) return `headers: must not set ${framing}`;
+  const lower = names.map((name) => name.toLowerCase());
+  const twice = lower.find((name, index) => lower.indexOf(name) !== index);
+  return twice === undefined ? undefined : `headers: ${twice} is set twice`;
 }

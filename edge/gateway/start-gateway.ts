@@ -9,7 +9,7 @@ import type { Trigger } from "../../crds/trigger.ts";
 import { within } from "../../crds/waits.ts";
 import type { Activity } from "../activity.ts";
 import type { Deliverer } from "../api/deliveries.ts";
-import { type ClusterCache, webhookPath } from "../cluster/watch-cluster.ts";
+import { type CachedTriggers, webhookPath } from "../cluster/watch-cluster.ts";
 import type { TriggerLimits } from "../config.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createReleaseHolds } from "../release-hold.ts";
@@ -62,7 +62,7 @@ export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
   claims: EventServices["claims"];
   /** The triggers, with every change of which `enqueueTrigger` is called. */
-  triggers: ClusterCache["triggers"];
+  triggers: CachedTriggers;
   triggersSynced: Promise<void>;
   /** Resolves when the cache of workloads is synced: before that no workload counts as missing. */
   workloadsSynced: Promise<unknown>;

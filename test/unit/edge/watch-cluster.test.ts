@@ -10,11 +10,14 @@ import { silentLog } from "../silent-log.ts";
 
 const test = suite("watchCluster");
 
-for (const { isApi, selector } of [
-  { isApi: true, selector: "tenancy.dev/managed=true" },
-  { isApi: false, selector: "tenancy.dev/managed=true,tenancy.dev/tenant" },
-]) {
-  test(isApi ? "the role api follows all managed pods" : "a gateway alone follows the pods of tenants", async () => {
+const ofTenants = "tenancy.dev/managed=true,tenancy.dev/tenant";
+for (const { role, selector, kinds } of [
+  { role: "api", selector: "tenancy.dev/managed=true", kinds: ["pools", "triggers"] },
+  { role: "gateway", selector: ofTenants, kinds: ["triggers"] },
+  // Triggers may hold credentials of guards.
+  { role: "proxy", selector: ofTenants, kinds: [] },
+] as const) {
+  test(`the role ${role} watches what it needs and no more`, async () => {
     const server = await startFakeApiServer(({ query }, response) => {
       if (query.get("watch") === null) answerJson(response, { metadata: { resourceVersion: "10" }, items: [] });
       else response.writeHead(200).flushHeaders();
@@ -26,7 +29,7 @@ for (const { isApi, selector } of [
       client: createClusterClient({ transport }),
       namespace: "a",
       waiters: createClaimWaiters(),
-      isApi,
+      roles: new Set([role]),
       onChange: { claims: ignore, workloads: ignore, pods: ignore, triggers: ignore, pools: ignore },
       gateway: { workload: ignore, trigger: ignore },
       onFailure: (error) => {
@@ -36,13 +39,14 @@ for (const { isApi, selector } of [
       log: silentLog,
     });
     try {
-      await Promise.all([cache.synced, cache.triggersSynced]);
+      await Promise.all([cache.synced, cache.triggers?.synced]);
       const asked = server.requests.filter(({ path }) => path.endsWith("/pods"));
       assert.equal(
         asked.map(({ query }) => query.get("labelSelector")),
         [selector, selector],
       );
-      assert.is(cache.pools === undefined, !isApi);
+      const asOf = (kind: string) => server.requests.some(({ path }) => path.endsWith(`/tenancy${kind}`));
+      assert.equal(["pools", "triggers"].filter(asOf), kinds);
     } finally {
       stop.abort();
       await cache.done;

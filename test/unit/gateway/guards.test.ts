@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
+import type { SecretReference } from "../../../crds/schema/schema.ts";
 import type { TriggerGuard } from "../../../crds/trigger.ts";
 import type { Guard, Verdict } from "../../../edge/gateway/guards.ts";
 import { guardFor, runGuards } from "../../../edge/gateway/guards.ts";
@@ -15,7 +16,14 @@ import { manualClock } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 
 const test = suite("guards");
-const deps = { clock: systemClock, log: silentLog };
+const deps = {
+  clock: systemClock,
+  log: silentLog,
+  async readSecret({ name, key }: SecretReference) {
+    if (name === "missing") throw new Error(`Secret ${name} does not exist`);
+    return `value of ${name}/${key}`;
+  },
+};
 const signal = new AbortController().signal;
 const YES = JSON.stringify({ ok: true });
 
@@ -98,6 +106,24 @@ test("api: allows on any 2xx, in chunks and with more fields", async () => {
     socket.end('10\r\n:true,"more":{}}\r\n0\r\n\r\n');
   });
   assert.equal(verdict, { allowed: true });
+});
+
+test("api: sends headers whose values are in Secrets, and asks nothing where one cannot be read", async () => {
+  const allow = ({ socket }: WireRequest) => socket.end(httpAnswer(200, YES));
+  const token = { name: "guard", key: "token" };
+  const headers = { "x-plain": "a" };
+  const { verdict, requests } = await askServer(allow, { headers, headerSecretRefs: { authorization: token } });
+  assert.equal(verdict, { allowed: true });
+  const sent = requests[0]?.head.split("\r\n").filter((line) => /^(x-plain|authorization):/.test(line));
+  assert.equal(sent?.sort(), ["authorization: value of guard/token", "x-plain: a"]);
+  for (const config of [
+    { headerSecretRefs: { authorization: { name: "missing", key: "token" } } },
+    { headerSecretRefs: { "X-Plain": token }, headers },
+    { headerSecretRefs: { "Transfer-Encoding": token } },
+  ]) {
+    const denied = await askServer(allow, config);
+    assert.equal([denied.verdict.allowed, denied.requests.length], [false, 0], JSON.stringify(config));
+  }
 });
 
 test("api: a denial's message is the configured one, else the guard's on one bounded line, else a plain one", async () => {
@@ -194,7 +220,7 @@ for (const [name, start] of Object.entries(slow)) {
   test(`api: denies after 2 s in all, and closes the connection, when a server holds back: ${name}`, async () => {
     const clock = manualClock();
     const server = await startWireServer(({ socket }) => void (start !== "" && socket.write(start)));
-    const guard = guardFor({ type: "api", config: { url: server.url } }, { clock, log: silentLog });
+    const guard = guardFor({ type: "api", config: { url: server.url } }, { ...deps, clock });
     const verdict = guard(payload, { signal });
     await eventually(() => server.requests.length > 0);
     await clock.runWhenNextIs(2000);
@@ -209,7 +235,7 @@ test("api: an abort denies at once, closes the connection and leaves no timer", 
   const clock = manualClock();
   const controller = new AbortController();
   const server = await startWireServer(() => controller.abort(new Error("stop")));
-  const guard = guardFor({ type: "api", config: { url: server.url } }, { clock, log: silentLog });
+  const guard = guardFor({ type: "api", config: { url: server.url } }, { ...deps, clock });
   assert.equal(await guard(payload, controller), { allowed: false, message: "not allowed" });
   await server.drained();
   assert.is(clock.pending(), 0);

@@ -176,7 +176,7 @@ test("a deep answer of a guard denies", async () => {
   );
   try {
     const guard: TriggerGuard = { type: "api", config: { url: `${server.url}/` } };
-    const ask = guardFor(guard, { clock: systemClock, log: silentLog });
+    const ask = guardFor(guard, { clock: systemClock, log: silentLog, readSecret: async () => "" });
     const verdict = await watched(() => ask(payload, { signal: new AbortController().signal }));
     assert.is(verdict.allowed, false);
   } finally {
