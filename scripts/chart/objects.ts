@@ -99,7 +99,7 @@ function fill(root: Node, place: Place): boolean {
     const entry = map.entries.find((one) => one.key === key);
     for (const there of entry?.choices ?? [])
       if (of === undefined || (there.node.type === "plain" && there.node.value === of)) there.node = node;
-    if (entry === undefined) map.entries.push({ key, choices: [{ when, node }] });
+    if (entry === undefined && of === undefined) map.entries.push({ key, choices: [{ when, node }] });
     filled = true;
   }
   return filled;

@@ -10,7 +10,7 @@ export interface Place {
   write: Write;
   /** When it is there at all. */
   when?: Condition;
-  /** Which of several values there it stands for; all of them without it. */
+  /** The one value there that it stands for, where there are several or none. @default all of them */
   of?: string;
   /** The value whose default is what the manifests have there, such as `edge.replicas`. */
   defaultOf?: string;
@@ -190,6 +190,9 @@ const priorityLevel = "PriorityLevelConfiguration tenancy";
 const traces = "NetworkPolicy tenancy-traces";
 const tracesTo = ["spec", "egress", "0"] as const;
 
+/** In the namespace of builds alone. The tenants' ConfigMap has the same name. */
+export const JOB_CONTROLLERS = "system:serviceaccount:kube-system:job-controller system:kube-controller-manager";
+
 export const PLACES: readonly Place[] = [
   {
     ...{ object: "Namespace tenancy", path: ["metadata", "labels", "pod-security.kubernetes.io/enforce"] },
@@ -199,6 +202,10 @@ export const PLACES: readonly Place[] = [
   ...Object.entries(ACCOUNTS).map(accountPlace),
   ...Object.entries(ROUTES).flatMap(routePlaces),
   { object: "ConfigMap tenancy-proxy", path: ["data", "domain"], write: quoted(domain) },
+  {
+    ...{ object: "ConfigMap tenancy-admission", path: ["data", "jobControllers"], of: JOB_CONTROLLERS },
+    write: quoted(".Values.admission.jobControllers"),
+  },
   {
     ...{ object: "ConfigMap tenancy-proxy", path: ["data", "trusted"] },
     ...{ write: quoted(".Values.frontDoor.trusted"), when: ".Values.frontDoor.trusted" },

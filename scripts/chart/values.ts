@@ -1,6 +1,7 @@
 // The chart's values, from which values.yaml, values.schema.json and the chart's page are made. A value without a default has that of
 // its place in the manifests (places.ts).
 import { type TSchema, Type } from "@sinclair/typebox";
+import { JOB_CONTROLLERS } from "./places.ts";
 
 const strict = { additionalProperties: false };
 
@@ -157,6 +158,9 @@ export const valuesSchema: TSchema = Type.Object(
       {
         enabled: flag("policies that hold every pod of the namespace to the hardened settings; Kubernetes 1.30"),
         policies: flag("the policies themselves, which are the cluster's; false for a second release", true),
+        jobControllers: text("accounts that make the pods of builds' Jobs, separated by spaces", {
+          default: JOB_CONTROLLERS,
+        }),
       },
       strict,
     ),

@@ -11,8 +11,11 @@ import { renderBuildJob } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
+import type { Program } from "../../../scripts/cluster/process/start-program.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";
 import { eventually } from "../../eventually.ts";
+import { startControllerManager } from "../controller-manager.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type AccountClient, accountClient } from "./account-client.ts";
 import { kubectlFor, validation } from "./kubectl.ts";
@@ -22,7 +25,9 @@ import { writeOverlay } from "./write-overlay.ts";
 
 const test = suite("admission in the namespace of builds");
 let tenancy: Tenancy;
+let manager: Program;
 let operator: AccountClient;
+let jobController: AccountClient;
 
 const config = operatorConfig({
   TENANCY_REGISTRY: "registry.example.com/built",
@@ -62,14 +67,22 @@ test.before(async () => {
   await overlay.remove();
   await kubectl("apply", "-k", "manifests/overlays/builds-with-admission");
   operator = await accountClient({ cluster, kubectl, namespace: NAMESPACE, account: "tenancy-operator" });
+  // With its own account, as clusters in production run it. It would make the account itself, a moment later.
+  await kubectl("-n", "kube-system", "create", "serviceaccount", "job-controller");
+  const flags = ["--use-service-account-credentials"];
+  manager = await startControllerManager(cluster, { controllers: "job-controller", flags });
+  const controller = { cluster, kubectl, namespace: "kube-system", account: "job-controller" };
+  jobController = await accountClient(controller);
   // The API server takes new policies up within seconds.
-  const other = withValues(podOf(uploaded), { "metadata.labels": {} });
   await eventually(async () => (await refusal(tenancy.client, uploaded))?.includes("'tenancy-build-jobs'") ?? false);
-  await eventually(async () => (await refusal(tenancy.client, other))?.includes("'tenancy-build-pods'") ?? false);
+  const own = podOf(uploaded);
+  await eventually(async () => (await refusal(tenancy.client, own))?.includes("'tenancy-build-pods'") ?? false);
 });
 
 test.after(async () => {
   operator?.close();
+  jobController?.close();
+  if (manager !== undefined) await stopProcess(manager.identity, { name: manager.name });
   await tenancy?.stop();
 });
 
@@ -84,7 +97,7 @@ function refusal(client: ClusterClient, object: Job | Pod): Promise<string | und
 for (const [what, job] of Object.entries(rendered)) {
   test(`the operator's Job for ${what} is taken, and so is its pod`, async () => {
     assert.is(await refusal(operator, job), undefined);
-    assert.is(await refusal(tenancy.client, podOf(job)), undefined);
+    assert.is(await refusal(jobController, podOf(job)), undefined);
   });
 }
 
@@ -122,13 +135,24 @@ const wrongs: readonly [what: string, values: Record<string, unknown>, says: str
 
 for (const [what, values, says] of wrongs) {
   test(`a pod is refused: ${what}`, async () => {
-    const refused = (await refusal(tenancy.client, withValues(podOf(uploaded), values))) ?? "taken";
+    const refused = (await refusal(jobController, withValues(podOf(uploaded), values))) ?? "taken";
     assert.match(refused, new RegExp(`denied request: .*${says}`), refused);
   });
 }
 
+test("the Job controller alone makes the pod of a build, whatever owner a pod names", async () => {
+  const job = withValues(uploaded, { "metadata.name": "runs" });
+  const { name, uid = "" } = (await operator.create(jobs, job)).metadata;
+  const labelSelector = `batch.kubernetes.io/job-name=${name}`;
+  const inBuilds = { namespace: config.namespace, labelSelector };
+  await eventually(async () => (await tenancy.client.list(pods, inBuilds)).items.length === 1);
+  const forged = withValues(podOf(job), { "metadata.ownerReferences.0.uid": uid });
+  for (const client of [tenancy.client, operator])
+    assert.match((await refusal(client, forged)) ?? "taken", /only the Job controller makes pods|forbidden/);
+});
+
 test("the pod of a build keeps the label that its network policy goes by", async () => {
-  const { name } = (await tenancy.client.create(pods, podOf(uploaded))).metadata;
+  const { name } = (await jobController.create(pods, podOf(uploaded))).metadata;
   const label = (labels: object) => {
     const body = { metadata: { labels } };
     return reasonOf(tenancy.client.patch(pods, { namespace: config.namespace, name }, { type: "merge", body }));
