@@ -78,12 +78,22 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
       usedSockets.add(socket);
       // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is not a GET.
       request.reusedSocket = false;
-      sent = reused || !socket.connecting;
-      // Where this process was suspended, the connection that it waited for can come before the timer.
-      if (clock.now() >= deadline) return endLate();
-      // Before this nothing leaves: on a secure connection not before the server's certificate was found to be good.
-      if (!sent) socket.once(secure ? "secureConnect" : "connect", () => (sent = true));
+      if (reused || !socket.connecting) send();
+      else socket.once(secure ? "secureConnect" : "connect", send);
     });
+    /** Not before the connection is ready: what is written earlier leaves at that moment, however late it is. */
+    function send(): void {
+      if (settled) return;
+      // Where this process was suspended, the connection can be ready before the timer runs.
+      if (clock.now() >= deadline) {
+        endLate();
+        return;
+      }
+      sent = true;
+      // A whole string at once, so that head and body leave in one packet.
+      if (options.body === undefined) request.end();
+      else request.end(options.body);
+    }
     request.on("error", fail);
     request.on("upgrade", (_response, socket) => {
       // Without this Node closes the connection and says nothing.
@@ -96,9 +106,6 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
         if (settle()) resolve(result);
       }, fail);
     });
-    // A whole string at once, so that head and body leave in one packet.
-    if (options.body === undefined) request.end();
-    else request.end(options.body);
   });
 }
 

@@ -1,12 +1,14 @@
 // @runtimes bun node deno
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
+import { createServer as createSecureServer } from "node:https";
+import { type AddressInfo, connect as connectTo, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { createTransport, type RequestRecord, type Transport } from "../../../crds/client/transport.ts";
+import { makeSelfSigned } from "../../../operator/snapshots/self-signed.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { manualClock } from "../manual-clock.ts";
 import { answerJson, type FakeApiServer, startFakeApiServer } from "./fake-api-server.ts";
@@ -285,6 +287,45 @@ test("createTransport sends nothing on a connection that it gets after the call'
     server.requests.map(({ path }) => path),
     ["/first", "/third"],
   );
+});
+
+test("createTransport sends nothing after the call's time where the handshake was under way until then", async () => {
+  const [from, until] = [new Date(Date.now() - 3_600_000), new Date(Date.now() + 3_600_000)];
+  const { certificate, key } = makeSelfSigned({ name: "localhost", from, until });
+  const requests: string[] = [];
+  const server = createSecureServer({ cert: certificate, key }, (request, response) => {
+    requests.push(request.url ?? "");
+    response.end("{}");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // Holds the client's first bytes back.
+  let go = (): void => undefined;
+  const between = createServer((client) => {
+    go = () => {
+      const behind = connectTo((server.address() as AddressInfo).port, "127.0.0.1");
+      client.pipe(behind).pipe(client);
+      for (const socket of [client, behind]) socket.on("error", () => undefined);
+    };
+  });
+  await new Promise<void>((resolve) => between.listen(0, "127.0.0.1", resolve));
+  servers.push(between, server);
+  const clock = manualClock();
+  const url = `https://localhost:${(between.address() as AddressInfo).port}`;
+  const transport = connect(url, { config: { server: url, caData: certificate }, clock });
+  const late = networkError(transport.request({ method: "POST", path: "/late", body: "{}", timeoutMs: 1000 }));
+  const connected = new Promise<void>((resolve) => between.once("connection", () => resolve()));
+  await connected;
+  // As where the process is suspended: its timers have not run yet.
+  clock.set(clock.now() + 3000);
+  go();
+  const { message, requestWasSent } = await late;
+  assert.match(message, "no answer within 1000 ms");
+  assert.is(requestWasSent, false);
+  const next = transport.request({ method: "POST", path: "/next", body: "{}" });
+  await new Promise<void>((resolve) => between.once("connection", () => resolve()));
+  go();
+  assert.is((await next).status, 200);
+  assert.equal(requests, ["/next"]);
 });
 
 test("createTransport gives in to a server that throttles again and again", async () => {
