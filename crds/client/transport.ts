@@ -9,6 +9,7 @@ import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 import { createCredentials } from "./config/credentials.ts";
 import { type Agents, createConnections } from "./connections.ts";
 import { readBody, roundTrip } from "./round-trip.ts";
+import { createServerTime } from "./server-time.ts";
 
 export interface TransportRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -72,6 +73,8 @@ export interface TransportOptions {
 }
 
 export interface Transport {
+  /** The API server's time in milliseconds since the epoch, to within a second. */
+  now(): number;
   /**
    * Sends a request and collects the answer, whatever its status.
    *
@@ -104,6 +107,7 @@ export function createTransport(options: TransportOptions): Transport {
   const credentials = createCredentials({ config, clock, log });
   const connections = createConnections({ config, secure, maxSockets });
   const usedSockets = new WeakSet<Socket>();
+  const serverTime = createServerTime({ clock, steady });
   let closed = false;
 
   function headersOf(request: TransportRequest, credential: Credential): Record<string, string> {
@@ -131,12 +135,16 @@ export function createTransport(options: TransportOptions): Transport {
     const headers = headersOf(request, credential);
     const path = basePath + request.path;
     const startedAt = performance.now();
+    const sentAt = steady.now();
     try {
       const sent = {
         ...{ secure, host, port, agent, method, path, headers, body },
         ...{ timeoutMs, signal, clock: steady, usedSockets },
       };
-      const answer = await roundTrip(sent, async (head) => ({ head, content: await read(head) }));
+      const answer = await roundTrip(sent, async (head) => {
+        serverTime.heard(head.headers.date, sentAt);
+        return { head, content: await read(head) };
+      });
       const bytes = Buffer.isBuffer(answer.content) ? answer.content.length : 0;
       record(request, startedAt, { status: answer.head.statusCode ?? 0, bytes });
       return answer;
@@ -194,6 +202,7 @@ export function createTransport(options: TransportOptions): Transport {
   }
 
   return {
+    now: serverTime.now,
     async request(request) {
       const { head, content } = await send({ request, kind: kindOf(request), read: readBody });
       return { status: head.statusCode ?? 0, headers: head.headers, body: content };

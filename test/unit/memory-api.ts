@@ -248,6 +248,7 @@ export class MemoryApi {
       transport: {
         request,
         stream: () => Promise.reject(new Error("Cannot stream from the API in memory: use `watch`")),
+        now: Date.now,
         dropIdle: () => undefined,
         close: () => undefined,
       },

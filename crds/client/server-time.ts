@@ -1,0 +1,40 @@
+import { type Clock, steadyClock, systemClock } from "./clock.ts";
+
+/** The API server's time, as the `date` headers of its answers tell it. */
+export interface ServerTime {
+  /** Milliseconds since the epoch, to within a second. Before the first answer it is this machine's time. */
+  now(): number;
+  /**
+   * Takes an answer in.
+   *
+   * @param date the header, in whole seconds (RFC 9110, 6.6.1)
+   * @param sentAt when its request was sent, by the steady clock
+   */
+  heard(date: string | undefined, sentAt: number): void;
+}
+
+const RESOLUTION_MS = 1000;
+
+/**
+ * Times of objects are the API server's. They are compared with its clock: this machine's can be set, or be wrong.
+ */
+export function createServerTime(
+  options: { clock?: Pick<Clock, "now">; steady?: Pick<Clock, "now"> } = {},
+): ServerTime {
+  const { clock = systemClock, steady = steadyClock } = options;
+  // How far the server's clock is ahead of the steady one: each answer narrows the range.
+  let ahead: { readonly least: number; readonly most: number } | undefined;
+
+  return {
+    now: () => (ahead === undefined ? clock.now() : steady.now() + (ahead.least + ahead.most) / 2),
+    heard(date, sentAt) {
+      const second = Date.parse(date ?? "");
+      if (Number.isNaN(second)) return;
+      const heard = { least: second - steady.now(), most: second + RESOLUTION_MS - sentAt };
+      const least = Math.max(heard.least, ahead?.least ?? Number.NEGATIVE_INFINITY);
+      const most = Math.min(heard.most, ahead?.most ?? Number.POSITIVE_INFINITY);
+      // Where the two do not agree, a clock was set or another server answered.
+      ahead = least <= most ? { least, most } : heard;
+    },
+  };
+}
