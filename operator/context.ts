@@ -72,6 +72,8 @@ export interface OperatorContext {
   enqueueClaim(claim: Claim): void;
   /** Asks for a reconcile of the workload of that name. */
   enqueueWorkload(name: string): void;
+  /** The API server's time in milliseconds since the epoch: what times of objects are compared with. */
+  serverNow(): number;
   /** When this term of leading began, in milliseconds of `performance.now()`. */
   startedAt: number;
   /** ISO 8601 time up to which warm pods were made that may have been given to tenants. */

@@ -98,6 +98,7 @@ export function startControllers(options: {
     onFailure,
     enqueueClaim,
     enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
+    serverNow: client.transport.now,
     startedAt: performance.now(),
     historySince: options.historySince,
     isLeading: () => term.writeTimeLeftMs() > 0,

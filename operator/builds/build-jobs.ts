@@ -120,16 +120,16 @@ function isNext({ metadata }: Workload, requestedAt: string, context: BuilderCon
 }
 
 /** Names of the Jobs that have not ended, those that are being made among them. */
-function underWay({ buildInformers, buildTurns }: BuilderContext): Set<string> {
+function underWay({ buildInformers, buildTurns, serverNow }: BuilderContext): Set<string> {
   const names = new Set(buildTurns.beingMade);
   for (const job of buildInformers.jobs.store.values())
-    if (!isFinished(job) && !isStuck(job)) names.add(job.metadata.name);
+    if (!isFinished(job, serverNow()) && !isStuck(job, serverNow())) names.add(job.metadata.name);
   return names;
 }
 
 /** Whether a Job that was deleted is still there, since its node does not answer; its pod had 10 s to end. */
-function isStuck({ metadata: { deletionTimestamp } }: Job): boolean {
-  return deletionTimestamp !== undefined && Date.now() - Date.parse(deletionTimestamp) > STUCK_MS;
+function isStuck({ metadata: { deletionTimestamp } }: Job, now: number): boolean {
+  return deletionTimestamp !== undefined && now - Date.parse(deletionTimestamp) > STUCK_MS;
 }
 
 /** How many builds have not ended. */
@@ -148,7 +148,7 @@ export function oldJobs(workload: Workload, key: string | undefined, context: Bu
     (job) => key === undefined || !isJobOf(job, { workload, key }),
   );
   // A Job is finished a moment after its image is there.
-  const hasEnded = (job: Job) => isFinished(job) || recordOf(job)?.state === "Built";
+  const hasEnded = (job: Job) => isFinished(job, context.serverNow()) || recordOf(job)?.state === "Built";
   const isKept = (job: Job) =>
     hasEnded(job) && job.metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid;
   const ended = own.filter(isKept).sort((a, b) => (createdAt(a) < createdAt(b) ? 1 : -1));
@@ -166,13 +166,13 @@ export async function deleteAllJobs({ metadata }: Workload, context: BuilderCont
   const labelSelector = `${label.build}=true,${label.workload}=${metadata.name}`;
   const left = await listAll(jobs, { client, namespace: builds.namespace, labelSelector });
   for (const job of left) await deleteJob(job, context);
-  return left.every(isStuck);
+  return left.every((job) => isStuck(job, context.serverNow()));
 }
 
 /** Deletes this very Job; it stays until its pod is gone, but not for a pod whose node does not answer. */
-export async function deleteJob(job: Job, { builds, client }: BuilderContext): Promise<void> {
+export async function deleteJob(job: Job, { builds, client, serverNow }: BuilderContext): Promise<void> {
   const { name, uid = "", deletionTimestamp } = job.metadata;
-  if (deletionTimestamp !== undefined && !isStuck(job)) return;
+  if (deletionTimestamp !== undefined && !isStuck(job, serverNow())) return;
   const propagationPolicy = deletionTimestamp === undefined ? "Foreground" : "Background";
   try {
     await client.delete(jobs, { namespace: builds.namespace, name }, { uid, propagationPolicy });

@@ -22,9 +22,11 @@ const startProblems = new Set(["CreateContainerConfigError", "CreateContainerErr
 /**
  * Whether nothing of a Job runs any longer,
  * https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup.
+ *
+ * @param now the API server's time, in milliseconds since the epoch
  */
-export function isFinished(job: Job): boolean {
-  return failureOf(job) !== undefined || hasCondition(job, "Complete");
+export function isFinished(job: Job, now: number): boolean {
+  return failureOf(job, now) !== undefined || hasCondition(job, "Complete");
 }
 
 /**
@@ -45,6 +47,8 @@ interface SeenBuild {
   readonly pod: Pod | undefined;
   /** Whether the pod fetches its context itself. */
   readonly isFromGit: boolean;
+  /** The API server's time, in milliseconds since the epoch. */
+  readonly now: number;
 }
 
 /**
@@ -54,18 +58,18 @@ interface SeenBuild {
  * tells why its pod was killed.
  */
 export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgress {
-  const { job, pod, isFromGit } = seen;
+  const { job, pod, isFromGit, now } = seen;
   const context = statusOf(pod?.status?.initContainerStatuses, CONTEXT_CONTAINER);
   const build = statusOf(pod?.status?.containerStatuses, BUILD_CONTAINER);
   const ended = build?.state?.terminated;
   const result = parseBuildResult(ended?.message ?? "");
   if (ended !== undefined && result !== undefined && (result.state === "Failed" || ended.exitCode === 0)) {
     const commit = /^commit=([0-9a-f]{40,64})$/m.exec(context?.state?.terminated?.message ?? "")?.[1];
-    const finishedAt = isoTime(ended.finishedAt);
+    const finishedAt = isoTime(ended.finishedAt, now);
     const record = result.state === "Built" ? { ...result, ...(commit !== undefined && { commit }) } : result;
     return { state: "ended", record: { ...record, finishedAt } };
   }
-  if (isFinished(job)) return { state: "ended", record: withoutResult(seen, config) };
+  if (isFinished(job, now)) return { state: "ended", record: withoutResult(seen, config) };
   if (pod === undefined) return { state: "waiting" };
   if (context?.state?.running !== undefined) return isFromGit ? { state: "building" } : { state: "needs-context", pod };
   // What follows on the context is the build, also before its container runs.
@@ -75,9 +79,9 @@ export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgre
 }
 
 function withoutResult(seen: SeenBuild, config: BuildConfig): BuildRecord {
-  const { job } = seen;
-  const failed = failureOf(job);
-  const finishedAt = isoTime(failed?.lastTransitionTime ?? job.status?.completionTime);
+  const { job, now } = seen;
+  const failed = failureOf(job, now);
+  const finishedAt = isoTime(failed?.lastTransitionTime ?? job.status?.completionTime, now);
   const { reason, message } = explain(seen, failed?.reason === "DeadlineExceeded", config);
   return { state: "Failed", reason, message, finishedAt };
 }
@@ -136,8 +140,8 @@ function statusOf(statuses: readonly ContainerStatus[] | undefined, container: s
 }
 
 /** Since 1.31 a Job is `Failed` when its pods have ended, and a node that is gone ends none. */
-function failureOf({ status }: Job) {
-  const isOld = (time: string | undefined) => Date.now() - Date.parse(time ?? "") > STUCK_MS;
+function failureOf({ status }: Job, now: number) {
+  const isOld = (time: string | undefined) => now - Date.parse(time ?? "") > STUCK_MS;
   return status?.conditions?.find(
     ({ type, status: holds, lastTransitionTime }) =>
       holds === "True" && (type === "Failed" || (type === "FailureTarget" && isOld(lastTransitionTime))),
@@ -149,7 +153,7 @@ function hasCondition({ status }: Job, wanted: string): boolean {
 }
 
 /** A node's clock may be ahead, and what ends tomorrow would be begun anew tomorrow. */
-function isoTime(time: string | undefined): string {
+function isoTime(time: string | undefined, now: number): string {
   const at = Date.parse(time ?? "");
-  return new Date(Number.isNaN(at) ? Date.now() : Math.min(at, Date.now())).toISOString();
+  return new Date(Number.isNaN(at) ? now : Math.min(at, now)).toISOString();
 }

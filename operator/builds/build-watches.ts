@@ -14,18 +14,19 @@ import { builderContext } from "./ensure-build.ts";
 export function buildWatches(given: OperatorContext): Watch[] {
   const context = builderContext(given);
   if (context === undefined) return [];
-  const { config, informers, feeds, metrics, buildInformers } = context;
+  const { config, informers, feeds, metrics, buildInformers, serverNow } = context;
   const workloadOf = ({ metadata }: KubernetesObject): string[] => {
     const name = metadata.labels?.[label.workload];
     return name === undefined ? [] : [`${config.namespace}/${name}`];
   };
+  const hasFinished = (job: Job): boolean => isFinished(job, serverNow());
   const queued = () => [...informers.workloads.store.by("queuedBuild", "")].map(keyOf);
 
   return [
     watch(buildInformers.jobs, ({ type, object, previous }: Change<Job>) => {
       // Of those that had ended before this operator led there may be thousands.
-      const hasEnded = type === "deleted" || (isFinished(object) && previous !== undefined && !isFinished(previous));
-      if (hasEnded || !isFinished(object)) metrics.buildsUnderWay.set(countUnderWay(context));
+      const hasEnded = type === "deleted" || (hasFinished(object) && previous !== undefined && !hasFinished(previous));
+      if (hasEnded || !hasFinished(object)) metrics.buildsUnderWay.set(countUnderWay(context));
       return [...workloadOf(object), ...(hasEnded ? queued() : [])];
     }),
     watch(buildInformers.pods, ({ type, object }: Change<Pod>) => {
@@ -36,7 +37,7 @@ export function buildWatches(given: OperatorContext): Watch[] {
     watch(buildInformers.policies, ({ type }: Change<NetworkPolicy>) =>
       type === "added"
         ? []
-        : [...buildInformers.jobs.store.values()].filter((job) => !isFinished(job)).flatMap(workloadOf),
+        : [...buildInformers.jobs.store.values()].filter((job) => !hasFinished(job)).flatMap(workloadOf),
     ),
     watch(buildInformers.configMaps, ({ object }: Change<KubernetesObject>) =>
       [...informers.workloads.store.by("configMap", object.metadata.name)].map(keyOf),

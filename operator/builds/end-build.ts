@@ -90,9 +90,9 @@ export async function takeRecord(
   const failed = withRetry({ ...times, state, reason, tries }, record.message);
   // What is on the status first, since with the Job goes how often it was tried.
   const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
-  const waitMs = retryInMs(failed);
+  const waitMs = retryInMs(failed, context.serverNow());
   // A pod that waits would keep the place of another build.
-  const isIdle = record.isLeft === true && !isFinished(job);
+  const isIdle = record.isLeft === true && !isFinished(job, context.serverNow());
   if (isWritten && (waitMs <= 0 || isIdle)) await deleteJob(job, context);
   return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
 }
@@ -106,13 +106,17 @@ export function withRetry(
   return { ...failed, message: `${why}; it is begun anew after ${new Date(at).toISOString()}` };
 }
 
-/** In how many milliseconds a build that failed for what may mend itself is begun anew. */
-export function retryInMs(build: BuildStatus | undefined): number {
+/**
+ * In how many milliseconds a failed build is tried again.
+ *
+ * @param now the API server's time, in milliseconds since the epoch
+ */
+export function retryInMs(build: BuildStatus | undefined, now: number): number {
   const { tries = 0, finishedAt } = build ?? {};
   if (tries === 0 || finishedAt === undefined) return 0;
   const pause = pauseMs(tries);
-  const waitMs = Date.parse(finishedAt) + pause - Date.now();
-  // A longer wait is of a clock that was set back: whoever waits for that waits for as long as it was ahead.
+  const waitMs = Date.parse(finishedAt) + pause - now;
+  // If the clock was set back, retry now.
   return waitMs > pause ? 0 : waitMs;
 }
 

@@ -182,9 +182,9 @@ async function bringForward(wanted: WantedBuild, context: BuilderContext): Promi
   if (!isJobOf(job, { workload, key })) return makeRoom(wanted, job, context);
   if (job.metadata.deletionTimestamp !== undefined) {
     await deleteJob(job, context);
-    return waitForRoom(wanted);
+    return waitForRoom(wanted, context);
   }
-  if (!isFinished(job)) await holdBuildsPolicy(context);
+  if (!isFinished(job, context.serverNow())) await holdBuildsPolicy(context);
   const record = recordOf(job);
   return record === undefined ? follow(wanted, job, context) : takeRecord(wanted, { job, record }, context);
 }
@@ -194,11 +194,11 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
   const { image } = workload.status ?? {};
   const before = statusOf(wanted);
   const { tries = 0 } = before ?? {};
-  const waitMs = retryInMs(before);
+  const waitMs = retryInMs(before, context.serverNow());
   if (before !== undefined && waitMs > 0) return { image, build: before, requeueAfterMs: waitMs };
   // One that failed before goes behind those that wait for their first turn.
   const keepsPlace = tries === 0 || before?.finishedAt === undefined;
-  const requestedAt = (keepsPlace ? before?.requestedAt : undefined) ?? new Date().toISOString();
+  const requestedAt = (keepsPlace ? before?.requestedAt : undefined) ?? isoNow(context);
   const begun = await beginBuild(workload, { key, tries, requestedAt }, context);
   const asked = { key, requestedAt, ...(tries > 0 && { tries }) };
   switch (begun.state) {
@@ -219,9 +219,9 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
     case "taken":
       return { image, build: { ...asked, state: "Pending" }, requeueAfterMs: SOON_MS };
     case "refused": {
-      const now = { finishedAt: new Date().toISOString(), tries: tries + 1 };
+      const now = { finishedAt: isoNow(context), tries: tries + 1 };
       const build = withRetry({ ...asked, ...now, state: "Failed", reason: "BuilderUnavailable" }, begun.message);
-      return { image, build, requeueAfterMs: retryInMs(build) };
+      return { image, build, requeueAfterMs: retryInMs(build, context.serverNow()) };
     }
     default:
       return begun satisfies never;
@@ -232,7 +232,7 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
 async function makeRoom(wanted: WantedBuild, job: Job, context: BuilderContext): Promise<BuildOutcome> {
   if (job.metadata.labels?.[label.build] === "true") {
     await deleteJob(job, context);
-    return waitForRoom(wanted);
+    return waitForRoom(wanted, context);
   }
   const message = `Job "${job.metadata.name}" in namespace "${context.builds.namespace}" is not the operator's: delete it`;
   const { key, workload } = wanted;
@@ -240,9 +240,9 @@ async function makeRoom(wanted: WantedBuild, job: Job, context: BuilderContext):
   return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
 }
 
-function waitForRoom(wanted: WantedBuild): BuildOutcome {
+function waitForRoom(wanted: WantedBuild, context: BuilderContext): BuildOutcome {
   const { key, workload } = wanted;
-  const build: BuildStatus = statusOf(wanted) ?? { key, state: "Pending", requestedAt: new Date().toISOString() };
+  const build: BuildStatus = statusOf(wanted) ?? { key, state: "Pending", requestedAt: isoNow(context) };
   return { image: workload.status?.image, build, requeueAfterMs: LOOK_AGAIN_MS };
 }
 
@@ -251,8 +251,8 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
   const { builds } = context;
   const { image } = workload.status ?? {};
   const pod = await findPod(job, context);
-  const progress = buildProgress({ job, pod, isFromGit: found.kind === "git" }, builds);
-  const begunAt = job.metadata.creationTimestamp ?? new Date().toISOString();
+  const progress = buildProgress({ job, pod, isFromGit: found.kind === "git", now: context.serverNow() }, builds);
+  const begunAt = job.metadata.creationTimestamp ?? isoNow(context);
   const tries = triesOf(job);
   const building: BuildStatus = {
     ...{ key, state: "Building", startedAt: begunAt },
@@ -291,25 +291,31 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
 }
 
 /** A build that does not begin would keep its place until its time is over, and others that could begin would wait. */
-function lateStart(job: Job, message: string | undefined, { builds }: BuilderContext): BuildRecord | undefined {
+function lateStart(job: Job, message: string | undefined, context: BuilderContext): BuildRecord | undefined {
+  const { builds } = context;
   const limitMs = Math.min(START_LIMIT_MS, builds.timeoutMs);
-  if (message === undefined || ageOf(job) <= limitMs) return undefined;
+  if (message === undefined || ageOf(job, context) <= limitMs) return undefined;
   return {
     state: "Failed",
     reason: "BuilderUnavailable",
     isLeft: true,
-    finishedAt: new Date().toISOString(),
+    finishedAt: isoNow(context),
     message: `it did not begin within ${limitMs / 1000} s: ${message}`,
   };
 }
 
-function ageOf({ metadata }: Job): number {
-  return Date.now() - Date.parse(metadata.creationTimestamp ?? "");
+function isoNow({ serverNow }: BuilderContext): string {
+  return new Date(serverNow()).toISOString();
+}
+
+function ageOf({ metadata }: Job, { serverNow }: BuilderContext): number {
+  return serverNow() - Date.parse(metadata.creationTimestamp ?? "");
 }
 
 /** What only Events tell: a quota, an admission policy, a Secret that is not there. */
-function whySlow(job: Job, pod: Pod | undefined, { builds }: BuilderContext): string | undefined {
-  if (!(ageOf(job) >= SLOW_MS)) return undefined;
+function whySlow(job: Job, pod: Pod | undefined, context: BuilderContext): string | undefined {
+  const { builds } = context;
+  if (!(ageOf(job, context) >= SLOW_MS)) return undefined;
   const describe = `kubectl -n ${builds.namespace} describe`;
   if (pod === undefined) return `no pod was made for it: "${describe} job ${job.metadata.name}" says why`;
   return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;
@@ -349,10 +355,14 @@ function isSettled({ metadata, status }: Workload, key: string, { builds }: Buil
 }
 
 /** The Job of a build whose context was refused: its pod would wait for it. */
-function waitingJobs(workload: Workload, key: string | undefined, { buildInformers }: BuilderContext): Job[] {
+function waitingJobs(
+  workload: Workload,
+  key: string | undefined,
+  { buildInformers, serverNow }: BuilderContext,
+): Job[] {
   if (key === undefined || workload.status?.build?.reason !== "ContextRefused") return [];
   return [...buildInformers.jobs.store.by("workload", workload.metadata.name)].filter(
-    (job) => isJobOf(job, { workload, key }) && !isFinished(job),
+    (job) => isJobOf(job, { workload, key }) && !isFinished(job, serverNow()),
   );
 }
 

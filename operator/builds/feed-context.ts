@@ -71,7 +71,7 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
   const { error, retryInMs } = work;
   const message = error instanceof Error ? error.message : String(error);
   const ended = (reason: BuildFailure, said: string): Fed => {
-    const finishedAt = new Date().toISOString();
+    const finishedAt = new Date(context.serverNow()).toISOString();
     return { state: "ended", record: { state: "Failed", reason, message: said, finishedAt, isLeft: true } };
   };
   const isUnpackable =

@@ -42,7 +42,7 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
     return {};
   }
   const ensured = ensuredEgress.get(uid);
-  const now = Date.now();
+  const now = context.serverNow();
   if (ensured?.generation === generation && now < ensured.untilMs && isCurrent(workload, ensured.versions, context)) {
     return { requeueAfterMs: ensured.untilMs - now };
   }

@@ -143,7 +143,7 @@ test("a Job that waits for a pod whose node is gone is deleted without it", asyn
   const { metadata, ...rest } = renderBuildJob(nobodys, { key: "0".repeat(64), tries: 0 }, builds);
   // Without its label nobody plays its controllers.
   const made = await client.create(jobs, { ...rest, metadata: { ...metadata, labels: {} } });
-  const context = { builds, client } as unknown as BuilderContext;
+  const context = { builds, client, serverNow: client.transport.now } as unknown as BuilderContext;
   await deleteJob(made, context);
   const ref = { namespace: BUILDS, name: made.metadata.name };
   const held = await client.get(jobs, ref);

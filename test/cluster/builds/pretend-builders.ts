@@ -201,7 +201,7 @@ export async function startPretendBuilders(client: ClusterClient): Promise<Prete
       const folder = join(root, SNAPSHOTS_NAME, ".contexts", workload);
       return existsSync(folder) ? readdirSync(folder) : [];
     },
-    unfinished: () => [...jobInformer.store.values()].filter((job) => !isFinished(job)),
+    unfinished: () => [...jobInformer.store.values()].filter((job) => !isFinished(job, Date.now())),
     ends(next) {
       build = next;
     },

@@ -35,7 +35,7 @@ const ended = (exitCode: number, message?: string, reason?: string): ContainerSt
   ({ terminated: { exitCode, message, reason, finishedAt: at } }) as ContainerState;
 const running = { running: { startedAt: at } } as ContainerState;
 const look = (seen: { job?: Job; pod?: Pod | undefined; isFromGit?: boolean }) =>
-  buildProgress({ job: job(), pod: undefined, isFromGit: false, ...seen }, config);
+  buildProgress({ job: job(), pod: undefined, isFromGit: false, now: Date.now(), ...seen }, config);
 
 function failureOf(seen: Parameters<typeof look>[0]): string {
   const progress = look(seen);
@@ -111,11 +111,11 @@ test("isFinished: a Job whose pod cannot end, since its node is gone, has ended 
     const target = { type: "FailureTarget", status: "True" as const, reason: "DeadlineExceeded", lastTransitionTime };
     return { ...job(), status: { conditions: [target] } } as Job;
   };
-  assert.not.ok(isFinished(failing(10)));
+  assert.not.ok(isFinished(failing(10), Date.now()));
   assert.is(look({ job: failing(10), pod: pod({ context: ended(0), build: running }) }).state, "building");
-  assert.ok(isFinished(failing(120)));
+  assert.ok(isFinished(failing(120), Date.now()));
   assert.match(failureOf({ job: failing(120), pod: pod({ context: ended(0), build: running }) }), /^BuildTimeout/);
-  assert.ok(isFinished(job("BackoffLimitExceeded")));
+  assert.ok(isFinished(job("BackoffLimitExceeded"), Date.now()));
 });
 
 test("hadPod: a pod that the Job counted is not one that was never made", () => {

@@ -80,7 +80,7 @@ export function testOperator({
       throw error;
     },
     ...{ enqueueClaim: () => undefined, enqueueWorkload: () => undefined },
-    ...{ startedAt: 0, historySince: undefined, isLeading: () => true },
+    ...{ serverNow: Date.now, startedAt: 0, historySince: undefined, isLeading: () => true },
     ...overrides,
   };
   return { api, context, events };
