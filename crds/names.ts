@@ -29,14 +29,22 @@ export function hashedClaimName(claim: { tenantId: string; workloadRef: string }
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], hashed: true });
 }
 
-/** The name of a pod that is born for a tenant: `inst-<tenantId>-<workload>-<suffix>`. */
+/** How the name of every pod begins that is born in a pool, and of no other pod. */
+const POOL_PREFIX = "inst-pool";
+
+/**
+ * The name of a pod that is born for a tenant: `inst-<tenantId>-<workload>-<suffix>`, or where that would look like a
+ * pod of a pool, as for the tenant `pool`, `inst-tenant-<tenantId>-<workload>-<suffix>`.
+ */
 export function instanceName(pod: { tenantId: string; workload: string; suffix: string }): string {
-  return objectName({ prefix: "inst", parts: [pod.tenantId, pod.workload], suffix: pod.suffix });
+  const named = { parts: [pod.tenantId, pod.workload], suffix: pod.suffix };
+  const name = objectName({ prefix: "inst", ...named });
+  return name.startsWith(`${POOL_PREFIX}-`) ? objectName({ prefix: "inst-tenant", ...named }) : name;
 }
 
 /** The name of a pod that is born in a pool, which it keeps when claimed: `inst-pool-<workload>-<suffix>`. */
 export function poolInstanceName(pod: { workload: string; suffix: string }): string {
-  return objectName({ prefix: "inst-pool", parts: [pod.workload], suffix: pod.suffix });
+  return objectName({ prefix: POOL_PREFIX, parts: [pod.workload], suffix: pod.suffix });
 }
 
 /** The name of a claim's Service: the claim's own where a Service can have it, which takes a DNS-1035 label. */

@@ -112,6 +112,18 @@ test("instanceName, poolInstanceName: keep the spec's form", () => {
   assert.is(poolInstanceName(pod), "inst-pool-desktop-x7k2p");
 });
 
+test("instanceName: never begins as the names of pods that are born in a pool, whatever the tenant is called", () => {
+  const suffix = "x7k2p";
+  assert.is(instanceName({ tenantId: "pool", workload: "desktop", suffix }), "inst-tenant-pool-desktop-x7k2p");
+  for (const tenantId of ["pool", "pool-a", "Pool", "pool.a", `pool-${"x".repeat(58)}`]) {
+    const name = instanceName({ tenantId, workload: "desktop", suffix });
+    assert.not.match(name, /^inst-pool-/);
+    assert.ok(name.length <= 63 && LABEL.test(name), name);
+  }
+  assert.is(instanceName({ tenantId: "pooled", workload: "desktop", suffix }), "inst-pooled-desktop-x7k2p");
+  assert.match(poolInstanceName({ workload: "W_".repeat(31), suffix }), /^inst-pool-/);
+});
+
 test("claimName: tenants that differ in case only get different names", () => {
   const names = ["alice", "Alice", "ALICE"].map((tenantId) => claimName({ tenantId, workloadRef: "w" }));
   assert.is(new Set(names).size, 3);
