@@ -19,6 +19,7 @@ import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
 import type { StartExplanations } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
+import type { PoolEvents } from "./pool/pool-events.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
 import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
@@ -35,6 +36,7 @@ export interface OperatorContext {
   /** Uids of warm pods that a claim is taking at this moment. */
   reservedPods: Set<string>;
   poolFailures: FailureRecord;
+  poolEvents: PoolEvents;
   refillPause: RefillPause;
   snapshots: Snapshots;
   contexts: BuildContexts;

@@ -25,6 +25,7 @@ import { createPodController } from "./pod/controller.ts";
 import { createStartExplanations } from "./pod/explain-start.ts";
 import { createNodeSilence } from "./pod/node-silence.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
+import { createPoolEvents } from "./pool/pool-events.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { createRefillPause } from "./pool/refill-pause.ts";
 import { createQueue } from "./queue.ts";
@@ -62,6 +63,7 @@ export function startControllers(options: {
     log,
     reservedPods: new Set(),
     poolFailures: createFailureRecord({ onChange: enqueuePool }),
+    poolEvents: createPoolEvents({ events }),
     refillPause: createRefillPause(),
     snapshots: options.snapshots,
     contexts: options.contexts,

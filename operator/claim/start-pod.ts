@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { ApiError, ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { pools, workloads } from "../../crds/kinds.ts";
+import { workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
@@ -70,7 +70,7 @@ function awaitWorkload(claim: Claim, message: string, context: OperatorContext):
   return reportWait(claim, { reason: "WorkloadNotReady", message, since }, context);
 }
 
-/** Counts how often a pool had a pod to give, and says on a pool when it had none. */
+/** Counts how often a pool had a pod to give, and warns on a pool that had none. */
 function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: OperatorContext): void {
   const sources = context.informers.pools.store.by("workload", claim.spec.workloadRef);
   if (sources.size > 0) context.metrics.poolClaims.inc({ result: isHit ? "hit" : "miss" });
@@ -78,7 +78,7 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
   for (const pool of sources) {
     const message =
       "a claim found no warm pod and starts a cold one: a larger spec.size or spec.maxFillConcurrency would help";
-    context.events.record({ resource: pools, object: pool, type: "Warning", reason: "PoolEmpty", message });
+    context.poolEvents.warn(pool, { reason: "PoolEmpty", message });
   }
 }
 

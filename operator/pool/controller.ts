@@ -115,8 +115,9 @@ function forgetFailures(change: Change<Workload>, { informers, poolFailures }: O
  * Forgets a pool's failures when it is edited; at the start, takes over those that the former leader wrote into its
  * status.
  */
-function resumeFailures({ type, object, previous }: Change<Pool>, { poolFailures }: OperatorContext): [] {
+function resumeFailures({ type, object, previous }: Change<Pool>, { poolEvents, poolFailures }: OperatorContext): [] {
   const { name, generation } = object.metadata;
+  if (type === "deleted") poolEvents.forget(name);
   if (type !== "deleted" && previous?.metadata.generation !== generation) {
     poolFailures.forget(name);
     const failure = type === "added" ? writtenFailure(object) : undefined;

@@ -15,6 +15,7 @@ import type { Informers } from "../../../operator/informers.ts";
 import { createMetrics } from "../../../operator/metrics.ts";
 import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import { createNodeSilence } from "../../../operator/pod/node-silence.ts";
+import { createPoolEvents } from "../../../operator/pool/pool-events.ts";
 import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
 import { poolIndex, warmIndex } from "../../../operator/pool/pool-member.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
@@ -51,9 +52,11 @@ export function testOperator({
   const config = operatorConfig({ TENANCY_NAMESPACE: "n", ...env });
   const api = new MemoryApi(config.namespace);
   const events: RecordedEvent[] = [];
+  const recorder = { record: (event: RecordedEvent) => void events.push(event), flush: async () => undefined };
   const context: OperatorContext = {
     ...{ client: api.client, config, informers: informersOver(api, config), log: silentLog, metrics: createMetrics() },
-    events: { record: (event) => void events.push(event), flush: async () => undefined },
+    events: recorder,
+    poolEvents: createPoolEvents({ events: recorder }),
     poolFailures: createFailureRecord({ onChange: () => undefined }),
     refillPause: createRefillPause(),
     ...{ reservedPods: new Set(), ownPods: new Set(), seenUses: new Map(), restoreFailures: new Map() },
