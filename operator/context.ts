@@ -19,6 +19,7 @@ import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
 import type { StartExplanations } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
+import type { SeenTimes } from "./pod/seen-times.ts";
 import type { PoolEvents } from "./pool/pool-events.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
@@ -58,6 +59,8 @@ export interface OperatorContext {
   /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
   ownPods: Set<string>;
   nodeSilence: NodeSilence;
+  /** Of warm pods that are not ready. */
+  seenTimes: SeenTimes;
   /** Of pods whose files go when they are idle. */
   seenUses: SeenUses;
   /** How often in a row files could not be restored, by claim uid. */

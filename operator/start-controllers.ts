@@ -24,6 +24,7 @@ import type { Metrics } from "./metrics.ts";
 import { createPodController } from "./pod/controller.ts";
 import { createStartExplanations } from "./pod/explain-start.ts";
 import { createNodeSilence } from "./pod/node-silence.ts";
+import { createSeenTimes } from "./pod/seen-times.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createPoolEvents } from "./pool/pool-events.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
@@ -75,6 +76,7 @@ export function startControllers(options: {
     ownPods: new Set(),
     seenUses: new Map(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
+    seenTimes: createSeenTimes(),
     restoreFailures: new Map(),
     notices: new Map(),
     timelines: createTimelines(),

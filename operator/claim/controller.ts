@@ -130,6 +130,7 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.saves.forget(uid);
   context.startExplanations.forget(uid);
   context.nodeSilence.forget(uid);
+  context.seenTimes.forget(uid);
   context.seenUses.delete(uid);
   context.snapshots.forgetPod(pod);
 }

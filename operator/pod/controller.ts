@@ -9,7 +9,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
-import { memberState } from "../pool/pool-member.ts";
+import { memberState, memberStatesOfPools } from "../pool/pool-member.ts";
 import { reconcileMember } from "../pool/reconcile-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { deletePod } from "./delete-pod.ts";
@@ -44,7 +44,7 @@ function* podsOfDeletedClaim({ type, object }: Change<Claim>, { informers }: Ope
 
 function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: OperatorContext): Iterable<string> {
   if (type !== "deleted") return;
-  for (const state of ["ready", "warming", "failed"]) {
+  for (const state of memberStatesOfPools) {
     for (const pod of informers.pods.store.by("pool", `${object.metadata.name}/${state}`)) yield keyOf(pod);
   }
 }

@@ -44,10 +44,19 @@ export function createNodeSilence(options: { limitMs: number; now?: () => number
  *
  * Follows https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller
  */
-function signOfSilence({ metadata, status }: Pod): string | undefined {
-  if (metadata.deletionTimestamp !== undefined) return `deleted ${metadata.deletionTimestamp}`;
-  const condition = (type: string) => status?.conditions?.find((candidate) => candidate.type === type);
-  const ready = condition("Ready");
-  if (ready?.status !== "False" || ready.reason || condition("ContainersReady")?.status !== "True") return undefined;
-  return `unready ${ready.lastTransitionTime}`;
+function signOfSilence(pod: Pod): string | undefined {
+  const { deletionTimestamp } = pod.metadata;
+  if (deletionTimestamp !== undefined) return `deleted ${deletionTimestamp}`;
+  return isMarkedByNode(pod) ? `unready ${readyCondition(pod)?.lastTransitionTime}` : undefined;
+}
+
+/** Whether the pod was made unready because its node's heartbeat failed. */
+export function isMarkedByNode(pod: Pod): boolean {
+  const ready = readyCondition(pod);
+  const containersReady = pod.status?.conditions?.find(({ type }) => type === "ContainersReady");
+  return ready?.status === "False" && !ready.reason && containersReady?.status === "True";
+}
+
+function readyCondition({ status }: Pod) {
+  return status?.conditions?.find(({ type }) => type === "Ready");
 }

@@ -88,12 +88,20 @@ function nameOf({ name }: ContainerStatus): string {
   return name === WORKLOAD_CONTAINER ? "container" : `operator's own container "${name}"`;
 }
 
+/** Whether a pod that has ended was ended by its node, for a reason that is not the pod's own. */
+export function endedByNode({ status }: Pod): boolean {
+  return status?.phase === "Failed" && status.reason !== undefined && !exceedsOwnLimit(status);
+}
+
+function exceedsOwnLimit({ reason, message = "" }: PodStatus): boolean {
+  return reason === "Evicted" && /exceed(s|ed) [^.]*limit/.test(message);
+}
+
 /** Why a pod has ended for good. */
-function endOf({ phase, reason, message }: PodStatus): string {
+function endOf(status: PodStatus): string {
+  const { phase, reason, message } = status;
   const why = [reason, message?.trim()].filter(Boolean).join(": ") || phase;
-  return reason === "Evicted" && /exceed(s|ed) [^.]*limit/.test(message ?? "")
-    ? `${why}: its files take more than the workload's spec.resources.diskGb`
-    : `${why}`;
+  return exceedsOwnLimit(status) ? `${why}: its files take more than the workload's spec.resources.diskGb` : `${why}`;
 }
 
 /** The scheduler's words, without those on preemption, and what the pod asks for of what is short. */

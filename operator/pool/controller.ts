@@ -160,7 +160,8 @@ async function refreshMembers({ client, config, informers }: OperatorContext): P
  * The pods that it has created are in the store before the next run, so a store whose watch lags never makes it create
  * twice. Pods of an old template go as pods of the new one become ready, so a roll never takes the pool below its size,
  * unless their isolation is another than the workload asks for now: those no claim may have, and they go at once. A
- * pool that is too large loses pods that are still warming first.
+ * pool that is too large loses pods that are still warming first. Pods that were ready and are not any more count for
+ * nothing: others are started in their place at once, and where they recover, the pool is too large for a moment.
  */
 async function reconcilePool(
   key: string,
@@ -180,14 +181,13 @@ async function reconcilePool(
   const template = templateHash(workload, config);
   if (template === undefined) return undefined;
   const counted = (state: string) => informers.pods.store.by("pool", `${name}/${state}`);
-  const hasOld =
-    counted("ready").size + counted("warming").size >
-    counted(`ready/${template}`).size + counted(`warming/${template}`).size;
-  if (hasOld) {
+  const hasOld = (state: string) => counted(state).size > counted(`${state}/${template}`).size;
+  const withOld = ["ready", "warming", "unready"].filter(hasOld);
+  if (withOld.length > 0) {
     const isolation = isolationHash(workload, config);
-    const useless = [...counted("ready"), ...counted("warming")].filter(
-      (pod) => isOld(pod, template) && isolationOf(pod) !== isolation,
-    );
+    const useless = withOld
+      .flatMap((state) => [...counted(state)])
+      .filter((pod) => isOld(pod, template) && isolationOf(pod) !== isolation);
     await Promise.all(useless.map((pod) => deleteUnclaimed(pod, context)));
   }
   const size = pool.spec.size;
@@ -196,7 +196,9 @@ async function reconcilePool(
   const warmingNow = counted(`warming/${template}`).size;
 
   const surplus = [
-    ...(counted("warming").size > warmingNow ? [...counted("warming")].filter((pod) => isOld(pod, template)) : []),
+    ...["warming", "unready"]
+      .filter(hasOld)
+      .flatMap((state) => [...counted(state)].filter((pod) => isOld(pod, template))),
     ...last(counted(`warming/${template}`), readyNow + warmingNow - size),
     ...surplusReady(counted("ready"), { template, count: counted("ready").size - size }),
   ];
@@ -216,7 +218,10 @@ async function reconcilePool(
   }
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = context.poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);
-  const room = atOnce - counted("warming").size - counted("failed").size;
+  // Pods that are unready hold no slot, but no more of them than the pool's size: a program that never stays ready would
+  // be started again and again.
+  const held = counted("warming").size + counted("failed").size + Math.max(0, counted("unready").size - size);
+  const room = atOnce - held;
   await Promise.all(Array.from({ length: Math.min(missing, Math.max(0, room)) }, () => start(pool, workload, context)));
   const retryAfterMs = (context.poolFailures.get(name)?.nextTryAt ?? 0) - Date.now();
   return retryAfterMs > 0 ? { requeueAfterMs: retryAfterMs } : undefined;

@@ -3,6 +3,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { poolInstanceName } from "../../crds/names.ts";
 import { podState } from "../pod/pod-state.ts";
+import { lostReadiness } from "./lost-readiness.ts";
 
 /** What a binding and a tenant's use leave on a pod. */
 const TRACES = [
@@ -14,8 +15,12 @@ const TRACES = [
   annotation.lastActivity,
 ];
 
-/** Where an unclaimed pod of a pool stands. */
-export type MemberState = "ready" | "warming" | "failed";
+/**
+ * Where an unclaimed pod of a pool stands. `unready` is one whose program was ready and still runs: its node may be
+ * lost, or its health check fails. The pool does not wait for it, and does not take it for a start that fails.
+ */
+export type MemberState = "ready" | "warming" | "unready" | "failed";
+export const memberStatesOfPools: readonly MemberState[] = ["ready", "warming", "unready", "failed"];
 
 /**
  * Whether no tenant ever had the pod: its name, which nobody can change, is one that pods get which are born in a pool,
@@ -71,6 +76,7 @@ function findMemberState(pod: Pod): MemberState | undefined {
     case "ready":
       return "ready";
     case "starting":
+      return lostReadiness(pod).isSameRun ? "unready" : "warming";
     case "unschedulable":
       return "warming";
     case "failed":

@@ -1,23 +1,22 @@
-import { SANDBOX_CONDITIONS } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { isOfUnknownHistory } from "../history.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
-import { failureMessage, podState } from "../pod/pod-state.ts";
+import { isMarkedByNode } from "../pod/node-silence.ts";
+import { endedByNode, failureMessage, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/readiness.ts";
+import { lostReadiness } from "./lost-readiness.ts";
 import { isNobodys } from "./pool-member.ts";
 
 // A readiness probe that failed for a moment is no reason to throw a warm pod away.
 const UNREADY_LIMIT_MS = 30_000;
-/** The conditions without which a pod is not ready. */
-const DECISIVE = ["Ready", ...SANDBOX_CONDITIONS];
 /** Until a pod whose label waits for a claim is looked at again. */
 const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
@@ -36,9 +35,12 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
       await rememberRoot(pod, context);
       return deleteUnclaimed(pod, context).then(() => undefined);
     case "failed":
-      return replace(pod, pool, failureMessage(state, context.config), context);
+      return replaceFailed(pod, pool, failureMessage(state, context.config), context);
     case "lost":
-      return replace(pod, pool, state.message, context);
+      // One that the node never started may be refused by every node, so the next one is not tried at once.
+      return endedByNode(pod) && lostReadiness(pod).wasReady
+        ? replaceLost(pod, pool, state.message, context)
+        : replaceFailed(pod, pool, state.message, context);
     case "unschedulable":
       return undefined;
     case "starting":
@@ -48,12 +50,24 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
   }
   if (pod.metadata.labels?.[label.poolStatus] === "ready") await writeStatusLabel(pod, "warming", context);
   if (state.since === undefined) return undefined;
-  const { lostAt, wasReady } = readiness(pod);
-  const startsUntil = wasReady ? 0 : Date.parse(state.since) + context.config.startTimeoutMs;
-  const leftMs = Math.max(lostAt + UNREADY_LIMIT_MS, startsUntil) - Date.now();
+  const { name, uid = "" } = pod.metadata;
+  const { lostAt, wasReady } = lostReadiness(pod);
+  const startLeftMs =
+    context.config.startTimeoutMs - context.seenTimes.forMs(uid, { state: "starting", since: state.since });
+  const unreadyLeftMs = UNREADY_LIMIT_MS - context.seenTimes.forMs(uid, { state: "unready", since: lostAt });
+  const leftMs = Math.max(unreadyLeftMs, wasReady ? 0 : startLeftMs);
   if (leftMs > 0) return { requeueAfterMs: leftMs };
+  if (isNodeSilent(pod, context))
+    return replaceLost(pod, pool, `node "${pod.spec.nodeName}" does not answer for pod "${name}"`, context);
   const { message, mend } = await explainStart({ pod, message: state.message }, context);
-  return replace(pod, pool, `pod ${pod.metadata.name} is not ready in time (${message}): mend ${mend}`, context);
+  if (wasReady) return replaceLost(pod, pool, `pod "${name}" was ready and is not any more (${message})`, context);
+  return replaceFailed(pod, pool, `pod ${name} is not ready in time (${message}): mend ${mend}`, context);
+}
+
+/** Whether the pod's node was found not to answer, as this pod or another one of the workload there shows. */
+function isNodeSilent(pod: Pod, { informers }: OperatorContext): boolean {
+  const beside = informers.pods.store.by("workload", pod.metadata.labels?.[label.workload] ?? "");
+  return [...beside].some((other) => other.spec.nodeName === pod.spec.nodeName && isMarkedByNode(other));
 }
 
 /**
@@ -82,23 +96,17 @@ async function poolExists(name: string, { informers, client, config }: OperatorC
   }
 }
 
-/**
- * Since when a pod is not ready, in milliseconds since the epoch, and whether it was before. The label cannot tell, which
- * may be behind: the condition is false before the program starts, so where it became so after that, it was true in
- * between.
- */
-function readiness({ status }: Pod): { lostAt: number; wasReady: boolean } {
-  const lost = status?.conditions?.filter(({ type, status }) => DECISIVE.includes(type) && status !== "True") ?? [];
-  const lostAt = Math.max(0, ...lost.map(({ lastTransitionTime }) => Date.parse(lastTransitionTime ?? "") || 0));
-  const program = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
-  const starts = [program?.lastState?.terminated, program?.state?.running, program?.state?.terminated];
-  // A start that failed has the year 1970.
-  const startedAt = starts.map((state) => Date.parse(state?.startedAt ?? "")).find((time) => time > 0);
-  return { lostAt, wasReady: startedAt !== undefined && lostAt > startedAt };
+/** Replaces a pod that is the workload's own failure. */
+async function replaceFailed(pod: Pod, pool: string, message: string, context: OperatorContext): Promise<undefined> {
+  context.poolFailures.failed(pool, message);
+  await deleteUnclaimed(pod, context);
+  return undefined;
 }
 
-async function replace(pod: Pod, pool: string, message: string, context: OperatorContext): Promise<undefined> {
-  context.poolFailures.failed(pool, message);
+/** Replaces a pod that was ready once. The next one is not held back for it. */
+async function replaceLost(pod: Pod, pool: string, why: string, context: OperatorContext): Promise<undefined> {
+  const owner = context.informers.pools.store.get(`${context.config.namespace}/${pool}`);
+  if (owner !== undefined) context.poolEvents.warn(owner, { reason: "PodLost", message: `${why}; it is replaced` });
   await deleteUnclaimed(pod, context);
   return undefined;
 }

@@ -108,6 +108,11 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
     if (state.state === "unschedulable")
       return { ...counts, phase: "Filling", reason: "Unschedulable", message: state.message };
   }
+  const unready = informers.pods.store.by("pool", `${name}/unready`).size;
+  if (unready > 0) {
+    const message = `pods that were ready and are not any more: ${unready}; others are started in their place`;
+    return { ...counts, phase: "Filling", reason: "PodsUnready", message };
+  }
   return { ...counts, phase: "Filling", reason: null, message: null };
 }
 

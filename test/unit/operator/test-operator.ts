@@ -15,6 +15,7 @@ import type { Informers } from "../../../operator/informers.ts";
 import { createMetrics } from "../../../operator/metrics.ts";
 import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import { createNodeSilence } from "../../../operator/pod/node-silence.ts";
+import { createSeenTimes } from "../../../operator/pod/seen-times.ts";
 import { createPoolEvents } from "../../../operator/pool/pool-events.ts";
 import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
 import { poolIndex, warmIndex } from "../../../operator/pool/pool-member.ts";
@@ -71,6 +72,7 @@ export function testOperator({
     serviceWatch: { isOpen: false, open: () => undefined, close: () => undefined },
     timelines: createTimelines(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
+    seenTimes: createSeenTimes(),
     buildTurns: createBuildTurns(),
     helperStart: {
       wanted: undefined,

@@ -1,0 +1,35 @@
+import { type Clock, steadyClock } from "../../crds/client/clock.ts";
+
+/**
+ * For how long pods have been in a state, as this process has seen it.
+ *
+ * Counted from the first look, so that time in which no operator watched, and clocks that differ, end no pod. A new
+ * leader counts from zero.
+ */
+export interface SeenTimes {
+  /**
+   * Milliseconds since the pod was first seen in the state.
+   *
+   * @param since changes when the pod was in another state in between
+   */
+  forMs(uid: string, seen: { state: "starting" | "unready"; since: string | number }): number;
+  /** The pod is gone. */
+  forget(uid: string): void;
+}
+
+export function createSeenTimes(clock: Clock = steadyClock): SeenTimes {
+  const pods = new Map<string, Map<string, { since: string | number; at: number }>>();
+  return {
+    forMs(uid, { state, since }) {
+      const states = pods.get(uid) ?? new Map<string, { since: string | number; at: number }>();
+      pods.set(uid, states);
+      let seen = states.get(state);
+      if (seen?.since !== since) {
+        seen = { since, at: clock.now() };
+        states.set(state, seen);
+      }
+      return clock.now() - seen.at;
+    },
+    forget: (uid) => void pods.delete(uid),
+  };
+}
