@@ -100,6 +100,11 @@ export interface Service extends KubernetesObject {
 
 // Configuration, storage, coordination
 
+export interface ResourceQuota extends KubernetesObject {
+  spec?: Wire<models.V1ResourceQuotaSpec>;
+  status?: Wire<models.V1ResourceQuotaStatus>;
+}
+
 export interface ConfigMap extends KubernetesObject, Pick<models.V1ConfigMap, "data" | "binaryData" | "immutable"> {}
 
 /** `data` is base64; `stringData` is plain, is only ever sent, and wins over `data`. */

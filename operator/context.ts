@@ -22,6 +22,7 @@ import type { NodeSilence } from "./pod/node-silence.ts";
 import type { SeenTimes } from "./pod/seen-times.ts";
 import type { PoolEvents } from "./pool/pool-events.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
+import type { PoolRefusals } from "./pool/pool-refusals.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
 import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
 
@@ -37,6 +38,7 @@ export interface OperatorContext {
   /** Uids of warm pods that a claim is taking at this moment. */
   reservedPods: Set<string>;
   poolFailures: FailureRecord;
+  poolRefusals: PoolRefusals;
   poolEvents: PoolEvents;
   refillPause: RefillPause;
   snapshots: Snapshots;

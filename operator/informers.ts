@@ -1,13 +1,13 @@
 import type { Claim } from "../crds/claim.ts";
 import { claimKey } from "../crds/claims/claim-key.ts";
-import { configMaps, jobs, networkPolicies, pods, secrets } from "../crds/client/built-in-resources.ts";
+import { configMaps, jobs, networkPolicies, pods, resourceQuotas, secrets } from "../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { type Informer, startInformer } from "../crds/client/watch/informer.ts";
 import type { ListWatchState } from "../crds/client/watch/list-watch-state.ts";
 import { shareEqualParts } from "../crds/client/watch/share-equal-parts.ts";
 import { claims, pools, workloads } from "../crds/kinds.ts";
-import type { Job, KubernetesObject, NetworkPolicy, Pod } from "../crds/kubernetes.ts";
+import type { Job, KubernetesObject, NetworkPolicy, Pod, ResourceQuota } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Pool } from "../crds/pool.ts";
@@ -20,6 +20,9 @@ import { isWaiting, needsHelper } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
 import { poolIndex, warmIndex } from "./pool/pool-member.ts";
 
+/** An operator whose role is of a version before may not read quotas, and logs that each time. */
+const QUOTAS_BACKOFF_MS = 60_000;
+
 /** The caches that reconciles work with. */
 export interface Informers {
   claims: Informer<Claim, "uid" | "key" | "using" | "waitingFor" | "needsHelper">;
@@ -31,6 +34,11 @@ export interface Informers {
   helperPods: Informer<Pod, never>;
   /** Managed policies only. */
   networkPolicies: Informer<NetworkPolicy, never>;
+  /**
+   * Readiness does not wait for them, so they may be missing where the operator may not read them. Use them only to
+   * start work, never to decide.
+   */
+  resourceQuotas: Informer<ResourceQuota, never>;
   /**
    * The objects of the workloads' proxies; undefined without an image for these, where the operator may not read them.
    */
@@ -202,8 +210,14 @@ export function startInformers(options: {
       labelSelector: managed,
       indexes: {},
     }),
+    resourceQuotas: startInformer<ResourceQuota, never>({
+      ...shared,
+      resource: resourceQuotas,
+      indexes: {},
+      timings: { maxBackoffMs: QUOTAS_BACKOFF_MS },
+    }),
   };
-  const { egress: _, builds: __, ...always } = informers;
+  const { egress: _, builds: __, resourceQuotas: followed, ...always } = informers;
   const all = [...Object.values(always), ...Object.values(egress ?? {})];
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
   // An informer that can never sync says so by its `done` too.
@@ -219,7 +233,7 @@ export function startInformers(options: {
     waiters.delete(ready.resolve);
   }
 
-  const ends = [...all, ...Object.values(builds ?? {})].map(({ done }) => done);
+  const ends = [...all, followed, ...Object.values(builds ?? {})].map(({ done }) => done);
   const done = Promise.all(ends).then(() => undefined);
   return { informers, synced, done, isReady, untilReady };
 }

@@ -28,6 +28,7 @@ import { createSeenTimes } from "./pod/seen-times.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createPoolEvents } from "./pool/pool-events.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
+import { createPoolRefusals } from "./pool/pool-refusals.ts";
 import { createRefillPause } from "./pool/refill-pause.ts";
 import { createQueue } from "./queue.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
@@ -64,6 +65,7 @@ export function startControllers(options: {
     log,
     reservedPods: new Set(),
     poolFailures: createFailureRecord({ onChange: enqueuePool }),
+    poolRefusals: createPoolRefusals({ onChange: enqueuePool }),
     poolEvents: createPoolEvents({ events }),
     refillPause: createRefillPause(),
     snapshots: options.snapshots,

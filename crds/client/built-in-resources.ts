@@ -8,6 +8,7 @@ import type {
   Node,
   PersistentVolumeClaim,
   Pod,
+  ResourceQuota,
   Secret,
   Service,
   ServiceAccount,
@@ -23,6 +24,13 @@ export const configMaps = defineResource<ConfigMap>({
   version: "v1",
   plural: "configmaps",
   kind: "ConfigMap",
+});
+
+export const resourceQuotas = defineResource<ResourceQuota>({
+  group: "",
+  version: "v1",
+  plural: "resourcequotas",
+  kind: "ResourceQuota",
 });
 
 export const secrets = defineResource<Secret>({ group: "", version: "v1", plural: "secrets", kind: "Secret" });

@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { ApiError, ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -8,6 +8,7 @@ import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { podRefusal } from "../pod/pod-refusal.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
@@ -181,11 +182,13 @@ async function adoptPod(claim: Claim, name: string, context: OperatorContext): P
 
 /** What an API server's refusal of a pod means for the claim; undefined when trying again may help. */
 function refusalOf(error: unknown): { reason: ClaimErrorReason; message: string } | undefined {
-  if (!(error instanceof ApiError)) return undefined;
-  if (error.status === 403 && /exceeded quota|failed quota|maximum|minimum/.test(error.message)) {
-    const message = `the namespace has no room for another instance: release one or raise its quota, then claim again (${error.message})`;
-    return { reason: "QuotaExceeded", message };
-  }
-  if (error.status !== 403 && error.status !== 422 && error.status !== 400) return undefined;
-  return { reason: "WorkloadNotReady", message: `the cluster refuses the workload's pod: ${error.message}` };
+  const refusal = podRefusal(error);
+  if (refusal === undefined) return undefined;
+  const { reason, message } = refusal;
+  return reason === "QuotaExceeded"
+    ? {
+        reason,
+        message: `the namespace has no room for another instance: release one or raise its quota, then claim again (${message})`,
+      }
+    : { reason: "WorkloadNotReady", message: `the cluster refuses the workload's pod: ${message}` };
 }

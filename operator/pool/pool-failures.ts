@@ -1,5 +1,5 @@
 import { type Backoff, createBackoff } from "../../crds/client/backoff.ts";
-import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { podState } from "../pod/pod-state.ts";
@@ -16,13 +16,13 @@ export interface PoolFailures {
   count: number;
   /** What was wrong with the last one. */
   message: string;
-  /** No pod is started before then, in milliseconds since the epoch. */
-  nextTryAt: number;
 }
 
 export interface FailureRecord {
   get(pool: string): PoolFailures | undefined;
   isDegraded(pool: string): boolean;
+  /** Milliseconds in which the pool starts no pod; 0 if it may. */
+  waitMs(pool: string): number;
   failed(pool: string, message: string): void;
   /** Takes over from an operator that has found the pool degraded. */
   resume(pool: string, message: string): void;
@@ -52,12 +52,12 @@ interface Start {
  */
 export function createFailureRecord({
   onChange,
-  clock = systemClock,
+  clock = steadyClock,
 }: {
   onChange: (pool: string) => void;
   clock?: Clock;
 }): FailureRecord {
-  const pools = new Map<string, PoolFailures & { backoff: Backoff; starts: Map<string, Start> }>();
+  const pools = new Map<string, PoolFailures & { nextTryAt: number; backoff: Backoff; starts: Map<string, Start> }>();
 
   function forget(pool: string): void {
     if (pools.delete(pool)) onChange(pool);
@@ -71,6 +71,7 @@ export function createFailureRecord({
   return {
     get: (pool) => pools.get(pool),
     isDegraded: (pool) => (pools.get(pool)?.count ?? 0) >= FAILURES_UNTIL_DEGRADED,
+    waitMs: (pool) => Math.max(0, (pools.get(pool)?.nextTryAt ?? 0) - clock.now()),
     failed(pool, message) {
       const record = pools.get(pool) ?? open(message);
       // Pods that were started together fail together: one wait for all of them.

@@ -11,10 +11,17 @@ import { isReadyToUse } from "../workload/readiness.ts";
 
 const SLOWED = "; one pod at a time is tried, with growing pauses, until one starts and stays ready";
 
-/** What was wrong with a pool's last pod, as another operator has written it; undefined where its pods start. */
-export function writtenFailure({ metadata, status }: Pool): string | undefined {
-  if (status?.phase !== "Degraded" || status.observedGeneration !== metadata.generation) return undefined;
-  return status.message?.replace(SLOWED, "");
+const RETRIED = "; one pod is tried again at least twice a minute, and when a quota has more room";
+
+const PROBLEMS = ["PodsFail", "QuotaExceeded", "PodRefused"] as const;
+type PoolProblem = (typeof PROBLEMS)[number];
+
+/** What kept a pool from filling, as another operator has written it; undefined where its pods start. */
+export function writtenProblem({ metadata, status }: Pool): { reason: PoolProblem; message: string } | undefined {
+  const { phase, reason, message = "", observedGeneration } = status ?? {};
+  if (phase !== "Degraded" || observedGeneration !== metadata.generation) return undefined;
+  const known = PROBLEMS.find((problem) => problem === reason);
+  return known && { reason: known, message: message.replace(SLOWED, "").replace(RETRIED, "") };
 }
 
 /** Writes what a pool has into its status, when that has changed, and an Event when it begins to fail. */
@@ -45,8 +52,10 @@ async function writeStatus(pool: Pool, context: OperatorContext): Promise<undefi
   }
   const { phase, reason, message } = status;
   const isNews = former?.find(({ type }) => type === "Degraded")?.status !== "True";
-  if (isNews && reason != null && message != null && isFailing(phase))
-    context.events.record({ resource: pools, object: pool, type: "Warning", reason, message });
+  if (!isNews || reason == null || message == null || !isFailing(phase)) return undefined;
+  // Under a full quota a pool is refused again after each pod that ends.
+  if (context.poolRefusals.get(name)?.reason === reason) context.poolEvents.warn(pool, { reason, message });
+  else context.events.record({ resource: pools, object: pool, type: "Warning", reason, message });
   return undefined;
 }
 
@@ -73,7 +82,7 @@ function conditionsOf({ phase, reason, message, ready, desired }: ReturnType<typ
 type Written = { [Field in keyof Omit<PoolStatus, "conditions">]: PoolStatus[Field] | null };
 
 function statusOf(pool: Pool, context: OperatorContext): Written & { ready: number; phase: PoolStatus["phase"] } {
-  const { informers, config, poolFailures } = context;
+  const { informers, config, poolFailures, poolRefusals } = context;
   const { name, generation = 0 } = pool.metadata;
   const { size, workloadRef } = pool.spec;
   const ready = informers.pods.store.by("pool", `${name}/ready`).size;
@@ -97,6 +106,9 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
     const message = `workload "${workloadRef}" is not ready (${workload.status.reason}): ${workload.status.message}`;
     return { ...counts, phase: "Error", reason: "WorkloadNotReady", message };
   }
+  const refusal = ready < size ? poolRefusals.get(name) : undefined;
+  if (refusal !== undefined)
+    return { ...counts, phase: "Degraded", reason: refusal.reason, message: refusal.message + RETRIED };
   const failures = poolFailures.get(name);
   if (failures !== undefined && poolFailures.isDegraded(name)) {
     const message = failures.message + SLOWED;

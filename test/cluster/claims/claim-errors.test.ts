@@ -1,9 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
-import { events, pods } from "../../../crds/client/built-in-resources.ts";
-import type { KubernetesObject } from "../../../crds/kubernetes.ts";
-import { defineResource } from "../../../crds/resource.ts";
+import { events, pods, resourceQuotas } from "../../../crds/client/built-in-resources.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -17,12 +15,6 @@ test.before(async () => {
   operator = tenancy.startOperator({ config: { startTimeoutMs: 20_000 } });
 });
 test.after(() => tenancy?.stop());
-
-interface Quota extends KubernetesObject {
-  spec: { hard: Record<string, string> };
-  status?: { hard: Record<string, string>; used: Record<string, string> };
-}
-const quotas = defineResource<Quota>({ group: "", version: "v1", plural: "resourcequotas", kind: "ResourceQuota" });
 
 const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says: RegExp }[] = [
   {
@@ -125,17 +117,17 @@ test("a claim whose health check was never passed names the field in the end", a
 test("a full quota: Error QuotaExceeded, and Active when claimed again after room was made", async () => {
   await tenancy.createWorkload("small");
   const hard = { pods: "0" };
-  await tenancy.client.create(quotas, { metadata: { name: "full", namespace: NAMESPACE }, spec: { hard } });
+  await tenancy.client.create(resourceQuotas, { metadata: { name: "full", namespace: NAMESPACE }, spec: { hard } });
   // No controller manager runs here, whose part it is to fill in the status that admission goes by.
   const reference = { namespace: NAMESPACE, name: "full" };
   const body = { status: { hard, used: { pods: "0" } } };
-  await tenancy.client.patch(quotas, reference, { type: "merge", subresource: "status", body });
+  await tenancy.client.patch(resourceQuotas, reference, { type: "merge", subresource: "status", body });
   await tenancy.until("the quota to be in force", isRefused);
   const { metadata } = await tenancy.createClaim("alice", "small");
   const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
   assert.is(claim.status?.reason, "QuotaExceeded");
   assert.match(claim.status?.message ?? "", /release one or raise its quota/);
-  await tenancy.client.delete(quotas, reference);
+  await tenancy.client.delete(resourceQuotas, reference);
   await tenancy.until("the quota to be gone", async () => !(await isRefused()));
 });
 

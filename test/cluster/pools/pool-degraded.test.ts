@@ -1,19 +1,12 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { resourceQuotas } from "../../../crds/client/built-in-resources.ts";
 import { pools, workloads } from "../../../crds/kinds.ts";
-import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import type { Pool } from "../../../crds/pool.ts";
-import { defineResource } from "../../../crds/resource.ts";
-import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
+import { exists, NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pools that fail");
-const quotas = defineResource<KubernetesObject & { spec: object; status?: object }>({
-  group: "",
-  version: "v1",
-  plural: "resourcequotas",
-  kind: "ResourceQuota",
-});
 let tenancy: Tenancy;
 let operator: RunningOperator;
 
@@ -66,23 +59,42 @@ test("pods that are ready for a moment and then end again and again: Degraded, o
   assert.is(well.status?.message, undefined);
 });
 
-test("a quota without room: Degraded with what the cluster says, and well again by itself when there is room", async () => {
-  const hard = { pods: "0" };
+/** Sets what the quota allows, and its use, which a controller manager would fill in and admission goes by. */
+async function setQuota(hard: string, used: string): Promise<void> {
   const reference = { namespace: NAMESPACE, name: "full" };
-  await tenancy.client.create(quotas, { metadata: reference, spec: { hard } });
-  // No controller manager runs here, whose part it is to fill in the status that admission goes by.
-  const body = { status: { hard, used: { pods: "0" } } };
-  await tenancy.client.patch(quotas, reference, { type: "merge", subresource: "status", body });
+  const spec = { hard: { pods: hard } };
+  if (!(await exists(tenancy.client, resourceQuotas, "full")))
+    await tenancy.client.create(resourceQuotas, { metadata: reference, spec });
+  await tenancy.client.patch(resourceQuotas, reference, { type: "merge", body: { spec } });
+  const body = { status: { ...spec, used: { pods: used } } };
+  await tenancy.client.patch(resourceQuotas, reference, { type: "merge", subresource: "status", body });
+}
+
+const refusals = () =>
+  operator.requests.filter(({ verb, resource, status }) => verb === "create" && resource === "pods" && status === 403);
+
+test("a quota without room: Degraded for the quota, and filled in one go when it is raised", async () => {
+  await setQuota("0", "0");
   await tenancy.createWorkload("crowded");
-  await tenancy.createPool("crowded", { workloadRef: "crowded", size: 1 });
+  await tenancy.createPool("crowded", { workloadRef: "crowded", size: 4, maxFillConcurrency: 4 });
   const degraded = await tenancy.untilPool("crowded", ({ status }) => status?.phase === "Degraded");
   assert.equal(holds(degraded), ["Stalled", "Degraded"]);
-  assert.match(degraded.status?.message ?? "", /exceeded quota: full/);
-  await tenancy.until("an Event", async () => (await failures("crowded")).length > 0);
-  await tenancy.client.delete(quotas, reference);
+  assert.is(degraded.status?.reason, "QuotaExceeded");
+  assert.match(degraded.status?.message ?? "", /no room for another pod.*exceeded quota: full/);
+  const quotaEvents = async () =>
+    (await tenancy.eventsOf("crowded")).map(({ type, reason, count }) => [type, reason, count]);
+  await tenancy.until("an Event", async () => (await quotaEvents()).length > 0);
+  // By now its own pace is slow.
+  await tenancy.until("some tries", () => refusals().length >= 7);
+  operator.requests.length = 0;
+  await setQuota("10", "0");
   const well = await tenancy.untilPool("crowded", ({ status }) => status?.phase === "Ready");
   assert.equal(holds(well), ["Ready"]);
-  assert.is((await failures("crowded")).length, 1);
+  assert.is(created(), 4 + refusals().length);
+  // Admission may see the change after the operator does.
+  assert.ok(refusals().length <= 2, `${refusals().length} refused`);
+  assert.equal(await quotaEvents(), [["Warning", "QuotaExceeded", 1]]);
+  await tenancy.client.delete(resourceQuotas, { namespace: NAMESPACE, name: "full" });
 });
 
 test("pods that no node takes: Filling, with what the scheduler says", async () => {

@@ -1,6 +1,13 @@
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import { claimKey } from "../../../crds/claims/claim-key.ts";
-import { configMaps, jobs, networkPolicies, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import {
+  configMaps,
+  jobs,
+  networkPolicies,
+  pods,
+  resourceQuotas,
+  secrets,
+} from "../../../crds/client/built-in-resources.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
 import { annotation, label } from "../../../crds/labels.ts";
@@ -19,6 +26,7 @@ import { createSeenTimes } from "../../../operator/pod/seen-times.ts";
 import { createPoolEvents } from "../../../operator/pool/pool-events.ts";
 import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
 import { poolIndex, warmIndex } from "../../../operator/pool/pool-member.ts";
+import { createPoolRefusals } from "../../../operator/pool/pool-refusals.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { MemoryApi } from "../memory-api.ts";
@@ -58,6 +66,7 @@ export function testOperator({
     ...{ client: api.client, config, informers: informersOver(api, config), log: silentLog, metrics: createMetrics() },
     events: recorder,
     poolEvents: createPoolEvents({ events: recorder }),
+    poolRefusals: createPoolRefusals({ onChange: () => undefined }),
     poolFailures: createFailureRecord({ onChange: () => undefined }),
     refillPause: createRefillPause(),
     ...{ reservedPods: new Set(), ownPods: new Set(), seenUses: new Map(), restoreFailures: new Map() },
@@ -126,6 +135,7 @@ function informersOver(api: MemoryApi, config: OperatorConfig): Informers {
       isSelected: ({ metadata }) => metadata.name === SNAPSHOTS_NAME,
     }),
     networkPolicies: memoryInformer(api, { resource: networkPolicies, indexes: {} }),
+    resourceQuotas: memoryInformer(api, { resource: resourceQuotas, indexes: {} }),
     egress:
       config.egress.image === undefined
         ? undefined
