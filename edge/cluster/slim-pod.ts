@@ -1,8 +1,9 @@
 import { isPodReady, podAddress } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
-import { annotation, label } from "../../crds/labels.ts";
+import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { podReason, restartsOf } from "./pod-trouble.ts";
 
 const readAnnotations = [
   annotation.claim,
@@ -50,11 +51,14 @@ export function cutSpecs(json: Buffer): Buffer {
 
 /**
  * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its
- * `status.podIP` is an address that it has, never one that it had.
+ * `status.podIP` is an address that it has, never one that it had; its `status.reason` is {@link podReason}, and the
+ * restarts of all its containers are those of one.
  */
 export function slimPod(pod: Pod): Pod {
   const { metadata, status } = pod;
   const podIP = podAddress(pod);
+  const reason = podReason(pod);
+  const restartCount = restartsOf(pod);
   const { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels } = metadata;
   const annotations: Record<string, string> = {};
   for (const key of readAnnotations) {
@@ -77,6 +81,10 @@ export function slimPod(pod: Pod): Pod {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(podIP !== undefined && { podIP }),
       ...(isPodReady(pod) && { conditions: ready }),
+      ...(reason !== undefined && { reason }),
+      ...(restartCount > 0 && {
+        containerStatuses: [{ name: WORKLOAD_CONTAINER, image: "", ready: false, restartCount }],
+      }),
     },
   };
 }

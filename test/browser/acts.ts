@@ -85,7 +85,7 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   const release = page.getByRole("dialog", { name: "Release notes of carol?" });
   await release.getByText("/data of carol is saved as a new version, then the pod goes.").waitFor();
   await button(release, "Release").click();
-  await page.getByText("▲ ReleaseFailed").waitFor();
+  await page.getByText("▲ Not saved").waitFor();
   await page.getByText("What to do:").waitFor();
   assert.is(await button(page, "Destroy").count(), 0);
 

@@ -104,10 +104,10 @@ test("a column is ordered by its head, and a choice is made, with Tab and Enter 
   await eventually(async () => (await head.getAttribute("aria-sort")) === "ascending");
   await page.keyboard.press("Enter");
   await eventually(async () => (await head.getAttribute("aria-sort")) === "descending");
-  await page.getByLabel("Phase", { exact: true }).focus();
-  await page.keyboard.press("E");
-  await page.getByRole("row", { name: /eve nothing Error/ }).waitFor();
-  assert.is(new URL(page.url()).searchParams.get("phase"), "Error");
+  await page.getByLabel("State", { exact: true }).focus();
+  await page.keyboard.press("F");
+  await page.getByRole("row", { name: /eve nothing Failed/ }).waitFor();
+  assert.is(new URL(page.url()).searchParams.get("state"), "Failed");
   await close();
 });
 

@@ -35,7 +35,7 @@ test("nothing is wrong until something is; its number, its words and its claims 
   await trouble.getByText('workload "missing" does not exist', { exact: false }).waitFor();
   await trouble.getByText("Create the workload, then claim again.").waitFor();
   await trouble.getByRole("link").click();
-  await page.getByRole("row", { name: /alice missing Error/ }).waitFor();
+  await page.getByRole("row", { name: /alice missing Failed/ }).waitFor();
   assert.is(await page.getByRole("grid").getAttribute("aria-rowcount"), "3");
   assert.match(page.url(), /phase=Error&workload=missing&reason=WorkloadNotFound$/);
   await page.keyboard.press("Escape");

@@ -134,7 +134,7 @@ const sorted: readonly {
     text: "user-10",
     column: "Tenant",
     first: /user-1099/,
-    choice: ["Phase", "Active"],
+    choice: ["State", "Active"],
   },
   {
     path: "instances",

@@ -124,11 +124,15 @@ function openObject({ name, generation = 0, creationTimestamp = "" }: Kubernetes
 
 /** A pod's instance record with the labels that are the service's own; others put there what they like. */
 function openInstance(pod: Pod) {
-  const { name, phase, tenantId, workloadRef, ip, labels, createdAt, lastActivity, claimedAt } = instanceResponse(pod);
+  const { labels, ...shown } = instanceResponse(pod);
+  const { name, phase, ready, restarts, reason, tenantId, workloadRef, ip, createdAt, lastActivity, claimedAt } = shown;
   const own = Object.entries(labels).filter(([key]) => ownLabels.has(key));
   return {
     name,
     phase,
+    ready,
+    restarts,
+    reason,
     tenantId,
     workloadRef,
     ip,

@@ -1,3 +1,4 @@
+import { isPodReady } from "../../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
@@ -6,6 +7,7 @@ import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Activity } from "../../activity.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
+import { restartsOf } from "../../cluster/pod-trouble.ts";
 import { slimPod } from "../../cluster/slim-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
@@ -84,6 +86,9 @@ function describe(failure: KubectlError, name: string): HttpError | undefined {
 interface InstanceResponse {
   name: string;
   phase: PodPhase;
+  ready: boolean;
+  restarts: number;
+  reason?: string;
   tenantId?: string;
   workloadRef?: string;
   ip?: string;
@@ -98,7 +103,8 @@ interface InstanceResponse {
  * Shows a pod as `slimPod` leaves it, as the REST API and the event stream do. The claim call that bound a pod is its
  * first activity.
  */
-export function instanceResponse({ metadata, status }: Pod): InstanceResponse {
+export function instanceResponse(pod: Pod): InstanceResponse {
+  const { metadata, status } = pod;
   const { name, labels = {}, annotations = {}, creationTimestamp } = metadata;
   const tenantId = labels[label.tenant];
   const workloadRef = labels[label.workload];
@@ -107,6 +113,9 @@ export function instanceResponse({ metadata, status }: Pod): InstanceResponse {
   return {
     name,
     phase: status?.phase ?? "Pending",
+    ready: isPodReady(pod),
+    restarts: restartsOf(pod),
+    ...(status?.reason !== undefined && { reason: status.reason }),
     ...(tenantId !== undefined && { tenantId }),
     ...(workloadRef !== undefined && { workloadRef }),
     ...(status?.podIP !== undefined && { ip: status.podIP }),

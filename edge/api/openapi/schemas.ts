@@ -101,6 +101,11 @@ const claim = Type.Object(
 const instance = {
   name: text("Name of the pod, the {id} of instance paths."),
   phase: podPhase,
+  ready: Type.Boolean({ description: "Whether its program answers, by its probe." }),
+  restarts: Type.Integer({ description: "How often its containers were started again.", minimum: 0 }),
+  reason: Type.Optional(
+    text("What keeps it from its work, in Kubernetes' own word, such as CrashLoopBackOff or Unschedulable."),
+  ),
   tenantId: Type.Optional(text("The tenant; absent while it is warm in a pool.")),
   workloadRef: Type.Optional(text("The workload.")),
   ip: Type.Optional(text("Address of the pod, once it has one.")),

@@ -1,8 +1,8 @@
-import { type Signal, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call, ifGone, send } from "./call.ts";
 import { createFeed, type FeedReader, type FeedState } from "./feed.ts";
-import { createLiveList, type RowKind, type RowSink } from "./live-list.ts";
+import { createLiveList, type Live, type RowKind } from "./live-list.ts";
 import { readPages } from "./read-pages.ts";
 import { checkSession } from "./session.ts";
 
@@ -14,17 +14,6 @@ export interface Kinds {
   workloads: ApiTypes["Workload"];
   pools: ApiTypes["Pool"];
   triggers: ApiTypes["Trigger"];
-}
-
-/** A list that is kept up to date. */
-export interface Live<Row> {
-  /** Goes up with each change of the rows. */
-  readonly version: Signal<number>;
-  readonly rows: ReadonlyMap<string, Row>;
-  readonly state: Signal<FeedState>;
-  keyOf(row: Row): string;
-  /** Has a sink filled and kept up to date, before `version` goes up; the function it returns ends that. */
-  follow(sink: RowSink<Row>): () => void;
 }
 
 interface Kind<Row> extends RowKind<Row> {
@@ -52,14 +41,15 @@ const kinds: { readonly [Name in keyof Kinds]: Kind<Kinds[Name]> } = {
   },
   workloads: {
     ...{ path: "/workloads", event: "workload.", keyOf: byName, isPartial: true },
-    rowOf: ({ phase }: ApiTypes["OpenWorkload"], row) => row && { ...row, status: { ...row.status, phase } },
+    rowOf: ({ phase, reason }: ApiTypes["OpenWorkload"], row) =>
+      row && { ...row, status: { ...withReason(row.status, reason), phase } },
   },
   pools: {
     ...{ path: "/pools", event: "pool.", keyOf: byName, isPartial: true },
-    rowOf: ({ phase, ready, warming, desired }: ApiTypes["OpenPool"], row) =>
+    rowOf: ({ phase, ready, warming, desired, reason }: ApiTypes["OpenPool"], row) =>
       row && {
         ...row,
-        status: { ...row.status, phase, ready, warming, ...(desired !== undefined && { desired }) },
+        status: { ...withReason(row.status, reason), phase, ready, warming, ...(desired !== undefined && { desired }) },
       },
   },
   triggers: {
@@ -68,6 +58,13 @@ const kinds: { readonly [Name in keyof Kinds]: Kind<Kinds[Name]> } = {
       row && { ...row, status: { ...row.status, ...(phase !== undefined && { phase }) } },
   },
 };
+
+/** The status with another reason; the message of the one before does not go with it. */
+function withReason<Status extends { reason?: string; message?: string }>(status: Status, reason: string | undefined) {
+  if (reason === status.reason) return status;
+  const { reason: _, message: __, ...rest } = status;
+  return reason === undefined ? rest : { ...rest, reason };
+}
 
 /** What of a claim stays as it is. */
 function constantOf({ name, createdAt }: Kinds["claims"]): Partial<Kinds["claims"]> {

@@ -1,4 +1,5 @@
-import type { FeedMessage } from "./feed.ts";
+import type { ReadonlySignal } from "@preact/signals";
+import type { FeedMessage, FeedState } from "./feed.ts";
 
 /** What follows a list. */
 export interface RowSink<Row> {
@@ -22,6 +23,17 @@ export interface LiveList<Row> {
   reset(rows: readonly Row[]): void;
   apply(batch: readonly FeedMessage[]): void;
   /** Has a sink filled and kept up to date; the function it returns ends that. */
+  follow(sink: RowSink<Row>): () => void;
+}
+
+/** A list that is kept up to date. */
+export interface Live<Row> {
+  /** Goes up with each change of the rows. */
+  readonly version: ReadonlySignal<number>;
+  readonly rows: ReadonlyMap<string, Row>;
+  readonly state: ReadonlySignal<FeedState>;
+  keyOf(row: Row): string;
+  /** Has a sink filled and kept up to date, before `version` goes up; the function it returns ends that. */
   follow(sink: RowSink<Row>): () => void;
 }
 

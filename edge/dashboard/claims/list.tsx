@@ -1,9 +1,10 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
-import { Phase } from "../parts/phase.tsx";
+import { stateColumns } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
+import { knownOf } from "./known-of.ts";
 
 type Claim = Kinds["claims"];
 
@@ -13,12 +14,9 @@ const columns: readonly Column<Claim>[] = [
     text: (claim) => claim.tenantId,
   },
   { key: "workload", title: "Workload", text: (claim) => claim.workloadRef, choices: true, phone: 2 },
-  {
-    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
-    choices: ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"],
-    text: (claim) => claim.phase,
-    cell: (claim) => <Phase is={claim.phase} />,
-  },
+  ...stateColumns<Claim>(knownOf, {
+    phases: ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"],
+  }),
   { key: "reason", title: "Reason", text: (claim) => claim.reason ?? "", choices: true },
   { key: "source", title: "Source", text: (claim) => claim.source ?? "", choices: true, width: "minmax(0, 0.7fr)" },
   {

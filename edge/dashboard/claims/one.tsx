@@ -7,14 +7,15 @@ import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
-import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
+import { State } from "../parts/state.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
 import { destroy, discard, release, retryWithoutFiles } from "./acts.tsx";
 import { type ClaimKey, claim, isDestroyable, isOpen, retry } from "./claim.ts";
+import { knownOf } from "./known-of.ts";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
 
@@ -84,7 +85,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
       <Outcome acts={acts} />
       <Facts
         of={[
-          ["Phase", <Phase key="phase" is={phase} />],
+          ["State", <State key="state" of={knownOf(row)} />],
           ["Source", source],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
           ["Release asked for", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],

@@ -1,6 +1,6 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
-import { Phase } from "../parts/phase.tsx";
+import { stateColumns } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -11,12 +11,10 @@ const columns: readonly Column<Instance>[] = [
   { key: "name", title: "Name", text: ({ name }) => name, width: "minmax(0, 1.8fr)", phone: 1 },
   { key: "tenant", title: "Tenant", text: ({ tenantId }) => tenantId ?? "", choices: "address", phone: 2 },
   { key: "workload", title: "Workload", text: ({ workloadRef }) => workloadRef ?? "", choices: true },
-  {
-    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
-    choices: ["Pending", "Running", "Succeeded", "Failed", "Unknown"],
-    text: ({ phase }) => phase,
-    cell: ({ phase }) => <Phase is={phase} />,
-  },
+  ...stateColumns<Instance>((instance) => instance, {
+    phases: ["Pending", "Running", "Succeeded", "Failed", "Unknown"],
+  }),
+  { key: "reason", title: "Reason", text: reasonWords, width: "minmax(0, 1.4fr)" },
   { key: "pool", title: "Pool", text: ({ labels }) => labels["tenancy.dev/pool"] ?? "", choices: true },
   {
     ...{ key: "use", title: "Use", choices: ["claimed", "ready", "warming"], width: "minmax(0, 0.7fr)" },
@@ -36,6 +34,12 @@ const columns: readonly Column<Instance>[] = [
     cell: ({ createdAt }) => <When at={createdAt} />,
   },
 ];
+
+/** Such as `CrashLoopBackOff, 5 restarts`. */
+function reasonWords({ reason, restarts }: Instance): string {
+  const counted = restarts === 0 ? undefined : restarts === 1 ? "1 restart" : `${restarts} restarts`;
+  return [reason, counted].filter(Boolean).join(", ");
+}
 
 export default function Instances() {
   return (

@@ -8,8 +8,8 @@ import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Log } from "../parts/log.tsx";
-import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import { navigate, place } from "../route.ts";
 import { Exec } from "./exec.tsx";
@@ -49,13 +49,15 @@ export default function Instance({ params }: { params: PageParams }) {
 }
 
 function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDetail | undefined }) {
-  const { phase, tenantId, workloadRef, ip, createdAt, claimedAt, lastActivity, labels } = row;
+  const { reason, restarts, tenantId, workloadRef, ip, createdAt, claimedAt, lastActivity, labels } = row;
   const pool = labels["tenancy.dev/pool"];
   return (
     <>
       <Facts
         of={[
-          ["Phase", <Phase key="phase" is={phase} />],
+          ["State", <State key="state" of={row} />],
+          ["Reason", reason],
+          ["Restarts", restarts > 0 && String(restarts)],
           [
             "Claim",
             tenantId !== undefined && workloadRef !== undefined && (

@@ -5,9 +5,9 @@ import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, lastHeardAt, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { remedyOf } from "../claims/remedies.ts";
-import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
+import { State } from "../parts/state.tsx";
 import { useThrottled } from "../parts/throttled.ts";
 import { durationWords } from "../parts/time-words.ts";
 import { type Figures, figuresOf } from "./figures.ts";
@@ -256,7 +256,7 @@ function Pools() {
         <thead>
           <tr>
             <th scope="col">Pool</th>
-            <th scope="col">Phase</th>
+            <th scope="col">State</th>
             <th scope="col">Ready</th>
             <th scope="col" class="number">
               Hits
@@ -293,7 +293,7 @@ function PoolRow({ pool }: { pool: ApiTypes["Pool"] }) {
         <a href={`/dashboard/pools/${name}`}>{name}</a>
       </th>
       <td>
-        <Phase is={status.phase} />
+        <State of={{ phase: status.phase, reason: status.reason }} />
       </td>
       <td>
         <meter

@@ -1,6 +1,6 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
-import { Phase } from "../parts/phase.tsx";
+import { stateColumns } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -18,12 +18,9 @@ const columns: readonly Column<Pool>[] = [
       </a>
     ),
   },
-  {
-    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
-    choices: ["Filling", "Ready", "Degraded", "Error"],
-    text: ({ status }) => status.phase,
-    cell: ({ status }) => <Phase is={status.phase} />,
-  },
+  ...stateColumns<Pool>(({ status: { phase, reason } }) => ({ phase, reason }), {
+    phases: ["Filling", "Ready", "Degraded", "Error"],
+  }),
   { key: "reason", title: "Reason", text: ({ status }) => status.reason ?? "", choices: true },
   {
     ...{ key: "ready", title: "Ready", phone: 2, width: "minmax(0, 1.4fr)" },

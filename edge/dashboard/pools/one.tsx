@@ -8,8 +8,8 @@ import type { PageParams } from "../pages.ts";
 import type { Acts } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { Facts } from "../parts/facts.tsx";
-import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import { ObjectPage } from "../spec/object-page.tsx";
 import { readTagged } from "../spec/read-tagged.ts";
@@ -46,7 +46,7 @@ function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
     <>
       <Facts
         of={[
-          ["Phase", <Phase key="phase" is={phase} />],
+          ["State", <State key="state" of={{ phase, reason }} />],
           [
             "Workload",
             <a key="workload" href={`/dashboard/workloads/${spec.workloadRef}`}>

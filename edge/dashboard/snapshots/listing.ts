@@ -2,8 +2,8 @@ import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 import type { FeedState } from "../api/feed.ts";
-import type { Kinds, Live } from "../api/kinds.ts";
-import type { RowSink } from "../api/live-list.ts";
+import type { Kinds } from "../api/kinds.ts";
+import type { Live, RowSink } from "../api/live-list.ts";
 
 type Snapshot = ApiTypes["Snapshot"];
 

@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import type { Live } from "../api/kinds.ts";
+import type { Live } from "../api/live-list.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
@@ -101,11 +101,11 @@ export function FilterBar<Row>(props: {
           else props.onDone();
         }}
       />
-      {columns.map(({ key, title, choices: offered }) => {
+      {columns.map(({ key, title, choices: offered, isHidden }) => {
         const chosen = [...(filter.fields.get(key) ?? [])];
         const value = chosen.join(",");
         if (offered === undefined) return null;
-        if (offered === "address") {
+        if (offered === "address" || isHidden === true) {
           return value === "" ? null : (
             <button type="button" key={key} title="Show all" onClick={() => choose(key, [])}>
               {title}: {chosen.join(" or ")} <span aria-hidden="true">×</span>
@@ -152,7 +152,7 @@ function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; se
       }}
     >
       <option value="">Order: by name</option>
-      {props.columns.flatMap(({ key, title }) => [
+      {props.columns.filter(isSeen).flatMap(({ key, title }) => [
         <option key={key} value={key}>
           {title} ↑
         </option>,
@@ -162,6 +162,11 @@ function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; se
       ])}
     </select>
   );
+}
+
+/** Whether a column is shown. */
+export function isSeen<Row>({ isHidden }: Column<Row>): boolean {
+  return isHidden !== true;
 }
 
 function write<Row>(filter: Filter, columns: readonly Column<Row>[]): void {

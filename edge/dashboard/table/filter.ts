@@ -21,6 +21,8 @@ export interface FilterColumn<Row> {
    * `address`: any value, which is not offered. @default nothing
    */
   readonly choices?: true | readonly string[] | "address";
+  /** Whether it is neither shown nor searched, for the page's address alone. @default false */
+  readonly isHidden?: boolean;
 }
 
 /** Reads a filter; what names no column or no value of it is ignored. */
@@ -71,7 +73,8 @@ export function applyFilter<Row>(
   return {
     keeps: (row) =>
       fields.every(({ column, values }) => values.has(column.text(row))) &&
-      (text === "" || columns.some((column) => column.text(row).toLowerCase().includes(text))),
+      (text === "" ||
+        columns.some(({ isHidden, text: textOf }) => isHidden !== true && textOf(row).toLowerCase().includes(text))),
     compare(a, b) {
       if (sorted === undefined) return 0;
       const [x, y] = sorted.order === undefined ? [sorted.text(a), sorted.text(b)] : [sorted.order(a), sorted.order(b)];

@@ -1,12 +1,12 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import type { Live } from "../api/kinds.ts";
+import type { Live } from "../api/live-list.ts";
 import { useKey } from "../parts/keys.ts";
 import { keepAs, keepNow, kept, navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
 import { applyFilter, type Filter, readFilter } from "./filter.ts";
-import { clearFilter, FilterBar } from "./filter-bar.tsx";
+import { clearFilter, FilterBar, isSeen } from "./filter-bar.tsx";
 import { createView } from "./view.ts";
 
 /** In root em, so that larger text has its room: 32 px as a rule. */
@@ -91,7 +91,8 @@ export function Table<Row>(props: {
   const { rows } = view;
   const { rem } = size.value;
   const isNarrow = size.value.width < NARROW_REM * rem;
-  const shown = isNarrow ? columns.filter(({ phone }) => phone !== undefined) : columns;
+  const seen = columns.filter(isSeen);
+  const shown = isNarrow ? seen.filter(({ phone }) => phone !== undefined) : seen;
   const headPx = isNarrow ? 0 : Math.round(ROW_REM * rem);
   const rowPx = Math.round((isNarrow ? TALL_ROW_REM : ROW_REM) * rem);
   const isRead = live.state.value !== "loading";
@@ -201,7 +202,7 @@ export function Table<Row>(props: {
                   class={first + offset === activeAt ? "row active" : "row"}
                   role="row"
                   aria-rowindex={first + offset + 2}
-                  style={isNarrow ? {} : { gridTemplateColumns: tracks(columns) }}
+                  style={isNarrow ? {} : { gridTemplateColumns: tracks(seen) }}
                   onPointerDown={() => {
                     active.value = { key, index: first + offset };
                   }}

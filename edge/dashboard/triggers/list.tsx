@@ -1,6 +1,6 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
-import { Phase } from "../parts/phase.tsx";
+import { stateColumns } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -13,12 +13,9 @@ const columns: readonly Column<Trigger>[] = [
     ...{ key: "type", title: "Type", choices: ["webhook", "messenger", "cron"], width: "minmax(0, 0.7fr)" },
     text: ({ spec }) => spec.type,
   },
-  {
-    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.7fr)" },
-    choices: ["Active", "Error", "Pending"],
-    text: phaseOf,
-    cell: (trigger) => <Phase is={phaseOf(trigger)} />,
-  },
+  ...stateColumns<Trigger>((trigger) => ({ phase: phaseOf(trigger) }), {
+    phases: ["Active", "Error", "Pending"],
+  }),
   { key: "source", title: "Events from", text: sourceOf, width: "minmax(0, 1.4fr)", phone: 2 },
   {
     ...{ key: "workload", title: "Workload", choices: true },

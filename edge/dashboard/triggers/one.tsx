@@ -5,8 +5,8 @@ import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import type { PageParams } from "../pages.ts";
 import { Facts } from "../parts/facts.tsx";
-import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { State } from "../parts/state.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
 import { ObjectPage } from "../spec/object-page.tsx";
@@ -43,7 +43,7 @@ function Shown({ trigger: { spec, status, createdAt } }: { trigger: Trigger }) {
     <>
       <Facts
         of={[
-          ["Phase", <Phase key="phase" is={phase} />],
+          ["State", <State key="state" of={{ phase }} />],
           ["Type", type],
           ["Path", config.path !== undefined && <code>{config.path}</code>],
           ["Schedule", config.schedule && <code>{`${config.schedule} ${config.timezone ?? "UTC"}`}</code>],

@@ -1,21 +1,20 @@
+import { useMemo } from "preact/hooks";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command } from "../parts/command.tsx";
-import { Phase } from "../parts/phase.tsx";
+import { stateColumns } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
+import { reasonOf, type WorkloadRow, workloadListing } from "./listing.ts";
 
 type Workload = Kinds["workloads"];
 
-const columns: readonly Column<Workload>[] = [
+const columns: readonly Column<WorkloadRow>[] = [
   { key: "name", title: "Name", text: ({ name }) => name, phone: 1 },
-  {
-    ...{ key: "phase", title: "Phase", phone: 1, width: "minmax(0, 0.8fr)" },
-    choices: ["Creating", "Building", "Ready", "Error", "Terminating"],
-    text: ({ status }) => status.phase,
-    cell: ({ status }) => <Phase is={status.phase} />,
-  },
-  { key: "reason", title: "Reason", text: ({ status }) => status.reason ?? "", choices: true },
+  ...stateColumns<WorkloadRow>((row) => ({ phase: row.status.phase, reason: reasonOf(row) }), {
+    phases: ["Creating", "Building", "Ready", "Error", "Terminating"],
+  }),
+  { key: "reason", title: "Reason", text: (row) => reasonOf(row) ?? "", choices: true },
   { key: "image", title: "Image", text: imageOf, width: "minmax(0, 2fr)", phone: 2 },
   {
     ...{ key: "network", title: "Network", choices: true, width: "minmax(0, 0.8fr)" },
@@ -44,6 +43,10 @@ const columns: readonly Column<Workload>[] = [
 ];
 
 export default function Workloads() {
+  const listing = useMemo(
+    () => workloadListing({ workloads: live("workloads"), claims: live("claims"), pools: live("pools") }),
+    [],
+  );
   return (
     <>
       <div class="title">
@@ -54,7 +57,7 @@ export default function Workloads() {
       </div>
       <Table
         label="Workloads"
-        live={live("workloads")}
+        live={listing}
         columns={columns}
         open={({ name }) => `/dashboard/workloads/${name}`}
         empty={

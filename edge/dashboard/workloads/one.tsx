@@ -7,11 +7,12 @@ import type { PageParams } from "../pages.ts";
 import { Act, type Acts } from "../parts/acts.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Log } from "../parts/log.tsx";
-import { Phase } from "../parts/phase.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { State } from "../parts/state.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
 import { ObjectPage } from "../spec/object-page.tsx";
+import { claimFailure, poolFailure } from "./listing.ts";
 import { networkWords } from "./network-words.ts";
 
 type Workload = ApiTypes["Workload"];
@@ -48,11 +49,12 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
   const { phase, reason, message, image } = status;
   const { overlayDirs = [] } = spec.filesystem ?? {};
   const text = JSON.stringify(spec, null, 2);
+  const failure = useFailure(name);
   return (
     <>
       <Facts
         of={[
-          ["Phase", <Phase key="phase" is={phase} />],
+          ["State", <State key="state" of={{ phase, reason: reason ?? failure?.reason }} />],
           ["Image", <code key="image">{image ?? spec.image.ref ?? "not built yet"}</code>],
           ["Version", spec.version],
           ["Files kept", overlayDirs.length === 0 ? "none" : overlayDirs.join(", ")],
@@ -72,6 +74,16 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
             {reason ?? phase}
           </h2>
           <p>{message}</p>
+        </section>
+      )}
+      {reason === undefined && failure !== undefined && (
+        <section aria-labelledby="failure">
+          <h2 id="failure" class="is-bad">
+            {failure.reason}
+          </h2>
+          <p>
+            The workload itself can be claimed, but what uses it fails: <a href={failure.href}>{failure.what}</a>.
+          </p>
         </section>
       )}
       <section aria-labelledby="network">
@@ -112,7 +124,7 @@ function Pools({ of }: { of: string }) {
           <thead>
             <tr>
               <th scope="col">Name</th>
-              <th scope="col">Phase</th>
+              <th scope="col">State</th>
               <th scope="col" class="number">
                 Ready of size
               </th>
@@ -125,7 +137,7 @@ function Pools({ of }: { of: string }) {
                   <a href={`/dashboard/pools/${name}`}>{name}</a>
                 </th>
                 <td>
-                  <Phase is={status.phase} />
+                  <State of={{ phase: status.phase, reason: status.reason }} />
                 </td>
                 <td class="number">
                   {status.ready} of {spec.size}
@@ -154,7 +166,7 @@ function Build({ name, version, acts }: { name: string; version: unknown; acts: 
       <Problem error={build.error} />
       <Facts
         of={[
-          ["State", state !== undefined && <Phase is={state} />],
+          ["State", state !== undefined && <State of={{ phase: state }} />],
           ["Took", Number.isNaN(ms) ? undefined : durationWords(ms)],
           ["Ended", finishedAt !== undefined && <When at={finishedAt} />],
           ["Steps", steps !== undefined && `${steps}, of which ${cached ?? 0} were in the cache`],
@@ -207,6 +219,22 @@ function useUsers(name: string): { claims: Kinds["claims"][]; pools: Kinds["pool
     claims: [...claims.rows.values()].filter(({ workloadRef }) => workloadRef === name),
     pools: [...pools.rows.values()].filter(({ spec }) => spec.workloadRef === name),
   };
+}
+
+/** The first of what uses the workload and fails by its doing. */
+function useFailure(name: string): { reason: string; what: string; href: string } | undefined {
+  const { claims = [], pools = [] } = useUsers(name) ?? {};
+  const claim = claims.find((one) => claimFailure(one) !== undefined);
+  if (claim?.reason !== undefined) {
+    const alike = claims.filter(({ reason }) => reason === claim.reason).length;
+    const what = alike === 1 ? `the claim of ${claim.tenantId}` : `${alike} claims`;
+    const query = new URLSearchParams({ workload: name, reason: claim.reason });
+    return { reason: claim.reason, what, href: `/dashboard/claims?${query}` };
+  }
+  const pool = pools.find((one) => poolFailure(one) !== undefined);
+  return (
+    pool && { reason: poolFailure(pool) ?? "", what: `the pool ${pool.name}`, href: `/dashboard/pools/${pool.name}` }
+  );
 }
 
 /** What a change does to what runs. */

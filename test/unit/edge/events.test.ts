@@ -257,7 +257,7 @@ test("what goes to strangers holds neither a message nor labels of others", () =
   assert.equal(seen, [
     { tenantId: "a", phase: "Error", workloadRef: "app", reason: "CrashLooping" },
     {
-      ...{ name: "p", phase: "Pending", workloadRef: "app", createdAt: "" },
+      ...{ name: "p", phase: "Pending", ready: false, restarts: 0, workloadRef: "app", createdAt: "" },
       labels: { [label.workload]: "app", [label.managed]: "true" },
     },
   ]);

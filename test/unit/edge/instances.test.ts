@@ -2,7 +2,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
@@ -27,6 +29,8 @@ test("records hold what the specification lists, and a warm pod has no tenant", 
   const record = {
     name: "inst-a",
     phase: "Running",
+    ready: false,
+    restarts: 0,
     tenantId: "a",
     workloadRef: "app",
     ip: "10.0.0.1",
@@ -38,6 +42,8 @@ test("records hold what the specification lists, and a warm pod has no tenant", 
   const warm = {
     name: "inst-b",
     phase: "Pending",
+    ready: false,
+    restarts: 0,
     workloadRef: "app",
     labels: { [label.managed]: "true", [label.workload]: "app", [label.pool]: "p" },
     createdAt: "2026-01-01T00:00:00Z",
@@ -45,6 +51,38 @@ test("records hold what the specification lists, and a warm pod has no tenant", 
   assert.equal((await edge.call("GET /api/v1/instances")).json, [record, warm]);
   assert.equal((await edge.call("GET /api/v1/instances/inst-a")).json, record);
   assert.equal(edge.cluster.calls, []);
+});
+
+test("records say how a pod fares: whether it answers, how often it restarted, and what keeps it from its work", async () => {
+  const edge = testEdge();
+  const container = (state: object, restartCount = 0) => ({
+    name: "main",
+    image: "i",
+    ready: false,
+    restartCount,
+    state,
+  });
+  const conditions = (type: string, status: "True" | "False", more = {}) => ({
+    conditions: [{ type, status, ...more }],
+  });
+  const backOff = { waiting: { reason: "CrashLoopBackOff", message: "back-off 5m0s restarting failed container" } };
+  const fares = async (status: PodStatus) => {
+    edge.cluster.add(pods, { ...edge.cluster.addPod("p", "Running", claimed), status });
+    const { ready, restarts, reason } = (await edge.call("GET /api/v1/instances/p")).json as ApiTypes["Instance"];
+    return [ready, restarts, reason];
+  };
+  const ready = { phase: "Running" as const, podIP: "10.0.0.1", ...conditions("Ready", "True") };
+  assert.equal(await fares({ ...ready, containerStatuses: [container({ running: {} })] }), [true, 0, undefined]);
+  assert.equal(await fares({ ...ready, containerStatuses: [container({ running: {} }, 2)] }), [true, 2, undefined]);
+  const looping = [container({ terminated: { exitCode: 0, reason: "Completed" } }), container(backOff, 4)];
+  assert.equal(await fares({ phase: "Running", containerStatuses: looping }), [false, 4, "CrashLoopBackOff"]);
+  const killed = [container({ terminated: { exitCode: 137, reason: "OOMKilled" } }, 1)];
+  assert.equal(await fares({ phase: "Running", containerStatuses: killed }), [false, 1, "OOMKilled"]);
+  const pulling = [container({ waiting: { reason: "ContainerCreating" } })];
+  assert.equal(await fares({ phase: "Pending", containerStatuses: pulling }), [false, 0, undefined]);
+  const waiting = conditions("PodScheduled", "False", { reason: "Unschedulable", message: "0/1 nodes" });
+  assert.equal(await fares({ phase: "Pending", ...waiting }), [false, 0, "Unschedulable"]);
+  assert.equal(await fares({ phase: "Failed", reason: "Evicted" }), [false, 0, "Evicted"]);
 });
 
 test("the later of claim and activity is the last activity, and nonsense is passed over", async () => {

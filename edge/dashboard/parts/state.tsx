@@ -1,0 +1,38 @@
+import type { Column } from "../table/columns.tsx";
+import { type Health, healthOf, type Known } from "./health.ts";
+
+/** A shape beside the word, so that neither needs its colour. */
+const shapes: Readonly<Record<Health["is"], string>> = { bad: "▲", warn: "◐", ok: "●", plain: "□" };
+/** The worst first. */
+const ranks: readonly Health["is"][] = ["bad", "warn", "ok", "plain"];
+
+/** How something fares. */
+export function State({ of }: { of: Known }) {
+  const { is, word, why } = healthOf(of);
+  return (
+    <span class={`state is-${is}`} title={why}>
+      <span aria-hidden="true">{shapes[is]}</span> {word}
+      {why !== undefined && <span class="why"> · {why}</span>}
+    </span>
+  );
+}
+
+/**
+ * The column of how rows fare, and one that only the page's address names: the API's phases, as links of before and of
+ * other pages have them.
+ */
+export function stateColumns<Row>(known: (row: Row) => Known, options: { phases: readonly string[] }): Column<Row>[] {
+  const { phases } = options;
+  return [
+    {
+      ...{ key: "state", title: "State", choices: true, phone: 1, width: "minmax(11rem, 1fr)" },
+      text: (row) => healthOf(known(row)).word,
+      order(row) {
+        const { is, word } = healthOf(known(row));
+        return `${ranks.indexOf(is)} ${word}`;
+      },
+      cell: (row) => <State of={known(row)} />,
+    },
+    { key: "phase", title: "Phase", choices: phases, isHidden: true, text: (row) => known(row).phase },
+  ];
+}
