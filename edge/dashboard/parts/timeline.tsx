@@ -6,6 +6,7 @@ export function Timeline({ segments, nowMs, label }: { segments: readonly Segmen
   const start = Math.min(...segments.map(({ fromMs }) => fromMs));
   const end = Math.max(...segments.map(({ toMs }) => toMs ?? nowMs), start + 1);
   const span = end - start;
+  const hasNotes = segments.some(({ note }) => note !== undefined);
   return (
     <table class="timeline" aria-label={label}>
       <tbody>
@@ -23,7 +24,7 @@ export function Timeline({ segments, nowMs, label }: { segments: readonly Segmen
                 />
               </svg>
             </td>
-            <td class="muted">{note}</td>
+            {hasNotes && <td class="note muted">{note}</td>}
           </tr>
         ))}
       </tbody>
