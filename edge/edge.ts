@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { systemClock } from "../crds/client/clock.ts";
+import { type Clock, systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
@@ -85,7 +85,9 @@ export async function startEdge(options: {
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
-  const { now } = systemClock;
+  // Times that the operator and other edges read are the API server's.
+  const clock: Clock = { ...systemClock, now: client.transport.now };
+  const { now } = clock;
   const history = {
     claims: createClaimHistory({ now }),
     pools: createPoolHistory({ now, cache: () => cache }),
@@ -143,7 +145,7 @@ export async function startEdge(options: {
     contextLimitBytes: config.contextLimitBytes,
   };
   const recorder = createEventRecorder({ client, namespace, component: "tenancy-edge", log });
-  const activity = createActivity({ client, namespace, cache, clock: systemClock, log, instance });
+  const activity = createActivity({ client, namespace, cache, clock, log, instance });
   if (isApi) {
     void kubectl.problem().then((problem) => {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");
@@ -186,7 +188,7 @@ export async function startEdge(options: {
     cache,
     waiters,
     findLivePod: createFindLivePod({ client, namespace, cache }),
-    clock: systemClock,
+    clock,
     tracer: tracing?.tracer,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,

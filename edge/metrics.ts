@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { systemClock } from "../crds/client/clock.ts";
 import type { AnsweredRequest } from "./http/handler.ts";
 import { jsonResponse } from "./http/response.ts";
 import type { Route } from "./http/router.ts";
@@ -75,7 +76,7 @@ export function createMetrics(gauges: {
     name: "process_start_time_seconds",
     help: "When the process started, in seconds since the epoch",
     registers,
-  }).set(Math.round(Date.now() / 1000 - process.uptime()));
+  }).set(Math.round(systemClock.now() / 1000 - process.uptime()));
   new Counter({
     name: "process_cpu_seconds_total",
     help: "CPU time in seconds",

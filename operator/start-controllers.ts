@@ -81,8 +81,8 @@ export function startControllers(options: {
     seenTimes: createSeenTimes(),
     restoreFailures: new Map(),
     notices: new Map(),
-    timelines: createTimelines(),
-    traces: options.tracer && createClaimTraces(options.tracer),
+    timelines: createTimelines(client.transport.now),
+    traces: options.tracer && createClaimTraces(options.tracer, client.transport.now),
     serviceWatch: createServiceWatch({
       client: options.client,
       namespace: config.namespace,

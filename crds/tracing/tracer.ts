@@ -1,3 +1,4 @@
+import { systemClock } from "../client/clock.ts";
 import { newSpanId, newTraceId, type TraceContext } from "./trace-context.ts";
 
 /** Values of attributes; undefined leaves one out. */
@@ -61,7 +62,7 @@ export type Sampler = (parent: TraceContext | undefined, traceId: string) => boo
 
 /**
  * @param options.record takes what has ended; must neither throw nor wait
- * @param options.now milliseconds since the epoch. @default Date.now
+ * @param options.now milliseconds since the epoch. @default this machine's clock
  * @param options.elapsed milliseconds, monotonic. @default performance.now
  */
 export function createTracer(options: {
@@ -70,7 +71,7 @@ export function createTracer(options: {
   now?: () => number;
   elapsed?: () => number;
 }): Tracer {
-  const { sampler, record, now = Date.now, elapsed = performance.now.bind(performance) } = options;
+  const { sampler, record, now = systemClock.now, elapsed = performance.now.bind(performance) } = options;
 
   function begin(name: string, context: TraceContext, parentSpanId: string | undefined, given: SpanOptions): Span {
     let current = name;

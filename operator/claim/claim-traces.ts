@@ -31,7 +31,7 @@ export interface ClaimTraces {
 }
 
 /** Makes the traces of one term. */
-export function createClaimTraces(tracer: Tracer, now: () => number = Date.now): ClaimTraces {
+export function createClaimTraces(tracer: Tracer, now: () => number): ClaimTraces {
   /** When this process took up each release, and deleted its pods, by the claim's uid. */
   const releases = new Map<string, { readonly startMs: number; deletedMs?: number; isRecorded?: boolean }>();
 

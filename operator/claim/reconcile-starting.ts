@@ -88,7 +88,7 @@ async function awaitStart(
   // A warm pod may have been there for days before it was bound.
   const startedAt = Math.max(Date.parse(taken), Date.parse(annotations?.[annotation.claimedAt] ?? taken));
   const { startTimeoutMs } = context.config;
-  const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + startTimeoutMs - Date.now();
+  const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + startTimeoutMs - context.serverNow();
   if (leftMs > 0) {
     const reported = await reportStart(claim, { pod, message, startedAt }, context);
     const nextMs = Math.min(leftMs, reported?.requeueAfterMs ?? leftMs);

@@ -40,7 +40,7 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
       releasing = await patchClaimStatus(claim, { ...status, ...told }, context);
     }
     // What is on its way into the files is in them then. Its end, taken back on the pod, starts the next run.
-    const drainMs = drainLeftMs(claim, pods, systemClock.now());
+    const drainMs = drainLeftMs(claim, pods, context.serverNow());
     if (drainMs > 0) return { requeueAfterMs: drainMs };
     const others = pods.filter((pod) => pod !== toSave);
     await Promise.all(others.map((pod) => deletePod(pod, context)));

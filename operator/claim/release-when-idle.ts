@@ -95,7 +95,7 @@ function timeLeftMs(claim: Claim, pod: Pod, context: OperatorContext): number | 
   const { since, isFirst } = seenUse(claim, pod, context);
   const unusedMs = performance.now() - since;
   const isTold = isFirst || isDiscardedWhenIdle(pod);
-  const toldLeftMs = isTold ? used + limitMs - Date.now() : Number.NEGATIVE_INFINITY;
+  const toldLeftMs = isTold ? used + limitMs - context.serverNow() : Number.NEGATIVE_INFINITY;
   const countedMs = isFirst && !isDiscardedWhenIdle(pod) ? Math.min(limitMs, KNOWN_AFTER_MS) : limitMs;
   return Math.max(toldLeftMs, countedMs - unusedMs);
 }

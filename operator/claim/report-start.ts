@@ -16,7 +16,7 @@ const SHORTEST_PAUSE_MS = 2000;
  * changes. The lookup runs in the background: the pod may become ready meanwhile.
  *
  * @param message what the pod's status says
- * @param startedAt milliseconds since the epoch
+ * @param startedAt by the API server, in milliseconds since the epoch
  */
 export async function reportStart(
   claim: Claim,
@@ -30,7 +30,7 @@ export async function reportStart(
   const before = last.get(uid);
   const pauseMs =
     before === undefined ? FIRST_REPORT_MS : before.message === message ? before.pauseMs : SHORTEST_PAUSE_MS;
-  const leftMs = (before?.at ?? startedAt) + pauseMs - Date.now();
+  const leftMs = (before?.at ?? startedAt) + pauseMs - context.serverNow();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const lookup = work.run(
     uid,
@@ -43,21 +43,21 @@ export async function reportStart(
   if (claim.status?.message !== explained) await report(claim, { reason, message: explained }, context);
   work.forget(uid);
   const nextMs = Math.min((before?.pauseMs ?? FIRST_REPORT_MS / 2) * 2, LONGEST_PAUSE_MS);
-  last.set(uid, { explanation: lookup.value, message, at: Date.now(), pauseMs: nextMs });
+  last.set(uid, { explanation: lookup.value, message, at: context.serverNow(), pauseMs: nextMs });
   return { requeueAfterMs: nextMs };
 }
 
 /**
  * Says on a claim what it waits for, once that takes some seconds; the event that ends the wait starts the next run.
  *
- * @param since milliseconds since the epoch
+ * @param since by the API server, in milliseconds since the epoch
  */
 export async function reportWait(
   claim: Claim,
   { since, ...said }: { since: number; reason: string; message: string },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
-  const leftMs = since + FIRST_REPORT_MS - Date.now();
+  const leftMs = since + FIRST_REPORT_MS - context.serverNow();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   if (claim.status?.message !== said.message) await report(claim, said, context);
   return undefined;

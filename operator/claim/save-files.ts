@@ -201,7 +201,7 @@ async function runPreSave(
 async function untilDrained(claim: Claim, pod: Pod, context: OperatorContext, signal: AbortSignal): Promise<void> {
   for (;;) {
     const present = await checkOwner(claim, pod, context, signal);
-    const leftMs = drainLeftMs(claim, [present], systemClock.now());
+    const leftMs = drainLeftMs(claim, [present], context.serverNow());
     if (leftMs === 0) return;
     await sleep(Math.min(leftMs, DRAIN_POLL_MS), { clock: systemClock, signal });
   }
@@ -290,8 +290,8 @@ async function reportFailure(
 ): Promise<ReconcileResult> {
   const { name, namespace = "" } = claim.metadata;
   const before = claim.status?.conditions?.find(({ type }) => type === FILES_SAVED);
-  const since = before?.status === "False" ? before.lastTransitionTime : new Date().toISOString();
-  const isOver = Date.now() - Date.parse(since) >= context.config.snapshots.retryLimitMs;
+  const since = before?.status === "False" ? before.lastTransitionTime : new Date(context.serverNow()).toISOString();
+  const isOver = context.serverNow() - Date.parse(since) >= context.config.snapshots.retryLimitMs;
   const [reason, tries] = isOver
     ? [
         "RetryLimitExceeded",

@@ -19,7 +19,7 @@ export interface Timelines {
 }
 
 /** Keeps what was noted of each claim, by its uid. */
-export function createTimelines(now: () => number = Date.now): Timelines {
+export function createTimelines(now: () => number): Timelines {
   const starts = new Map<string, { readonly attempt: string; readonly marks: Map<TimelineStep, number> }>();
 
   function marksOf({ metadata: { uid = "", annotations } }: Claim): Map<TimelineStep, number> {

@@ -123,13 +123,13 @@ function resumeFailures({ type, object, previous }: Change<Pool>, context: Opera
   return [];
 }
 
-function noteStart(change: Change<Pod>, { metrics, poolFailures }: OperatorContext): [] {
+function noteStart(change: Change<Pod>, { metrics, poolFailures, serverNow }: OperatorContext): [] {
   const pool = poolOf(change);
   const [now, before] = memberStates(change);
   if (pool === undefined || now !== "ready" || before === "ready") return [];
   poolFailures.started(pool, change.object);
   const { creationTimestamp = "" } = change.object.metadata;
-  if (before !== undefined) metrics.warmUpSeconds.observe((Date.now() - Date.parse(creationTimestamp)) / 1000);
+  if (before !== undefined) metrics.warmUpSeconds.observe((serverNow() - Date.parse(creationTimestamp)) / 1000);
   return [];
 }
 

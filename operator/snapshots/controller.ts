@@ -92,7 +92,7 @@ async function reconcileHelper(
   const present = informers.networkPolicies.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
   if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy, { present, client });
   const requeueAfterMs = await ensureStoreSecret({
-    ...{ client, namespace, nowMs: Date.now(), log },
+    ...{ client, namespace, nowMs: context.serverNow(), log },
     onCertificate: (times) => metrics.keepCertificate({ use: "snapshots" }, times),
   });
   const { size, storageClass } = config.snapshots;

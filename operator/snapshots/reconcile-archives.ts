@@ -25,7 +25,7 @@ export async function reconcileArchives(context: OperatorContext, signal: AbortS
   const { ttlMs } = config.snapshots;
   if (ttlMs === undefined) return { requeueAfterMs: HOUR_MS };
 
-  const now = Date.now();
+  const now = context.serverNow();
   const graceMs = Math.min(HOUR_MS, ttlMs / 10);
   const listed = await snapshots.list(signal);
   const inUse = listed.filter((snapshot) => isInUse(snapshot, context));

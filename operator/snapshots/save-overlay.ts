@@ -3,6 +3,7 @@ import { createArchiveCheck } from "../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../crds/archive/archive-limits.ts";
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
+import { systemClock } from "../../crds/client/clock.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import { type Acknowledgement, createAcknowledgement } from "../../crds/snapshots/acknowledgement.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -49,7 +50,7 @@ export interface SaveOverlayOptions {
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /** Milliseconds for the whole of each try. */
   readonly timeoutMs: number;
-  /** @default Date.now */
+  /** @default this machine's clock */
   readonly now?: (() => number) | undefined;
 }
 
@@ -138,7 +139,7 @@ async function tryToSave(
   options: SaveOverlayOptions,
   { files, isFirst, isLast }: { files: SavedFiles; isFirst: boolean; isLast: boolean },
 ): Promise<SnapshotMetadata> {
-  const { exec, write, pod, overlayDirs, overlayId, room, limits, timeoutMs, now = Date.now } = options;
+  const { exec, write, pod, overlayDirs, overlayId, room, limits, timeoutMs, now = systemClock.now } = options;
   const { maxEntries } = limits;
   const asked = isFirst ? options.asked : undefined;
   const roots = overlayRoots(overlayDirs);

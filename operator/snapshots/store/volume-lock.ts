@@ -86,9 +86,9 @@ async function isGone(path: string, { holder, place }: { holder: string; place: 
   const [held, pid, start] = holder.split(".");
   if (held === place) return start !== (await startTime(Number(pid)));
   try {
-    const ageMs = Date.now() - (await lstat(path)).mtimeMs;
+    const ageMs = systemClock.now() - (await lstat(path)).mtimeMs;
     // By a clock that was ahead, or is behind now: the minute begins here, else it would be a day's before that.
-    if (ageMs < 0) await lutimes(path, Date.now() / 1000, Date.now() / 1000);
+    if (ageMs < 0) await lutimes(path, systemClock.now() / 1000, systemClock.now() / 1000);
     return ageMs > OTHERS_MS;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;

@@ -1,3 +1,4 @@
+import { systemClock } from "../../../crds/client/clock.ts";
 import { createTurns } from "./turns.ts";
 import { createVolumeCommits, type VolumeCommits } from "./volume-commits.ts";
 import { createVolumeContexts, type VolumeContexts } from "./volume-contexts.ts";
@@ -34,7 +35,7 @@ export interface VolumeOptions {
 }
 
 export function createVolume(options: VolumeOptions): Volume {
-  const { root, podUid, space = () => readSpace(root), now = Date.now } = options;
+  const { root, podUid, space = () => readSpace(root), now = systemClock.now } = options;
   const owner = createVolumeOwner(root);
   const turns = createTurns();
   const state = createVolumeState(root, owner);

@@ -112,7 +112,8 @@ async function look(
 ): Promise<number | undefined> {
   const { client, claims: claimInformer, pods: podInformer } = tenancy;
   const informers = { claims: claimInformer, pods: podInformer };
-  const context = { client, informers, log: silentLog, seenUses, startedAt: performance.now() - termMs };
+  const serverNow = client.transport.now;
+  const context = { client, informers, log: silentLog, seenUses, serverNow, startedAt: performance.now() - termMs };
   return (await releaseWhenIdle(claim, pod, context as unknown as OperatorContext))?.requeueAfterMs;
 }
 

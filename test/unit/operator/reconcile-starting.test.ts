@@ -83,6 +83,19 @@ test("reconcileStarting times a warm pod that waits for files from its binding, 
   assert.is(written()[0]?.reason, "StartTimeout");
 });
 
+test("reconcileStarting counts a start by the API server's clock, not by this machine's", async () => {
+  const { supervise, written, context } = waitingClaim();
+  // As where this machine's clock is years ahead.
+  context.serverNow = () => Date.parse(LONG_AGO) + 10_000;
+  const starting: PodState = { state: "starting", since: LONG_AGO, message: "its health check fails" };
+  const bound = pod({ [annotation.claimedAt]: LONG_AGO });
+  const result = await supervise(starting, bound);
+  assert.equal([result !== undefined, written().map(({ reason }) => reason)], [true, []]);
+  context.serverNow = () => Date.parse(LONG_AGO) + context.config.startTimeoutMs;
+  await supervise(starting, bound);
+  assert.is(written()[0]?.reason, "StartTimeout");
+});
+
 test("reconcileStarting gives up a claim's files when the third pod is lost that they are restored into", async () => {
   const { supervise, written } = waitingClaim();
   for (let count = 0; count < 3; count += 1) await supervise({ state: "lost", message: "pod p ended (Evicted)" });

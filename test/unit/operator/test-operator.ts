@@ -79,7 +79,7 @@ export function testOperator({
     saves: createBackgroundWork({ concurrency: 1 }),
     feeds: createBackgroundWork({ concurrency: 2 }),
     serviceWatch: { isOpen: false, open: () => undefined, close: () => undefined },
-    timelines: createTimelines(),
+    timelines: createTimelines(Date.now),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     seenTimes: createSeenTimes(),
     buildTurns: createBuildTurns(),
