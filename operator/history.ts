@@ -6,10 +6,12 @@ import { annotation, label } from "../crds/labels.ts";
 import { objectPath } from "../crds/resource.ts";
 
 /**
- * How long after the last renewal a Lease that somebody takes may have come from a backup. No operator runs for so long
- * now and then, and then warm pods are made anew for nothing.
+ * How long after the last renewal a Lease that an operator takes may have come from a backup. Operators that run renew
+ * it more often, and a successor is there sooner.
  */
 const UNKNOWN_AFTER_MS = 60_000;
+/** The API server gives both times that are compared in whole seconds. */
+const PRECISION_MS = 2000;
 /** The value of the annotation until whoever leads has seen which pods there are. */
 const UNKNOWN = "unknown";
 
@@ -19,19 +21,25 @@ interface OperatorsLease {
 }
 
 /**
- * What to write on the operators' Lease when it is taken: that history is unknown, where nobody has led for so long.
+ * What to write on the operators' Lease when it is taken: that history is unknown, where no operator has led for so
+ * long.
  *
- * A cluster's store that is restored from a backup shows warm pods that have been given to a tenant since, and run his
- * program with his files. The API server cannot tell; but by the Lease in the backup nobody has led since then either.
+ * A cluster's store that is restored from a backup shows warm pods that have been given to a tenant since, and run that
+ * tenant's program with its files. The API server cannot tell; but by the Lease in the backup no operator has led since
+ * then either. A process that has followed the cluster since before the last renewal knows better, however long no
+ * operator led: its watches end when history goes back, and with them its term.
+ *
+ * @param options.followedForMs for how long this process has followed the cluster
  */
 export async function historyOf(
   taken: Lease | undefined,
-  { client, reference, signal }: { client: ClusterClient; reference: OperatorsLease; signal: AbortSignal },
+  options: { client: ClusterClient; reference: OperatorsLease; followedForMs: number; signal: AbortSignal },
 ): Promise<Record<string, string>> {
+  const { client, reference, followedForMs, signal } = options;
   if (taken === undefined) return {};
   const path = objectPath(leases, reference);
   const answer = await client.request({ method: "GET", path, verb: "get", resource: leases.plural, signal });
-  const isKnown = Math.abs(sinceRenewalMs(answer)) < UNKNOWN_AFTER_MS;
+  const isKnown = Math.abs(sinceRenewalMs(answer)) < Math.max(UNKNOWN_AFTER_MS, followedForMs - PRECISION_MS);
   return isKnown ? {} : { [annotation.historySince]: UNKNOWN };
 }
 
@@ -85,7 +93,13 @@ async function writeSince(client: ClusterClient, reference: OperatorsLease, sinc
   await client.replace(leases, { ...lease, metadata: { ...lease.metadata, annotations } });
 }
 
-/** Whether a warm pod may have been a tenant's by what is missing of the history. */
+/** Whether a warm pod may have been a tenant's by what is missing of the history. No claim may have it then. */
 export function isOfUnknownHistory({ metadata }: Pod, since: string | undefined): boolean {
   return since !== undefined && !((metadata.creationTimestamp ?? "") > since);
+}
+
+/** How many of the pods are {@link isOfUnknownHistory}. Looks at them only where history is missing. */
+export function countUnknown(pods: Iterable<Pod>, since: string | undefined): number {
+  if (since === undefined) return 0;
+  return [...pods].filter((pod) => isOfUnknownHistory(pod, since)).length;
 }

@@ -73,6 +73,13 @@ export function startOperator(options: OperatorOptions): Operator {
     },
   });
 
+  let syncedAt = Number.POSITIVE_INFINITY;
+  synced.then(
+    () => {
+      syncedAt = performance.now();
+    },
+    () => undefined,
+  );
   const leaseName = options.leaseName ?? LEASE_NAME;
   const reference = { namespace: config.namespace, name: leaseName };
   const trusting = linkSignals(signal);
@@ -84,7 +91,7 @@ export function startOperator(options: OperatorOptions): Operator {
     leaseMs: config.leaseMs,
     log,
     signal: trusting.signal,
-    annotate: (lease) => historyOf(lease, { client, reference, signal }),
+    annotate: (lease) => historyOf(lease, { client, reference, followedForMs: performance.now() - syncedAt, signal }),
     async lead(term) {
       const ending = linkSignals(term.signal, trusting.signal);
       try {

@@ -12,7 +12,7 @@ import { podState } from "../pod/pod-state.ts";
 import { hasNewPhase } from "../workload/readiness.ts";
 import { memberStates } from "./pool-member.ts";
 import { hasMoreRoom } from "./quota-room.ts";
-import { type Members, reconcilePool } from "./reconcile-pool.ts";
+import { type FreshMembers, reconcilePool } from "./reconcile-pool.ts";
 import { writePoolStatus, writtenProblem } from "./write-pool-status.ts";
 
 const POOL_STATUS_DELAY_MS = 200;
@@ -25,7 +25,7 @@ export function createPoolController(context: OperatorContext): Controller<"pool
   let membersAreFresh = false;
   let refreshing: Promise<void> | undefined;
 
-  const members: Members = {
+  const fresh: FreshMembers = {
     areFresh: () => membersAreFresh,
     async refresh() {
       if (membersAreFresh) return;
@@ -49,7 +49,7 @@ export function createPoolController(context: OperatorContext): Controller<"pool
       watch(informers.resourceQuotas, (change) => noteRoom(change, context)),
       ...poolWatches(context),
     ],
-    reconcile: (key) => reconcilePool(key, { context, members }),
+    reconcile: (key) => reconcilePool(key, { context, fresh }),
   };
 }
 

@@ -5,7 +5,6 @@ import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import { isOfUnknownHistory } from "../history.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { isMarkedByNode } from "../pod/node-silence.ts";
@@ -22,8 +21,7 @@ const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
 /** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
 export async function reconcileMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
-  const isUnknown = isOfUnknownHistory(pod, context.historySince);
-  if (isUnknown || !isNobodys(pod) || !(await poolExists(pool, context))) {
+  if (!isNobodys(pod) || !(await poolExists(pool, context))) {
     await deleteUnclaimed(pod, context);
     return undefined;
   }

@@ -5,6 +5,7 @@ import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
 import { type ConditionNow, nextConditions, readiness } from "../../crds/schema/condition.ts";
 import type { OperatorContext } from "../context.ts";
+import { countUnknown } from "../history.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse } from "../workload/readiness.ts";
@@ -85,7 +86,8 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
   const { informers, config, poolFailures, poolRefusals } = context;
   const { name, generation = 0 } = pool.metadata;
   const { size, workloadRef } = pool.spec;
-  const ready = informers.pods.store.by("pool", `${name}/ready`).size;
+  const members = informers.pods.store.by("pool", `${name}/ready`);
+  const ready = members.size - countUnknown(members, context.historySince);
   const counts = {
     ready,
     warming: informers.pods.store.by("pool", `${name}/warming`).size,

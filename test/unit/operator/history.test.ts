@@ -13,13 +13,16 @@ const pod = (creationTimestamp: string): Pod => ({
 });
 
 /** What is written on a Lease of which the API server says this. */
-function historyBy(managedFields: object[] | undefined, serverNow = now) {
+function historyBy(
+  managedFields: object[] | undefined,
+  { serverNow = now, followedForMs = 0 }: { serverNow?: number; followedForMs?: number } = {},
+) {
   const api = new MemoryApi();
   api.add(leases, { metadata: { name: "l", ...{ managedFields } } });
   api.now = () => serverNow;
   // By clocks of other machines.
   const taken = { metadata: { name: "l" }, spec: { renewTime: new Date().toISOString() } };
-  return historyOf(taken, { client: api.client, reference, signal: new AbortController().signal });
+  return historyOf(taken, { client: api.client, reference, followedForMs, signal: new AbortController().signal });
 }
 
 const written = (msAgo: number, fieldsV1: object = { "f:spec": { "f:holderIdentity": {}, "f:renewTime": {} } }) => ({
@@ -36,10 +39,21 @@ test("historyOf: history is unknown where nobody has led for long, by the API se
   assert.equal(await historyBy([touched, written(3_600_000)]), anew, "somebody else has labelled it since");
   assert.equal(await historyBy([touched]), anew);
   assert.equal(await historyBy(undefined), anew, "an API server that does not say when it was written");
-  assert.equal(await historyBy([written(20_000)], Number.NaN), anew);
+  assert.equal(await historyBy([written(20_000)], { serverNow: Number.NaN }), anew);
   const { client } = new MemoryApi();
   const signal = new AbortController().signal;
-  assert.equal(await historyOf(undefined, { client, reference, signal }), {}, "an installation");
+  assert.equal(await historyOf(undefined, { client, reference, followedForMs: 0, signal }), {}, "an installation");
+});
+
+test("historyOf: an operator that has followed the cluster since before the last renewal knows its history", async () => {
+  const anew = { "tenancy.dev/history-since": "unknown" };
+  const after = (msAgo: number, followedForMs: number) => historyBy([written(msAgo)], { followedForMs });
+  assert.equal(await after(600_000, 700_000), {}, "the API server was away, or the leader, and this one was not");
+  assert.equal(await after(600_000, 590_000), anew, "it came after the last renewal");
+  assert.equal(await after(600_000, 600_500), anew, "the API server's times are whole seconds");
+  assert.equal(await after(600_000, Number.NEGATIVE_INFINITY), anew, "it follows nothing yet");
+  assert.equal(await after(20_000, Number.NEGATIVE_INFINITY), {});
+  assert.equal(await historyBy(undefined, { followedForMs: 700_000 }), anew);
 });
 
 test("settleHistory: what was unknown is known after the newest warm pod, and told on", async () => {
