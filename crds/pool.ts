@@ -29,7 +29,8 @@ export const poolSpecSchema = Type.Object(
 export const poolStatusSchema = Type.Object(
   {
     phase: stringEnum(["Filling", "Ready", "Degraded", "Error"], {
-      description: "Filling until size pods are ready, Degraded while pods keep failing, Error when none can be made.",
+      description:
+        "Filling until size pods are ready, Degraded while pods keep failing or are refused, Error when none can be made.",
       default: "Filling",
     }),
     ready: Type.Integer({ description: "Pods that can be claimed.", minimum: 0, default: 0 }),

@@ -1,6 +1,7 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
 import { resourceQuotas } from "../../../crds/client/built-in-resources.ts";
 import { pools, workloads } from "../../../crds/kinds.ts";
 import type { Pool } from "../../../crds/pool.ts";
@@ -94,6 +95,27 @@ test("a quota without room: Degraded for the quota, and filled in one go when it
   // Admission may see the change after the operator does.
   assert.ok(refusals().length <= 2, `${refusals().length} refused`);
   assert.equal(await quotaEvents(), [["Warning", "QuotaExceeded", 1]]);
+  await tenancy.client.delete(resourceQuotas, { namespace: NAMESPACE, name: "full" });
+});
+
+test("an operator that may not read quotas works as well, and a refused pool fills at its own pace", async () => {
+  await operator.stop();
+  operator = tenancy.startOperator({
+    identity: "of-an-older-role",
+    wrap: (client) => ({
+      ...client,
+      list: async (resource, options) => {
+        if (resource.plural === resourceQuotas.plural)
+          throw new ApiError("resourcequotas is forbidden", { status: 403, reason: "Forbidden" });
+        return await client.list(resource, options);
+      },
+    }),
+  });
+  await setQuota("0", "0");
+  await tenancy.createPool("patient", { workloadRef: "crowded", size: 2 });
+  await tenancy.untilPool("patient", ({ status }) => status?.reason === "QuotaExceeded");
+  await setQuota("100", "0");
+  await tenancy.untilPool("patient", ({ status }) => status?.phase === "Ready");
   await tenancy.client.delete(resourceQuotas, { namespace: NAMESPACE, name: "full" });
 });
 

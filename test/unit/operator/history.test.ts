@@ -46,14 +46,14 @@ test("historyOf: history is unknown where nobody has led for long, by the API se
 });
 
 test("historyOf: an operator that has followed the cluster since before the last renewal knows its history", async () => {
-  const anew = { "tenancy.dev/history-since": "unknown" };
+  const unknown = { "tenancy.dev/history-since": "unknown" };
   const after = (msAgo: number, followedForMs: number) => historyBy([written(msAgo)], { followedForMs });
   assert.equal(await after(600_000, 700_000), {}, "the API server was away, or the leader, and this one was not");
-  assert.equal(await after(600_000, 590_000), anew, "it came after the last renewal");
-  assert.equal(await after(600_000, 600_500), anew, "the API server's times are whole seconds");
-  assert.equal(await after(600_000, Number.NEGATIVE_INFINITY), anew, "it follows nothing yet");
+  assert.equal(await after(600_000, 590_000), unknown, "it came after the last renewal");
+  assert.equal(await after(600_000, 600_500), unknown, "the API server's times are whole seconds");
+  assert.equal(await after(600_000, Number.NEGATIVE_INFINITY), unknown, "it follows nothing yet");
   assert.equal(await after(20_000, Number.NEGATIVE_INFINITY), {});
-  assert.equal(await historyBy(undefined, { followedForMs: 700_000 }), anew);
+  assert.equal(await historyBy(undefined, { followedForMs: 700_000 }), unknown);
 });
 
 test("settleHistory: what was unknown is known after the newest warm pod, and told on", async () => {
