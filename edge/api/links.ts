@@ -14,6 +14,8 @@ import { type ApiRoute, bodySchema } from "./api-route.ts";
 /** Makes addresses of the front door that let in whoever has them. */
 export interface Links {
   readonly maxSeconds: number;
+  /** The instance's address at the front door, without a token. */
+  address(instance: HostTarget): string;
   /** Undefined where no key signs at present. */
   create(instance: HostTarget, expiresAt: number): string | undefined;
   /** Why none does. */

@@ -103,6 +103,15 @@ test("all versions are listed with why they are kept, and one is gone back to on
   await assertAccessible();
   await page.setViewportSize({ width: 1280, height: 800 });
 
+  // What the API refuses while there is a claim is not offered.
+  stage.edge.cluster.addClaim({ ...key("cat"), status: { phase: "Active" } });
+  await page.reload();
+  await page.getByText("To roll back or to upload, release it first.").waitFor();
+  assert.is(await page.getByRole("button", { name: /^(Roll back|Upload)/ }).count(), 0);
+  stage.edge.cluster.remove(claims, "claim-cat-notes");
+  await page.reload();
+  await page.getByRole("banner").getByText("live").waitFor();
+
   const rollBack = async (): Promise<void> => {
     await row(first)
       .getByRole("button", { name: `Roll back to ${first.slice(0, 8)}` })

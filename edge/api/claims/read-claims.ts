@@ -1,5 +1,5 @@
 import type { Claim, ClaimPhase } from "../../../crds/claim.ts";
-import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
+import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
@@ -7,6 +7,7 @@ import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { pathParam, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
+import type { Links } from "../links.ts";
 import { eventsOf } from "../object-events.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
 import { createPages, filterQuery, filterSchemas, pageQuery, pageSchemas } from "../pages.ts";
@@ -21,6 +22,8 @@ const phases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Releas
 interface ReadServices extends ClaimServices {
   readonly client: ClusterClient;
   readonly cache: ClusterCache;
+  /** Undefined where this edge knows of no front door. */
+  readonly links?: Links | undefined;
 }
 
 /** `GET /api/v1/claims` and `GET /api/v1/tenants/{id}/claims/{workload}`. */
@@ -72,9 +75,11 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
         const { uid, deletionTimestamp, annotations } = claim.metadata;
         const requestedAt = annotations?.[annotation.requestedAt];
         const { phase, timeline, conditions, resumedFrom, snapshot, files, instanceUid } = claim.status ?? {};
+        const url = frontDoorUrl(key, services);
         const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
         const detail: ApiTypes["ClaimDetail"] = {
           ...listedClaim(claim, cache),
+          ...(url !== undefined && { url }),
           ...(requestedAt !== undefined && { requestedAt }),
           ...(deletionTimestamp !== undefined && { releasingSince: deletionTimestamp }),
           ...(timeline !== undefined && { timeline }),
@@ -89,6 +94,13 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
       },
     },
   ];
+}
+
+/** Where visitors reach the instance, if anywhere. */
+function frontDoorUrl({ tenantId, workloadRef }: ClaimKey, { cache, namespace, links }: ReadServices) {
+  const workload = cache.workloads.store.get(`${namespace}/${workloadRef}`);
+  const { expose = "none" } = workload?.spec.network ?? {};
+  return expose === "none" ? undefined : links?.address({ workload: workloadRef, tenantId });
 }
 
 function listedClaim(claim: Claim, { pods }: Pick<ClusterCache, "pods">): ApiTypes["ListedClaim"] {

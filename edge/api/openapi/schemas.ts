@@ -296,6 +296,11 @@ const shared = {
       requestedAt: Type.Optional(time("When the API was asked for it last; absent where it was made without the API.")),
       releasingSince: Type.Optional(time("When its release was asked for, in whole seconds.")),
       ...{ timeline, conditions, resumedFrom, snapshot, files },
+      url: Type.Optional(
+        text(
+          "Its address at the front door, with no token; absent where the workload's `network.expose` is `none`, or the server has no front door.",
+        ),
+      ),
       waitsFor: Type.Optional(text("What it waits for, in a sentence.")),
       events: Type.Optional(Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." })),
       eventsProblem,

@@ -7,6 +7,7 @@ import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
+import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { State } from "../parts/state.tsx";
@@ -14,8 +15,10 @@ import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
 import { destroy, discard, release, retryWithoutFiles } from "./acts.tsx";
+import { Address } from "./address.tsx";
 import { type ClaimKey, claim, isDestroyable, isOpen, retry } from "./claim.ts";
 import { knownOf } from "./known-of.ts";
+import { PodLog } from "./pod-log.tsx";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
 
@@ -60,6 +63,9 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const remedy = remedyOf(reason);
   // It keeps its phase when its pod is destroyed, and the pod's name, but not the endpoint.
   const isWithoutPod = phase === "Active" && endpoint === undefined;
+  // While it waits for its next start it may have no address.
+  const isCrashing = phase === "Active" && reason === "CrashLooping";
+  const hasPod = isDestroyable(row) && !isWithoutPod;
   const destroyed = { name: instanceId ?? "", ...key, ...(claimedAt !== undefined && { claimedAt }) };
   const saved = `/dashboard/snapshots/${encodeURIComponent(key.tenantId)}/${encodeURIComponent(key.workloadRef)}`;
   return (
@@ -75,9 +81,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
         {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
           <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />
         )}
-        {isDestroyable(row) && !isWithoutPod && (
-          <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />
-        )}
+        {hasPod && <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />}
         {phase === "ReleaseFailed" && (
           <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
         )}
@@ -91,6 +95,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["Release asked for", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
           ["Took", took !== undefined && durationWords(took)],
           ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
+          ["Address", detail?.url !== undefined && <Address of={key} url={detail.url} />],
           ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
           [
             "Workload",
@@ -105,7 +110,11 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           <h2 id="reason" class={phase === "Pending" ? "is-warn" : "is-bad"}>
             {reason}
           </h2>
-          <p>{message}</p>
+          {message !== undefined && (
+            <div class="said">
+              <Long of={message} />
+            </div>
+          )}
           {remedy !== undefined && (
             <p>
               <b>What to do:</b> {remedy}
@@ -117,7 +126,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
       {reason === undefined && phase === "Pending" && (
         <section aria-labelledby="waits">
           <h2 id="waits">What it waits for</h2>
-          <p>{waitsFor ?? message ?? "Nothing is said yet."}</p>
+          <Waits words={message ?? waitsFor} of={detail} />
         </section>
       )}
       {start.length > 0 && (
@@ -141,8 +150,26 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
               <a href={saved}>What was saved</a>
             </p>
           </section>
-          <Events of={detail} />
+          {instanceId !== undefined && (hasPod || isCrashing) && (
+            <PodLog key={instanceId} of={instanceId} isOpen={isCrashing} />
+          )}
+          <Events of={detail} {...(message !== undefined && { above: message })} />
         </>
+      )}
+    </>
+  );
+}
+
+/** What a claim waits for, as it says itself, or as the newest warning does. */
+function Waits({ words, of }: { words: string | undefined; of: ClaimDetail | undefined }) {
+  const warning = of?.events?.findLast(({ type }) => type === "Warning");
+  return (
+    <>
+      {of !== undefined && <p>{words ?? "The operator has not reported anything yet."}</p>}
+      {words === undefined && warning !== undefined && (
+        <div class="said">
+          <b>{warning.reason}</b> <When at={warning.at} />: <Long of={warning.message} />
+        </div>
       )}
     </>
   );

@@ -7,12 +7,11 @@ import type { PageParams } from "../pages.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
-import { Log } from "../parts/log.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
-import { navigate, place } from "../route.ts";
 import { Exec } from "./exec.tsx";
+import { Logs } from "./logs.tsx";
 
 type InstanceDetail = ApiTypes["InstanceDetail"];
 
@@ -126,26 +125,4 @@ function amounts(of: Readonly<Record<string, string>> = {}): string {
   return Object.entries(of)
     .map(([name, amount]) => `${name} ${amount}`)
     .join(", ");
-}
-
-function Logs({ name }: { name: string }) {
-  const isPrevious = place.value.searchParams.get("previous") === "1";
-  const path = `/instances/${encodeURIComponent(name)}/logs${isPrevious ? "?previous=true" : ""}`;
-  return (
-    <section aria-labelledby="log">
-      <h2 id="log">Log</h2>
-      <label>
-        <input type="checkbox" checked={isPrevious} onChange={(event) => setPrevious(event.currentTarget.checked)} /> of
-        the run before the last restart
-      </label>
-      <Log path={path} label={`Log of ${name}`} />
-    </section>
-  );
-}
-
-function setPrevious(isPrevious: boolean): void {
-  const next = new URL(place.value);
-  if (isPrevious) next.searchParams.set("previous", "1");
-  else next.searchParams.delete("previous");
-  navigate(next.href, { replace: true });
 }

@@ -5,6 +5,7 @@ import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, lastHeardAt, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { remedyOf } from "../claims/remedies.ts";
+import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { State } from "../parts/state.tsx";
@@ -153,10 +154,10 @@ function TroubleRow({ trouble }: { trouble: Trouble }) {
         </span>
       )}
       {message !== undefined && (
-        <p>
+        <div class="wide">
           {claims !== undefined && claims > 1 && <span class="muted">Such as {example?.tenantId}: </span>}
-          {message}
-        </p>
+          <Long of={message} />
+        </div>
       )}
       {remedy !== undefined && <p class="muted">{remedy}</p>}
     </li>

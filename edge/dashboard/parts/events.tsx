@@ -1,9 +1,15 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { Long } from "./long.tsx";
 import { When } from "./when.tsx";
 
-/** The Events that the cluster keeps of something, the newest first, or why they are not known. */
-export function Events({ of }: { of: Pick<ApiTypes["ClaimDetail"], "events" | "eventsProblem"> }) {
-  const { events, eventsProblem } = of;
+/**
+ * The Events that the cluster keeps of something, the newest first, or why they are not known.
+ *
+ * @param props.above a text that the page shows already
+ */
+export function Events(props: { of: Pick<ApiTypes["ClaimDetail"], "events" | "eventsProblem">; above?: string }) {
+  const { above } = props;
+  const { events, eventsProblem } = props.of;
   return (
     <section aria-labelledby="events">
       <h2 id="events">Events</h2>
@@ -30,7 +36,7 @@ export function Events({ of }: { of: Pick<ApiTypes["ClaimDetail"], "events" | "e
                   {count > 1 && ` × ${count}`}
                   {about === "instance" && <span class="muted"> pod</span>}
                 </td>
-                <td>{message}</td>
+                <td>{message === above ? <span class="muted">as above</span> : <Long of={message} />}</td>
               </tr>
             ))}
           </tbody>

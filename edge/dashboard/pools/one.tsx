@@ -8,6 +8,7 @@ import type { PageParams } from "../pages.ts";
 import type { Acts } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { Facts } from "../parts/facts.tsx";
+import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
@@ -64,7 +65,7 @@ function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
           <h2 id="reason" class={phase === "Filling" ? "is-warn" : "is-bad"}>
             {reason ?? phase}
           </h2>
-          <p>{message}</p>
+          <div class="said">{message !== undefined && <Long of={message} />}</div>
         </section>
       )}
     </>

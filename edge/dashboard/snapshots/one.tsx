@@ -33,6 +33,8 @@ export default function One({ params }: { params: PageParams }) {
   const known = versions
     .filter(isKnown)
     .filter(({ sha256 }, at, all) => all.findIndex((one) => one.sha256 === sha256) === at);
+  // While there is a claim, its release would replace what becomes the newest now: the API refuses that.
+  const isFree = claims.state.value !== "loading" && (row === undefined || row.phase === "Released");
   const newest = versions.find(({ version }) => version === undefined);
   return (
     <>
@@ -75,6 +77,7 @@ export default function One({ params }: { params: PageParams }) {
                 of={version}
                 isNewest={version.sha256 === newest?.sha256}
                 isOpen={isOpen(row)}
+                isFree={isFree}
                 acts={acts}
                 changed={changed}
               />
@@ -88,10 +91,11 @@ export default function One({ params }: { params: PageParams }) {
           {isOpen(row)
             ? "has failed: it can be made anew with any version."
             : "keeps the files that it has; its release saves them as a new version."}
+          {!isFree && " To roll back or to upload, release it first."}
         </p>
       )}
       {known.length > 0 && <Copy of={known} />}
-      {read.value !== undefined && <Upload of={key} onEnd={read.again} />}
+      {read.value !== undefined && isFree && <Upload of={key} onEnd={read.again} />}
     </>
   );
 
@@ -108,10 +112,12 @@ function Row(props: {
   /** Whether its files are those of the newest version. */
   isNewest: boolean;
   isOpen: boolean;
+  /** Whether another version can become the newest. */
+  isFree: boolean;
   acts: Acts;
   changed(act: Promise<string | undefined>): Promise<string | undefined>;
 }) {
-  const { of, isNewest, isOpen, acts, changed } = props;
+  const { of, isNewest, isOpen, isFree, acts, changed } = props;
   const { createdAt, sizeBytes } = of;
   return (
     <tr>
@@ -129,7 +135,9 @@ function Row(props: {
             {isOpen && (
               <Act acts={acts} verb={`Claim with ${short(of)}`} act={() => claim(of, { version: of.sha256 })} />
             )}
-            {!isNewest && <Act acts={acts} verb={`Roll back to ${short(of)}`} act={() => changed(rollBack(of))} />}
+            {!isNewest && isFree && (
+              <Act acts={acts} verb={`Roll back to ${short(of)}`} act={() => changed(rollBack(of))} />
+            )}
             <a class="button" download href={`/api/v1${snapshotPath(of)}/archive?version=${of.sha256}`}>
               Download {short(of)}
             </a>

@@ -7,6 +7,7 @@ import type { PageParams } from "../pages.ts";
 import { Act, type Acts } from "../parts/acts.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Log } from "../parts/log.tsx";
+import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { durationWords } from "../parts/time-words.ts";
@@ -73,7 +74,7 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
           <h2 id="reason" class={phase === "Error" ? "is-bad" : "is-warn"}>
             {reason ?? phase}
           </h2>
-          <p>{message}</p>
+          <div class="said">{message !== undefined && <Long of={message} />}</div>
         </section>
       )}
       {reason === undefined && failure !== undefined && (
@@ -176,9 +177,9 @@ function Build({ name, version, acts }: { name: string; version: unknown; acts: 
         ]}
       />
       {reason !== undefined && (
-        <p>
-          <b>{reason}</b> {message}
-        </p>
+        <div class="said">
+          <b>{reason}</b> {message !== undefined && <Long of={message} />}
+        </div>
       )}
       <div class="acts">
         <Act acts={acts} verb="Build anew" act={() => rebuild(path, name)} />

@@ -43,6 +43,7 @@ export function createLinks(options: {
   return {
     maxSeconds,
     problem,
+    address: (instance) => instanceUrl(frontDoor(), instance),
     create(instance, expiresAt) {
       const token = tokens.sign("link", { ...instance, expiresAt });
       return token && `${instanceUrl(frontDoor(), instance)}?${TOKEN_PARAMETER}=${token}`;

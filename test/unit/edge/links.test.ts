@@ -77,6 +77,19 @@ test("says what is missing where there is no key or no front door", async () => 
   assert.match(error ?? "", "TENANCY_PROXY_DOMAIN");
 });
 
+test("a claim tells its address at the front door where its workload is exposed, and gives no token away", async () => {
+  const urlOf = async (edge: TestEdge) => {
+    edge.cluster.addClaim({ tenantId: "alice", workloadRef: "app" });
+    return ((await edge.call("GET /api/v1/tenants/alice/claims/app")).json as { url?: string }).url;
+  };
+  for (const expose of ["key", "link", "public"] as const)
+    assert.is(await urlOf(edgeWith(expose)), "http://app--alice.localhost:9999/");
+  assert.is(await urlOf(edgeWith("none")), undefined);
+  const without = testEdge();
+  without.cluster.addWorkload("app", { network: { expose: "public" } });
+  assert.is(await urlOf(without), undefined);
+});
+
 test("the front door's address has the port that visitors need", () => {
   const at = (port: number | undefined, scheme: "http" | "https", listens?: number) =>
     findFrontDoor({ ...http, scheme, domain: { name: "x.org", port } }, () => listens)?.().port;

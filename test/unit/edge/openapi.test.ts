@@ -170,7 +170,10 @@ async function documentOf(edge: TestEdge): Promise<OpenApiDocument> {
 test("every documented route is called, and every answer is as documented", async () => {
   const volume = snapshotsFolder();
   const kubectl = fakeKubectl();
-  const links = { maxSeconds: 60, create: () => "http://app--a.localhost/?tenancy-token=x", problem: () => undefined };
+  const links = {
+    ...{ maxSeconds: 60, address: () => "http://app--a.localhost/", problem: () => undefined },
+    create: () => "http://app--a.localhost/?tenancy-token=x",
+  };
   const served = await serveStore(volume.path);
   const edge = testEdge({
     kubectl: kubectl.command,

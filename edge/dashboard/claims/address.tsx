@@ -1,0 +1,61 @@
+import { useState } from "preact/hooks";
+import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { call } from "../api/call.ts";
+import { live } from "../api/kinds.ts";
+import { Problem } from "../parts/problem.tsx";
+import { When } from "../parts/when.tsx";
+import type { ClaimKey } from "./claim.ts";
+
+/** Where the instance is reached from outside, and a way in where its workload asks for a link. */
+export function Address({ of, url }: { of: ClaimKey; url: string }) {
+  const workloads = live("workloads");
+  workloads.version.value;
+  const expose = workloads.rows.get(of.workloadRef)?.spec.network?.expose;
+  if (expose === "public") return <Outward url={url} />;
+  if (expose === "link") return <Linked of={of} url={url} />;
+  return (
+    <>
+      <code>{url}</code>
+      {expose === "key" && <span class="muted"> with the API key</span>}
+    </>
+  );
+}
+
+function Linked({ of, url }: { of: ClaimKey; url: string }) {
+  const { tenantId, workloadRef } = of;
+  const [link, setLink] = useState<ApiTypes["Link"]>();
+  const [error, setError] = useState<Error>();
+  if (link !== undefined) {
+    return (
+      <>
+        <Outward url={link.url} words={url} />{" "}
+        <span class="muted">
+          with a link that ends <When at={link.expiresAt} />
+        </span>
+      </>
+    );
+  }
+  return (
+    <>
+      <code>{url}</code>{" "}
+      <button type="button" onClick={() => void make().catch(setError)}>
+        Make a link
+      </button>
+      <Problem error={error} />
+    </>
+  );
+
+  async function make(): Promise<void> {
+    const body = { workload: workloadRef };
+    setLink(await call<ApiTypes["Link"]>("POST", `/tenants/${encodeURIComponent(tenantId)}/links`, { body }));
+  }
+}
+
+/** What runs there is the tenant's: it learns nothing of this page. */
+function Outward({ url, words = url }: { url: string; words?: string }) {
+  return (
+    <a href={url} target="_blank" rel="noopener noreferrer">
+      {words}
+    </a>
+  );
+}
