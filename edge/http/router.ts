@@ -96,9 +96,19 @@ export function createRouter(
   function on(method: Route["method"] | "HEAD" | "ALL", path: string, answer: Answer): void {
     const register = router[method.toLowerCase()];
     if (register === undefined) throw new Error(`Cannot route ${method} ${path}: itty-router knows no such method`);
-    register(path, answer);
+    register(path, path === "/" || path.endsWith("*") ? answer : exactly(answer));
     literal.add(method, path, answer);
   }
+}
+
+/** itty-router takes a slash at the end as if it were not there: a list would answer for an object without a name. */
+function exactly(answer: Answer): (...given: Parameters<Answer>) => ReturnType<Answer> | undefined {
+  return (request, context) => (endsInSlash(request.url) ? undefined : answer(request, context));
+}
+
+function endsInSlash(url: string): boolean {
+  const end = url.search(/[?#]/);
+  return (end < 0 ? url : url.slice(0, end)).endsWith("/");
 }
 
 /** The routes that have no parameter in their path, for the requests that have no query. */

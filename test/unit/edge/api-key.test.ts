@@ -36,7 +36,7 @@ const routes: [target: string, isPublic: boolean, withKey: number][] = [
   ["GET /api/v1/tenants/..%2Fb/snapshots/app/archive", false, 400],
   ["GET /api/v1/tenants/a/snapshots/..%2F..%2Fb%2Fapp/archive", false, 400],
   ["GET /nothing", false, 404],
-  ["GET /api/v1/health/", true, 200],
+  ["GET /api/v1/health/", false, 404],
   ["GET /api/v1/healthy", false, 404],
 ];
 

@@ -113,10 +113,6 @@ test("HEAD answers what GET does, without the body", async () => {
   }
 });
 
-test("a trailing slash is the same route", async () => {
-  assert.is((await testEdge().call("GET /api/v1/tenants/")).status, 200);
-});
-
 test("an address is what new URL reads, also once the same path was found on another host", async () => {
   const { handler } = testEdge();
   const cases: [string, number][] = [

@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createRouter } from "../../../edge/http/router.ts";
+import { testEdge } from "./test-edge.ts";
 
 const test = suite("createRouter");
 
@@ -16,6 +17,21 @@ test("an address whose path is the root's alone, as one with a fragment, finds n
     const expected = origin === "http://a" ? "/ws" : "/";
     assert.equal([await found(`${origin}/`), await found(`${origin}/ws`)], ["/", expected], origin);
   }
+});
+
+test("a path with a slash at its end is another path than without it: no list answers for an empty name", async () => {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app");
+  for (const path of ["workloads", "workloads/app", "instances", "claims", "tenants", "health"]) {
+    for (const end of ["/", "//", "/?a=b"]) {
+      const target = `/api/v1/${path}${end}`;
+      const { status, error } = await edge.call(`GET ${target}`);
+      assert.is(status, 404, target);
+      assert.match(error ?? "", `there is no route GET "/api/v1/${path}/`);
+    }
+  }
+  assert.is((await edge.call("DELETE /api/v1/workloads/")).status, 404);
+  assert.is((await edge.call("GET /api/v1/workloads/app")).status, 200);
 });
 
 test.run();
