@@ -1,4 +1,5 @@
 import type { Clock } from "../../crds/client/clock.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
 import { type Deadline, startDeadline, whenAborted } from "../../crds/waits.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createBoundedText, type Kubectl, type KubectlProcess } from "./kubectl.ts";
@@ -13,12 +14,23 @@ export interface LogsRequest {
   readonly follow: boolean;
   /** Whether it is about the container's run before its last restart. @default false */
   readonly previous?: boolean;
+  /**
+   * Whether the API server says that the container runs, so that its log can be opened. The answer to a follower begins
+   * at once then: a quiet program's log has no first byte that it could wait for. @default false
+   */
+  readonly runs?: boolean;
+}
+
+/** Whether a container of a pod, as the API server has it, runs. */
+export function containerRuns({ status }: Pod, container: string): boolean {
+  const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
+  return all.find(({ name }) => name === container)?.state?.running !== undefined;
 }
 
 const LIMIT_MS = 60_000;
 /** Without it, a client that stops reading would hold its kubectl for ever. */
 const READ_LIMIT_MS = 10 * 60_000;
-/** A quiet program's log has no first byte, and its reader wants to know that the stream is open. */
+/** For the failure of a log that may not be there yet; its reader wants to know soon that the stream is open. */
 const FOLLOW_HEAD_MS = 3000;
 
 /**
@@ -27,7 +39,7 @@ const FOLLOW_HEAD_MS = 3000;
  * read within ten minutes.
  *
  * @param options.failure what kubectl fails with, by what it printed
- * @throws what `failure` says, where kubectl fails before its first byte; HttpError 504 when it is silent for 60 s
+ * @throws what `failure` says, where kubectl fails before its first byte, unless the container is known to run; HttpError 504 when it is silent for 60 s
  */
 export async function podLogs(
   request: LogsRequest,
@@ -38,7 +50,7 @@ export async function podLogs(
     failure: (stderr: string) => Error;
   },
 ): Promise<Response> {
-  const { pod, container, tail, follow, previous = false } = request;
+  const { pod, container, tail, follow, previous = false, runs = false } = request;
   const { kubectl, clock, clientGone, failure } = options;
   const flags = [...(follow ? ["--follow"] : []), ...(previous ? ["--previous"] : [])];
   const child = await kubectl.start(["logs", pod, "--container", container, `--tail=${tail}`, ...flags], {
@@ -52,24 +64,28 @@ export async function podLogs(
   // A stream that nobody reads any more may fail unheard.
   first.catch(() => undefined);
 
-  const deadline = startDeadline(follow ? FOLLOW_HEAD_MS : LIMIT_MS, clock);
-  const stopped = whenAborted([deadline.signal, clientGone]);
-  try {
-    const head = await Promise.race([first, stopped.promise]);
-    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
-    if (head === undefined && !follow) throw new HttpError(504, `the log has not come after ${LIMIT_MS / 1000} s`);
-    if (head?.done === true) await expectSuccess();
-  } catch (error) {
-    child.kill();
-    throw error;
-  } finally {
-    stopped.close();
-    deadline.close();
-  }
+  if (!(follow && runs && !previous)) await expectFirst();
   const limit = follow ? undefined : startDeadline(READ_LIMIT_MS, clock);
   return new Response(streamOf({ child, first, chunks, clientGone, limit, expectSuccess }), {
     headers: { "content-type": "text/plain; charset=utf-8", "x-content-type-options": "nosniff" },
   });
+
+  async function expectFirst(): Promise<void> {
+    const deadline = startDeadline(follow ? FOLLOW_HEAD_MS : LIMIT_MS, clock);
+    const stopped = whenAborted([deadline.signal, clientGone]);
+    try {
+      const head = await Promise.race([first, stopped.promise]);
+      if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+      if (head === undefined && !follow) throw new HttpError(504, `the log has not come after ${LIMIT_MS / 1000} s`);
+      if (head?.done === true) await expectSuccess();
+    } catch (error) {
+      child.kill();
+      throw error;
+    } finally {
+      stopped.close();
+      deadline.close();
+    }
+  }
 
   async function expectSuccess(): Promise<void> {
     const code = await child.ended;

@@ -82,8 +82,8 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       at: `/dashboard/instances/${instance}`,
       heading: instance,
       shows: /cannot be reached/,
-      // A simulated node runs no container that could print anything.
-      refused: /status of 5\d\d/,
+      // A simulated node runs no container that could print anything: the stream breaks, and the page asks why.
+      refused: /status of 5\d\d|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING/,
     },
     { ...list, path: "/dashboard/workloads", at: "/dashboard/workloads" },
     { path: "/dashboard/workloads/:name", at: "/dashboard/workloads/hello", heading: "hello", shows: "Ready" },

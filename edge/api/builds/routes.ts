@@ -10,7 +10,7 @@ import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
-import { podLogs } from "../../kubectl/pod-logs.ts";
+import { containerRuns, podLogs } from "../../kubectl/pod-logs.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import { tailOf, tailSchema } from "../instances/logs.ts";
 import { doneSchema } from "../openapi/schemas.ts";
@@ -109,7 +109,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
         if (pod === undefined) throw noLog(name);
         const container = isContextThere(pod) ? "build" : "context";
         return podLogs(
-          { pod: pod.metadata.name, container, tail, follow },
+          { pod: pod.metadata.name, container, tail, follow, runs: containerRuns(pod, container) },
           {
             ...{ kubectl: builds.kubectl, clock, clientGone: clientGone ?? request.signal },
             failure: (stderr) => kubectlError(stderr, (failure) => logError(failure, name)),

@@ -1,11 +1,13 @@
+import { ifFound } from "../../../crds/client/api-error.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam, queryFlag } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
-import { podLogs } from "../../kubectl/pod-logs.ts";
+import { containerRuns, podLogs } from "../../kubectl/pod-logs.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
-import { findInstance, type InstanceServices, instanceError } from "./instance.ts";
+import { findInstance, type InstanceServices, instanceError, instanceNotFound } from "./instance.ts";
 
 const DEFAULT_TAIL = 200;
 const MAX_TAIL = 100_000;
@@ -22,7 +24,7 @@ export function logsRoute(services: InstanceServices): ApiRoute {
     path: "/api/v1/instances/:id/logs",
     summary: "What the workload's container printed",
     query: {
-      tail: { type: "integer", minimum: 0, maximum: 100000, default: 200, description: "The last lines, this many." },
+      tail: tailSchema,
       follow: flagSchema("Whether to go on with what is printed from now on."),
       previous: flagSchema("Whether it is about the run before the container's last restart."),
     },
@@ -30,22 +32,26 @@ export function logsRoute(services: InstanceServices): ApiRoute {
     errors: [404, 409, 503, 504],
     async handle(request, { clientGone, mayBeSilent }) {
       const name = pathParam(request, "id", instanceNameRule);
-      const logsRequest = {
-        pod: name,
-        container: WORKLOAD_CONTAINER,
-        tail: tailOf(request),
-        follow: queryFlag(request, "follow"),
-        previous: queryFlag(request, "previous"),
-      };
+      const [tail, follow] = [tailOf(request), queryFlag(request, "follow")];
+      const previous = queryFlag(request, "previous");
       await findInstance(name, services);
       mayBeSilent?.();
       const { kubectl, clock } = services;
+      const runs = follow && (await runsNow(name, services));
+      const logsRequest = { pod: name, container: WORKLOAD_CONTAINER, tail, follow, previous, runs };
       return podLogs(logsRequest, {
         ...{ kubectl, clock, clientGone: clientGone ?? request.signal },
         failure: (stderr) => instanceError(stderr, { name }),
       });
     },
   };
+}
+
+/** By the API server: the edge's cache holds no states of containers. @throws HttpError 404 where the pod has gone */
+async function runsNow(name: string, { client, namespace }: InstanceServices): Promise<boolean> {
+  const pod = await ifFound(client.get(pods, { namespace, name }));
+  if (pod === undefined) throw instanceNotFound(name);
+  return containerRuns(pod, WORKLOAD_CONTAINER);
 }
 
 /** The query parameter `tail` of a log. @throws HttpError 400 where it is no number of lines */

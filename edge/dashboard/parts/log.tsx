@@ -134,7 +134,11 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
     aborted.abort();
   };
   document.addEventListener("visibilitychange", onHidden);
-  void read().then(
+  const reading = read().catch(async (cause) => {
+    if (!(cause instanceof CallError)) await explain();
+    throw cause;
+  });
+  void reading.then(
     () => {
       lines.end();
       state.value = "ended";
@@ -171,5 +175,11 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
     }
     cancelAnimationFrame(frame);
     version.value += 1;
+  }
+
+  /** An answer that has begun has no words for why it broke; one that is not followed has. */
+  async function explain(): Promise<void> {
+    if (aborted.signal.aborted || lines.count > 0) return;
+    await send("GET", `${path}${path.includes("?") ? "&" : "?"}tail=1`, { signal: aborted.signal });
   }
 }

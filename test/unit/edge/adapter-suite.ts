@@ -170,6 +170,17 @@ export function adapterSuite(
     });
   }
 
+  test("the head of a streamed answer goes out before its first byte", async () => {
+    const silent = new ReadableStream({ pull: () => new Promise(() => undefined) });
+    const handler = async () => new Response(silent, { headers: { "content-type": "text/plain" } });
+    await serving(handler, async ({ url }) => {
+      const wire = openWire(url, "GET / HTTP/1.1\r\nhost: edge.test\r\n\r\n");
+      await wire.seen("\r\n\r\n");
+      assert.match(wire.received(), /^HTTP\/1\.1 200 /);
+      wire.socket.destroy();
+    });
+  });
+
   test("too many headers and what is no HTTP are answered with a 4xx", async () => {
     await serving(testEdge().handler, async ({ url }) => {
       for (const text of [

@@ -15,7 +15,7 @@ export interface FakeKubectl {
 /**
  * Writes a kubectl that runs what `exec` asks for on this machine, ends as kubectl ends, and fails for pods that are
  * named after a failure; `logs` prints a few lines, of a pod named `endless` without end, and with `--follow` goes on
- * for ever unless the pod is named `brief`.
+ * for ever unless the pod is named `brief`. One named `quiet` prints nothing.
  */
 export function fakeKubectl({ version = "v1.30.1" }: { version?: string } = {}): FakeKubectl {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-kubectl-"));
@@ -52,6 +52,7 @@ if [ "$verb" = exec ]; then
   if [ $code != 0 ]; then echo "command terminated with exit code $code" >&2; fi
   exit $code
 fi
+if [ "$pod" = quiet ]; then exec sleep 60; fi
 echo "line of $pod"
 if [ "$pod" = endless ]; then exec yes; fi
 case "$*" in *--follow*)

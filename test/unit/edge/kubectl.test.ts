@@ -1,6 +1,7 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
@@ -186,6 +187,29 @@ test("followed logs are a stream that ends at its source when its reader goes", 
   const first = await reader?.read();
   assert.is(new TextDecoder().decode(first?.value), "line of inst-a\n");
   await reader?.cancel();
+  await ended();
+});
+
+test("the answer to a follower of a quiet program begins at once, and one that cannot be opened keeps its status", async () => {
+  // Its clock stands still: nothing is waited for.
+  const still = testEdge({ kubectl: kubectl.command });
+  const gone = new AbortController();
+  const follow = async (pod: string) => {
+    const request = new Request(`http://edge.test/api/v1/instances/${pod}/logs?follow=true`);
+    return (await still.handler(request, { clientGone: gone.signal })).status;
+  };
+  for (const pod of ["quiet", "starting", "gone"]) still.cluster.addInstance(pod);
+  assert.is(await follow("quiet"), 200);
+  const waiting = { waiting: { reason: "ContainerCreating" } };
+  const pod = still.cluster.read(pods, "starting");
+  const [container] = pod.status?.containerStatuses ?? [];
+  assert.ok(container);
+  const containerStatuses = [{ ...container, ready: false, state: waiting }];
+  still.cluster.add(pods, { ...pod, status: { phase: "Pending", containerStatuses } });
+  assert.is(await follow("starting"), 409);
+  still.cluster.removePod("gone");
+  assert.is(await follow("gone"), 404);
+  gone.abort();
   await ended();
 });
 
