@@ -7,6 +7,7 @@ import { describeError } from "../crds/describe-error.ts";
 import type { Pod } from "../crds/kubernetes.ts";
 import { annotation, IN_FLIGHT_PREFIX } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
+import { createActivityPace } from "./activity-pace.ts";
 import { isClaimed } from "./cluster/slim-pod.ts";
 import type { ClusterCache } from "./cluster/watch-cluster.ts";
 
@@ -40,6 +41,8 @@ interface Entry {
   /** The use that was last written, or that a write was last tried for. */
   written: number;
   cancel: (() => void) | undefined;
+  /** When its timer is due, in the clock's milliseconds. */
+  dueAt: number;
   writing: Promise<void> | undefined;
   /** Whether it is written without a pause. */
   isUrgent: boolean;
@@ -76,8 +79,8 @@ const UNTIMED_INTERVAL_MS = 60_000;
 
 /**
  * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of
- * a tenth of the pod's idle time, at most 30 s, and of a minute where it has none. The last use is always written, and
- * a busy pod costs few writes.
+ * a tenth of the pod's idle time, at most 30 s. Where it has none the interval grows from 5 s to a minute while the pod
+ * is in use ({@link createActivityPace}). The last use is always written, and a busy pod costs few writes.
  */
 export function createActivity(options: {
   client: ClusterClient;
@@ -91,6 +94,7 @@ export function createActivity(options: {
   const { client, namespace, cache, clock, log } = options;
   const inFlightKey = `${IN_FLIGHT_PREFIX}${options.instance}`;
   const entries = new Map<string, Entry>();
+  const pace = createActivityPace(clock, UNTIMED_INTERVAL_MS);
   const inFlight = new Map<string, InFlight>();
   let closed = false;
 
@@ -109,6 +113,7 @@ export function createActivity(options: {
       lastUsed: 0,
       written: lastWritten(pod),
       cancel: undefined,
+      dueAt: Number.POSITIVE_INFINITY,
       writing: undefined,
       isUrgent: false,
       hasFailed: false,
@@ -123,17 +128,23 @@ export function createActivity(options: {
       entry.cancel?.();
       entry.cancel = undefined;
       entry.writing = write(key, entry);
-    } else if (entry.cancel === undefined) schedule(key, entry);
+    } else schedule(key, entry);
   }
 
   function schedule(key: string, entry: Entry): void {
+    const { interval, lastUsed, written } = entry;
+    const spacing = interval === UNTIMED_INTERVAL_MS ? pace.spacingMs(key, lastUsed - written) : interval;
     // What the pod shows may be by a clock that is ahead.
-    const delay = Math.min(entry.written - clock.now(), 0) + entry.interval;
+    const delay = Math.min(written - clock.now(), 0) + spacing;
+    if (entry.cancel !== undefined && entry.dueAt <= clock.now() + delay) return;
+    entry.cancel?.();
+    entry.cancel = undefined;
     if (delay <= 0 || closed) entry.writing = write(key, entry);
     else writeAfter(delay, key, entry);
   }
 
   function writeAfter(delayMs: number, key: string, entry: Entry): void {
+    entry.dueAt = clock.now() + delayMs;
     entry.cancel = clock.after(delayMs, () => {
       entry.cancel = undefined;
       entry.writing = write(key, entry);
@@ -144,6 +155,7 @@ export function createActivity(options: {
     const { name, uid, lastUsed, interval } = entry;
     entry.written = lastUsed;
     entry.isUrgent = false;
+    if (interval === UNTIMED_INTERVAL_MS) pace.wrote(key);
     // After an outage, or where this process was suspended, others may have used the pod since and no watch shows it.
     const isLate = entry.hasFailed || clock.now() - lastUsed > interval;
     try {

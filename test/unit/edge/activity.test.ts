@@ -99,6 +99,34 @@ test("without an idle time the last use is written too, once a minute", async ()
   }
 });
 
+test("without an idle time a person's use shows within 5 s, a busy hour takes a write a minute, and a short claim none", async () => {
+  const { touch, written, clock } = withPod(undefined, START);
+  const start = clock.now();
+  const shownAt = () => Math.max(start, ...written().map((time) => Date.parse(time ?? "")));
+  const use = async (afterMs: number) => {
+    await clock.pass(afterMs);
+    touch();
+    await turns();
+  };
+  await use(3000);
+  assert.equal(written(), [], "the claim itself shows when it was used");
+  for (const afterMs of [17_000, 3000, 300_000, 2000, 3_600_000]) {
+    await use(afterMs);
+    const usedAt = clock.now();
+    await clock.pass(5000);
+    assert.ok(usedAt - shownAt() <= 5000, `after ${afterMs} ms`);
+  }
+  await use(300_000);
+  const [before, from] = [written().length, clock.now()];
+  for (let seconds = 0; seconds < 3600; seconds += 1) {
+    await use(1000);
+    const inUseMs = clock.now() - from;
+    assert.ok(clock.now() - shownAt() <= Math.max(5000, Math.min(inUseMs, 60_000)), `${inUseMs}`);
+  }
+  const count = written().length - before;
+  assert.ok(count <= 64, `${count} writes an hour`);
+});
+
 test("unclaimed pods and unknown pods need none", async () => {
   const edge = testEdge();
   edge.cluster.addPod("warm", "Running", { annotations: { [annotation.idleTimeoutSeconds]: "60" } });
