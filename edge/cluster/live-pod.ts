@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
+import { isPodOf, isPodReady, podEndpoint } from "../../crds/claims/claim-pod.ts";
 import { ifFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
@@ -15,6 +15,8 @@ export type LivePod =
       readonly state: "reachable";
       readonly endpoint: { readonly host: string; readonly port: number };
       readonly uid: string | undefined;
+      /** Whether its program answers; not while its container starts again. */
+      readonly isReady: boolean;
     }
   /** Its sandbox is being made anew: it gets another address. */
   | { readonly state: "unreachable" }
@@ -61,7 +63,8 @@ export function createFindLivePod(options: {
       return { state: "released", present };
     if (!isLivePodOf(pod, claim)) return { state: "gone" };
     const endpoint = podEndpoint(pod);
-    return endpoint === undefined ? { state: "unreachable" } : { state: "reachable", endpoint, uid: pod.metadata.uid };
+    if (endpoint === undefined) return { state: "unreachable" };
+    return { state: "reachable", endpoint, uid: pod.metadata.uid, isReady: isPodReady(pod) };
   };
 }
 

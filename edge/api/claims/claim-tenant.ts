@@ -36,7 +36,7 @@ export class ReleasedMeanwhile extends HttpError {
  * Claims a workload for a tenant and waits until the claim is Active.
  *
  * A loop: read the cached claims, take one step ({@link claimStep}), wait for the next change, until the step is an
- * answer. The endpoint in the answer is read from the API server ({@link FindLivePod}); a pod without an address is
+ * answer. The endpoint in the answer is read from the API server ({@link FindLivePod}); a pod that is not ready is
  * waited for, and a destroyed pod is replaced. The claim stays when the limit passes or the client goes.
  *
  * @param options.clientGone ends the wait, not the claim
@@ -73,6 +73,8 @@ export async function claimTenant(
 
 /** The watch of claims may be ahead of the watch of pods. */
 const LOOK_AGAIN_MS = 1000;
+/** No change of the claim tells that its program answers again. */
+const STARTS_AGAIN_MS = 250;
 /** Within this time after an attempt, the address of its warm pod cannot have passed to another pod. */
 const FRESH_MS = 2000;
 
@@ -150,7 +152,7 @@ async function waitForClaim(
         const pod = limit.aborted
           ? await withTimeLimit(lastLook, (last) => findLivePod(claim, last))
           : await findLivePod(claim, limit);
-        if (pod.state === "reachable") {
+        if (pod.state === "reachable" && pod.isReady) {
           if (isAsAsked(claim, request, services) !== true)
             await refuseWithoutFiles(claim, request, services, clientGone);
           const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
@@ -167,7 +169,7 @@ async function waitForClaim(
         }
         awaited = claim.metadata.uid;
         answers = 0;
-        await pause(LOOK_AGAIN_MS, [limit, clientGone]);
+        await pause(pod.state === "reachable" ? STARTS_AGAIN_MS : LOOK_AGAIN_MS, [limit, clientGone]);
         break;
       }
       case "wait":
@@ -279,6 +281,8 @@ export function waitsFor({ metadata, status }: Claim): string | undefined {
     const more = status?.message === undefined ? "" : `: ${status.message}`;
     return `its last session is still being released${more}`;
   }
+  if (status?.phase === "Active" && status.message === undefined)
+    return "its program does not answer its health check, or has no address at the moment";
   const isLookedAt = status?.observedGeneration !== undefined;
   return status?.message ?? (isLookedAt ? undefined : "no operator has said anything of the claim: see that one runs");
 }

@@ -104,6 +104,33 @@ test("a pod without an address is looked at again after a moment, and a 504 afte
   assert.is((await pending).status, 504);
 });
 
+test("a pod that is not ready, as while its container starts again, is answered once it is", async () => {
+  const edge = edgeWithWorkload();
+  const made = edge.cluster.addClaim({ ...pair, status: active });
+  edge.cluster.podOf(made, { isReady: false });
+  const pending = claim(edge);
+  for (let count = 1; count <= 3; count += 1) {
+    await eventually(() => looksAtPod(edge) === count && edge.clock.pending() === 2);
+    if (count === 3) edge.cluster.podOf(made, { podIP: "10.0.0.77" });
+    assert.is(await edge.clock.runNext(), 250);
+  }
+  const endpoint = { host: "10.0.0.77", port: 8080 };
+  assert.equal((await pending).json, { ...answered, source: "existing", endpoint });
+
+  edge.cluster.podOf(made, { isReady: false });
+  let isAnswered = false;
+  const late = claim(edge).finally(() => {
+    isAnswered = true;
+  });
+  while (!isAnswered) {
+    await eventually(() => isAnswered || edge.clock.pending() >= 3);
+    if (!isAnswered) await edge.clock.runNext();
+  }
+  const answer = await late;
+  assert.is(answer.status, 504);
+  assert.match(answer.error ?? "", /its program does not answer its health check, or has no address at the moment/);
+});
+
 test("where the pod cannot be asked for it is a 503, never an old address", async () => {
   const edge = edgeWithWorkload();
   edge.cluster.addClaim({ ...pair, status: active });

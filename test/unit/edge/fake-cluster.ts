@@ -70,10 +70,12 @@ export class FakeCluster extends MemoryApi {
       annotations?: Record<string, string>;
       podIP?: string;
       port?: number;
+      /** Whether its program answers. @default whether it runs */
+      isReady?: boolean;
       hidden?: true;
     } = {},
   ): Pod {
-    const { labels = {}, annotations = {}, podIP, port = 8080, hidden } = more;
+    const { labels = {}, annotations = {}, podIP, port = 8080, isReady = phase === "Running", hidden } = more;
     const container = { name: WORKLOAD_CONTAINER, image: "example.com/app:1" };
     const pod: Pod = {
       metadata: { name, namespace: NAMESPACE, labels: { [label.managed]: "true", ...labels }, annotations },
@@ -82,7 +84,8 @@ export class FakeCluster extends MemoryApi {
         phase,
         ...(podIP !== undefined && { podIP }),
         ...(phase === "Running" && {
-          containerStatuses: [{ ...container, ready: true, restartCount: 0, state: { running: {} } }],
+          conditions: [{ type: "Ready", status: isReady ? "True" : "False" }],
+          containerStatuses: [{ ...container, ready: isReady, restartCount: 0, state: { running: {} } }],
         }),
       },
     };
@@ -105,7 +108,7 @@ export class FakeCluster extends MemoryApi {
   /** The pod that a claim's status names. */
   podOf(
     { metadata, spec, status }: Claim,
-    more: { podIP?: string | undefined; uid?: string; tenantId?: string } = {},
+    more: { podIP?: string | undefined; uid?: string; tenantId?: string; isReady?: boolean } = {},
   ): Pod {
     const { host, port } = status?.endpoint ?? {};
     const podIP = "podIP" in more ? more.podIP : host;
@@ -118,6 +121,7 @@ export class FakeCluster extends MemoryApi {
       },
       ...(podIP !== undefined && { podIP }),
       ...(port !== undefined && { port }),
+      ...(more.isReady !== undefined && { isReady: more.isReady }),
     });
   }
 
