@@ -37,6 +37,8 @@ export interface OperatorContext {
   log: Log;
   /** Uids of warm pods that a claim is taking at this moment. */
   reservedPods: Set<string>;
+  /** By pod uid, until it is repaired: a pod whose marks were edited, as it was before. */
+  editedPods: Map<string, Pod>;
   poolFailures: FailureRecord;
   poolRefusals: PoolRefusals;
   poolEvents: PoolEvents;

@@ -25,10 +25,13 @@ const QUOTAS_BACKOFF_MS = 60_000;
 
 /** The caches that reconciles work with. */
 export interface Informers {
-  claims: Informer<Claim, "uid" | "key" | "using" | "waitingFor" | "needsHelper">;
+  claims: Informer<Claim, "uid" | "key" | "instance" | "using" | "waitingFor" | "needsHelper">;
   workloads: Informer<Workload, "queuedBuild" | "configMap">;
   pools: Informer<Pool, "workload">;
-  /** Managed pods only. */
+  /**
+   * All of the namespace but those of builds: a pod that loses its labels stays in sight. The indexes hold pods of
+   * workloads only.
+   */
   pods: Informer<Pod, "claimUid" | "workload" | "pool" | "warm">;
   /** The one pod that mounts the snapshots volume. */
   helperPods: Informer<Pod, never>;
@@ -161,6 +164,7 @@ export function startInformers(options: {
       indexes: {
         uid: (claim) => claim.metadata.uid,
         key: ({ spec }) => claimKey(spec),
+        instance: ({ status }) => status?.instanceId,
         // A claim in Error has no pod, so a workload that it names can be deleted.
         using: (claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
         needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),
@@ -186,7 +190,7 @@ export function startInformers(options: {
       ...shared,
       ...follow("pods"),
       resource: pods,
-      labelSelector: managed,
+      labelSelector: `!${label.build}`,
       transform: shareEqualParts<Pod>(),
       pageSize: 250,
       indexes: {

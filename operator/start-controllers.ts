@@ -64,6 +64,7 @@ export function startControllers(options: {
     metrics,
     log,
     reservedPods: new Set(),
+    editedPods: new Map(),
     poolFailures: createFailureRecord({ onChange: enqueuePool }),
     poolRefusals: createPoolRefusals({ onChange: enqueuePool }),
     poolEvents: createPoolEvents({ events }),

@@ -3,9 +3,9 @@ import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
+import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { podState } from "../pod/pod-state.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
-import { currentRevision, podRevisionOf } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { requestedMs } from "./timeline.ts";
 

@@ -1,12 +1,11 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isShown } from "../../crds/claims/claim-pod.ts";
-import { isNotFound } from "../../crds/client/api-error.ts";
+import { ifFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
+import { currentRevision, isBoundTo, markChanges, ownerOf, podRevisionOf } from "../pod/pod-identity.ts";
 
 /**
  * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
@@ -16,10 +15,42 @@ import type { OperatorContext } from "../context.ts";
  * Pending has the newest, since the binding of a warm pod counts from the moment that it stands on the pod. One in Error
  * has none: a warm pod that shows up only after the failure was given to nobody.
  */
-export function claimPods(claim: Claim, { informers }: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
-  const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+export function claimPods(claim: Claim, context: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
+  const bound = boundPods(claim, context);
   const current = currentPod(claim, bound);
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
+}
+
+/** The pods that belong to a claim, as far as the caches show them. */
+export function boundPods(claim: Claim, context: OperatorContext): Pod[] {
+  const { uid } = claim.metadata;
+  const shown = shownPod(claim, context);
+  const bound = [...context.informers.pods.store.by("claimUid", uid ?? "")].filter(
+    (pod) => pod !== shown && ownerOf(pod, context)?.metadata.uid === uid,
+  );
+  return shown === undefined ? bound : [shown, ...bound];
+}
+
+/**
+ * Whether somebody edited a pod of the claim, or one that says it is. It is repaired first: until then it can look
+ * lost, or look like a pod of another claim.
+ */
+export function hasEditedPod(claim: Claim, context: OperatorContext): boolean {
+  const shown = shownPod(claim, context);
+  const bound = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+  return [...bound, ...(shown === undefined ? [] : [shown])].some((pod) => {
+    if (context.editedPods.has(pod.metadata.uid ?? "")) return true;
+    const owner = ownerOf(pod, context);
+    return owner !== undefined && markChanges(pod, { owner }) !== undefined;
+  });
+}
+
+/** The pod that the claim's status names, whatever its labels and annotations say. */
+function shownPod(claim: Claim, { informers }: OperatorContext): Pod | undefined {
+  const { instanceId } = claim.status ?? {};
+  if (instanceId === undefined) return undefined;
+  const pod = informers.pods.store.get(`${claim.metadata.namespace}/${instanceId}`);
+  return pod !== undefined && isShown(pod, claim) ? pod : undefined;
 }
 
 function currentPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
@@ -29,23 +60,23 @@ function currentPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
 }
 
 /**
- * Reads the pods bound to a claim from the API server into the store: the one that its status names, or where it names
- * none every one.
+ * Reads the pod that a claim's status names from the API server into the store; undefined where it is gone, and where
+ * the status names none.
  *
  * Claims and pods come by watches of their own, and either can be behind the other, a new leader's above all. So a pod
- * that the store does not show is not taken for gone before this, and files are not given up.
+ * that the store does not show is not taken for gone before this, and files are not given up. A claim whose status
+ * names no pod has no files to lose: a pod that was bound to it and that no watch has shown is deleted as an orphan.
  */
-export async function readClaimPods(claim: Claim, { client, config, informers }: OperatorContext): Promise<Pod[]> {
-  const { namespace } = config;
+export async function readClaimPod(
+  claim: Claim,
+  { client, config, informers }: OperatorContext,
+): Promise<Pod | undefined> {
   const { instanceId } = claim.status ?? {};
-  const labelSelector = `${label.tenant}=${claim.spec.tenantId}`;
-  const found =
-    instanceId === undefined
-      ? await listAll(pods, { client, namespace, labelSelector })
-      : await client.get(pods, { namespace, name: instanceId }).then((pod) => [pod], none);
-  const bound = found.filter(({ metadata }) => metadata.annotations?.[annotation.claimUid] === claim.metadata.uid);
-  for (const pod of bound) informers.pods.put(pod);
-  return bound;
+  if (instanceId === undefined) return undefined;
+  const pod = await ifFound(client.get(pods, { namespace: config.namespace, name: instanceId }));
+  if (pod === undefined || !(isShown(pod, claim) || isBoundTo(pod, claim))) return undefined;
+  informers.pods.put(pod);
+  return pod;
 }
 
 /**
@@ -55,14 +86,9 @@ export async function readClaimPods(claim: Claim, { client, config, informers }:
  */
 export async function isCurrent(claim: Claim, { client, config, informers }: OperatorContext): Promise<boolean> {
   const { name, resourceVersion } = claim.metadata;
-  const [present] = await client.get(claims, { namespace: config.namespace, name }).then((read) => [read], none);
+  const present = await ifFound(client.get(claims, { namespace: config.namespace, name }));
   if (present !== undefined) informers.claims.put(present);
   return present?.metadata.resourceVersion === resourceVersion;
-}
-
-function none(error: unknown): never[] {
-  if (isNotFound(error)) return [];
-  throw error;
 }
 
 /** By name where two operators that both believed they lead bound a pod each, so that they agree on one. */
@@ -70,26 +96,10 @@ function newestFirst(a: Pod, b: Pod): number {
   return podRevisionOf(b) - podRevisionOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
 }
 
-/** What a claimed pod is labelled with, to tell it from every other pod, also of the same claim. */
-export function bindingOf(claim: Claim, revision: number): string {
-  return `${claim.metadata.uid}.${revision}`;
-}
-
-/** Which of its claim's pods this one is. */
-export function podRevisionOf(pod: Pod): number {
-  return Number(pod.metadata.annotations?.[annotation.incarnation] ?? 0);
-}
-
-/** Which of its pods the claim has now, counted from 0. */
-export function currentRevision(claim: Claim): number {
-  return claim.status?.podIncarnation ?? 0;
-}
-
 /**
  * With which every pod that the claim has is stale: also a warm one that was bound ahead of the status while a cold one
  * was starting.
  */
-export function nextRevision(claim: Claim, { informers }: OperatorContext): number {
-  const bound = [...informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
-  return 1 + Math.max(currentRevision(claim), ...bound.map(podRevisionOf));
+export function nextRevision(claim: Claim, context: OperatorContext): number {
+  return 1 + Math.max(currentRevision(claim), ...boundPods(claim, context).map(podRevisionOf));
 }

@@ -1,7 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
 import { canonicalClaim, claimKey } from "../../crds/claims/claim-key.ts";
 import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
-import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import { withDefaults } from "../../crds/defaults.ts";
@@ -18,7 +19,7 @@ import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { hasNewPhase, isReadyToUse } from "../workload/readiness.ts";
-import { claimPods, isCurrent, readClaimPods } from "./claim-pods.ts";
+import { claimPods, hasEditedPod, isCurrent, readClaimPod } from "./claim-pods.ts";
 import { isWaiting, patchClaimStatus } from "./claim-status.ts";
 import { ensureService } from "./ensure-service.ts";
 import { failClaim } from "./fail-claim.ts";
@@ -80,7 +81,7 @@ function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<s
   const { type, object, previous } = change;
   const { uid = "", labels, annotations } = object.metadata;
   const workload = labels?.[label.workload];
-  const claimUid = annotations?.[annotation.claimUid];
+  const claimUid = annotations?.[annotation.claimUid] ?? previous?.metadata.annotations?.[annotation.claimUid];
   const [now, before] = memberStates(change);
   if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
   if (type === "deleted") forgetPod(object, context);
@@ -132,6 +133,7 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.nodeSilence.forget(uid);
   context.seenTimes.forget(uid);
   context.seenUses.delete(uid);
+  context.editedPods.delete(uid);
   context.snapshots.forgetPod(pod);
 }
 
@@ -155,6 +157,7 @@ function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: Opera
 async function reconcileClaim(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const claim = context.informers.claims.store.get(key);
   if (claim === undefined) return undefined;
+  if (hasEditedPod(claim, context)) return RECHECK;
   try {
     if (claim.metadata.deletionTimestamp !== undefined) return await releaseClaim(claim, context);
     return await fulfilClaim(claim, context);
@@ -220,8 +223,8 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
  */
 async function leaveNode(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const { uid = "", name } = pod.metadata;
-  const present = (await readClaimPods(claim, context)).find(({ metadata }) => metadata.uid === uid);
-  if (present === undefined || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
+  const present = await ifFound(context.client.get(pods, { namespace: context.config.namespace, name }));
+  if (present?.metadata.uid !== uid || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
   context.restores.forget(uid);
   const seconds = context.config.nodeTimeoutMs / 1000;
   const message = `node "${pod.spec.nodeName}" has not answered for pod "${name}" for ${seconds} s`;
@@ -250,8 +253,9 @@ function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext):
 /** Keeps a claim whose pod was destroyed on purpose in its phase, without an endpoint, until somebody claims again. */
 async function awaitAnotherAttempt(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (!isAnswered(claim)) {
-    const isThere = (pod: Pod) => isShown(pod, claim) && pod.metadata.deletionTimestamp === undefined;
-    return (await readClaimPods(claim, context)).some(isThere) ? RECHECK : replacePod(claim, context);
+    const pod = await readClaimPod(claim, context);
+    const isThere = pod !== undefined && isShown(pod, claim) && pod.metadata.deletionTimestamp === undefined;
+    return isThere ? RECHECK : replacePod(claim, context);
   }
   if (claim.status?.endpoint !== undefined) await patchClaimStatus(claim, { phase: "Active", endpoint: null }, context);
   return undefined;

@@ -10,7 +10,7 @@ import type { OperatorContext } from "../context.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
-import { readClaimPods } from "./claim-pods.ts";
+import { boundPods, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
 import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
@@ -27,9 +27,12 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
   const phase = claim.status?.phase;
   // A deleted pod whose node does not answer is not waited for: it can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
-  const bound = () => [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
+  const bound = () => boundPods(claim, context);
   let pods = bound().filter(isHeld);
-  if (pods.length === 0 && phase !== "Released") pods = (await readClaimPods(claim, context)).filter(isHeld);
+  if (pods.length === 0 && phase !== "Released") {
+    const unseen = await readClaimPod(claim, context);
+    if (unseen !== undefined && isHeld(unseen)) pods = [unseen];
+  }
 
   if (pods.length > 0) {
     let releasing = claim;

@@ -21,7 +21,7 @@ import type { ReconcileResult } from "../queue.ts";
 import { ExecFailure } from "../snapshots/exec-output.ts";
 import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
-import { isCurrent, readClaimPods } from "./claim-pods.ts";
+import { isCurrent, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
 import { drainLeftMs } from "./drain.ts";
 import { lostFiles } from "./lost-files.ts";
@@ -110,7 +110,8 @@ export async function tellLost(claim: Claim, lost: string, context: OperatorCont
 async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<boolean> {
   if (!isDiscardedForIdleness(claim, pod)) return false;
   if (pod.metadata.deletionTimestamp !== undefined) return true;
-  return (await readClaimPods(claim, context)).every((present) => isDiscardedForIdleness(claim, present));
+  const present = await readClaimPod(claim, context);
+  return present === undefined || isDiscardedForIdleness(claim, present);
 }
 
 /**

@@ -8,12 +8,13 @@ import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { findNotice } from "./archive-notice.ts";
-import { bindingOf, currentRevision, readClaimPods } from "./claim-pods.ts";
+import { readClaimPod } from "./claim-pods.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
@@ -26,7 +27,7 @@ import { takeWarmPod } from "./take-warm-pod.ts";
  */
 export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
   if (claim.status?.phase === "Active") {
-    if ((await readClaimPods(claim, context)).length > 0) return { requeueAfterMs: 1000 };
+    if ((await readClaimPod(claim, context)) !== undefined) return { requeueAfterMs: 1000 };
     return replacePod(claim, context, { reason: "PodLost", message: `pod "${claim.status.instanceId}" is gone` });
   }
   const workload = await findWorkload(claim, context);
@@ -172,8 +173,7 @@ async function adoptPod(claim: Claim, name: string, context: OperatorContext): P
     if (isNotFound(error)) return { requeueAfterMs: 100 };
     throw error;
   }
-  const isOurs = taken.metadata.annotations?.[annotation.claimUid] === claim.metadata.uid;
-  if (isOurs && taken.metadata.deletionTimestamp === undefined) {
+  if (isBoundTo(taken, claim) && taken.metadata.deletionTimestamp === undefined) {
     context.informers.pods.put(taken);
     return undefined;
   }

@@ -8,8 +8,8 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { isOfUnknownHistory } from "../history.ts";
+import { bindingOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
-import { bindingOf } from "./claim-pods.ts";
 
 /**
  * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when
@@ -90,7 +90,7 @@ export async function takeWarmPod(
 function pick(
   workload: Workload,
   source: "pool" | "pool+data",
-  { informers, config, reservedPods, historySince }: OperatorContext,
+  { informers, config, editedPods, reservedPods, historySince }: OperatorContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
@@ -98,7 +98,8 @@ function pick(
   const newest = `${name}/${template}`;
   for (const value of source === "pool" ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
-      if (!reservedPods.has(pod.metadata.uid ?? "") && !isOfUnknownHistory(pod, historySince)) return pod;
+      const { uid = "" } = pod.metadata;
+      if (!reservedPods.has(uid) && !editedPods.has(uid) && !isOfUnknownHistory(pod, historySince)) return pod;
     }
   }
   return undefined;

@@ -1,5 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isNotFound } from "../../crds/client/api-error.ts";
+import { isShown } from "../../crds/claims/claim-pod.ts";
+import { ifFound } from "../../crds/client/api-error.ts";
 import { listAll } from "../../crds/client/cluster-client.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
@@ -9,12 +10,14 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
-import { memberState, memberStatesOfPools } from "../pool/pool-member.ts";
+import { isNobodys, memberStatesOfPools } from "../pool/pool-member.ts";
 import { reconcileMember } from "../pool/reconcile-member.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { deletePod } from "./delete-pod.ts";
+import { deleteUnclaimed } from "./delete-pod.ts";
+import { isBoundTo, isInstance, markChanges, ownerOf } from "./pod-identity.ts";
+import { noteEdit, repairPod } from "./repair-pod.ts";
 
-/** Looks after pods that no claim looks after. */
+/** Looks after pods that no claim looks after, and after the marks of every pod. */
 export function createPodController(context: OperatorContext): Controller<"pod"> {
   const { informers } = context;
   return {
@@ -23,23 +26,32 @@ export function createPodController(context: OperatorContext): Controller<"pod">
     concurrency: 4,
     watches: [
       watch(informers.pods, (change) => changedPod(change, context)),
-      watch(informers.claims, (change) => podsOfDeletedClaim(change, context)),
+      watch(informers.claims, (change) => podsOfClaim(change, context)),
       watch(informers.pools, (change) => podsOfDeletedPool(change, context)),
     ],
     reconcile: (key) => reconcilePod(key, context),
   };
 }
 
-function* changedPod({ type, object }: Change<Pod>, { informers }: OperatorContext): Iterable<string> {
+function* changedPod(change: Change<Pod>, context: OperatorContext): Iterable<string> {
+  const { type, object } = change;
   if (type === "deleted") return;
-  const claimUid = object.metadata.annotations?.[annotation.claimUid];
-  const isOrphan = claimUid !== undefined && informers.claims.store.by("uid", claimUid).size === 0;
-  if (isOrphan || memberState(object) !== undefined) yield keyOf(object);
+  noteEdit(change, context);
+  const owner = ownerOf(object, context);
+  if (owner === undefined && !isInstance(object)) return;
+  const isDamaged = context.editedPods.has(object.metadata.uid ?? "") || markChanges(object, { owner }) !== undefined;
+  if (owner === undefined || isDamaged) yield keyOf(object);
 }
 
-function* podsOfDeletedClaim({ type, object }: Change<Claim>, { informers }: OperatorContext): Iterable<string> {
-  if (type !== "deleted") return;
-  for (const pod of informers.pods.store.by("claimUid", object.metadata.uid ?? "")) yield keyOf(pod);
+function* podsOfClaim({ type, object: claim }: Change<Claim>, { informers }: OperatorContext): Iterable<string> {
+  const { store } = informers.pods;
+  if (type === "deleted") {
+    for (const pod of store.by("claimUid", claim.metadata.uid ?? "")) yield keyOf(pod);
+    return;
+  }
+  const shown = store.get(`${claim.metadata.namespace}/${claim.status?.instanceId}`);
+  if (shown === undefined || !isShown(shown, claim)) return;
+  if (markChanges(shown, { owner: claim }) !== undefined) yield keyOf(shown);
 }
 
 function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: OperatorContext): Iterable<string> {
@@ -50,37 +62,37 @@ function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: Opera
 }
 
 /**
- * Looks after what no claim looks after: a pool's warm pods, and claimed pods whose claim is gone, which a crash or a
- * forced deletion can leave behind.
+ * Repairs a pod that somebody edited, and looks after what no claim looks after: a pool's warm pods, and pods that
+ * belong to no claim and no pool, which a crash, a forced deletion or an edit can leave behind.
  */
 async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
-  if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
-  const claimUid = pod.metadata.annotations?.[annotation.claimUid];
+  if (pod === undefined) return undefined;
+  const owner = ownerOf(pod, context);
+  if (owner === undefined && !isInstance(pod)) return undefined;
+  if (await repairPod(pod, owner, context)) return undefined;
+  if (owner !== undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
   const pool = pod.metadata.labels?.[label.pool];
-  if (claimUid === undefined) return pool === undefined ? undefined : reconcileMember(pod, pool, context);
-  if (context.informers.claims.store.by("uid", claimUid).size > 0) return undefined;
-  if (await claimExists(pod, claimUid, context)) return undefined;
-  await deletePod(pod, context);
-  context.log.info({ pod: pod.metadata.name, claimUid }, "pod without a claim deleted");
+  if (pool !== undefined && isNobodys(pod)) return reconcileMember(pod, pool, context);
+  const unseen = await readOwner(pod, context);
+  if (unseen !== undefined) {
+    await repairPod(pod, unseen, context);
+    return undefined;
+  }
+  await deleteUnclaimed(pod, context);
+  context.log.info({ pod: pod.metadata.name }, "pod without a claim deleted");
   return undefined;
 }
 
 /**
  * Asks the API server, since the store may not have seen the claim yet: by the name in the pod's annotation, and where
- * another claim has that or none, among all of the tenant.
+ * another claim has that or none, among all.
  */
-async function claimExists(pod: Pod, uid: string, { client, config }: OperatorContext): Promise<boolean> {
+async function readOwner(pod: Pod, { client, config }: OperatorContext): Promise<Claim | undefined> {
   const { namespace } = config;
-  const { annotations, labels } = pod.metadata;
-  const name = annotations?.[annotation.claim] ?? "";
-  try {
-    if (name !== "" && (await client.get(claims, { namespace, name })).metadata.uid === uid) return true;
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
-  const tenant = labels?.[label.tenant];
-  if (tenant === undefined) return false;
-  const ofTenant = await listAll(claims, { client, namespace, labelSelector: `${label.tenant}=${tenant}` });
-  return ofTenant.some(({ metadata }) => metadata.uid === uid);
+  const name = pod.metadata.annotations?.[annotation.claim] ?? "";
+  const isOwner = (claim: Claim) => isShown(pod, claim) || isBoundTo(pod, claim);
+  const named = name === "" ? undefined : await ifFound(client.get(claims, { namespace, name }));
+  if (named !== undefined && isOwner(named)) return named;
+  return (await listAll(claims, { client, namespace })).find(isOwner);
 }

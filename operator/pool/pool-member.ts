@@ -29,8 +29,10 @@ export const memberStatesOfPools: readonly MemberState[] = ["ready", "warming", 
 export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boolean {
   const suffix = /[^-]*$/.exec(name)?.[0];
   const workload = labels?.[label.workload];
+  if (labels?.[label.managed] !== "true") return false;
   if (workload === undefined || !suffix || name !== poolInstanceName({ workload, suffix })) return false;
-  return labels?.[label.tenant] === undefined && TRACES.every((key) => annotations?.[key] === undefined);
+  if (labels[label.tenant] !== undefined || labels[label.binding] !== undefined) return false;
+  return TRACES.every((key) => annotations?.[key] === undefined);
 }
 
 interface Known {

@@ -46,7 +46,7 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
     default:
       return state satisfies never;
   }
-  if (pod.metadata.labels?.[label.poolStatus] === "ready") await writeStatusLabel(pod, "warming", context);
+  if (pod.metadata.labels?.[label.poolStatus] !== "warming") await writeStatusLabel(pod, "warming", context);
   if (state.since === undefined) return undefined;
   const { name, uid = "" } = pod.metadata;
   const { lostAt, wasReady } = lostReadiness(pod);

@@ -16,6 +16,7 @@ import { isReadyToUse } from "../workload/readiness.ts";
 import { isolationOf, type MemberState } from "./pool-member.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
+const RECHECK_MS = 1000;
 /** What cannot be claimed now, but may be later. */
 const STARTING: readonly MemberState[] = ["warming", "unready"];
 
@@ -63,7 +64,8 @@ export async function reconcilePool(
   if (missing <= 0) {
     context.refillPause.filled(name);
     poolRefusals.forget(name);
-    return undefined;
+    // A pod that changed at this moment was not deleted, and not every change of a pod starts a run.
+    return missing < 0 ? { requeueAfterMs: RECHECK_MS } : undefined;
   }
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, poolFailures.waitMs(name), poolRefusals.waitMs(name));

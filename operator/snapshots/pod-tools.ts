@@ -1,5 +1,6 @@
 import { OVERLAY_ID_MESSAGE } from "../../crds/claims/claim-pod.ts";
-import type { Container, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
+import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 
 /** Where the tools are in the workload's container, read-only: in no image's way. */
 export const TOOLS_FOLDER = "/.tenancy";
@@ -81,6 +82,19 @@ export function podTools(options: PodToolsOptions): PodTools {
       ...overlays.map(({ name }) => ({ name, emptyDir: { sizeLimit: `${diskGb}Gi` } })),
     ],
     volumeMounts: [{ name: TOOLS_VOLUME, mountPath: TOOLS_FOLDER, readOnly: true }, ...overlays],
+  };
+}
+
+/** The annotations that name the overlay directories of a pod, by its spec, which cannot be edited. */
+export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<string, string | undefined> {
+  const isOverlay = ({ name }: { name: string }) => name.startsWith(`${OVERLAY_VOLUME}-`);
+  const own = containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const overlayDirs = own?.volumeMounts?.filter(isOverlay).map(({ mountPath }) => mountPath) ?? [];
+  if (overlayDirs.length === 0) return { [annotation.overlayDirs]: undefined, [annotation.diskGb]: undefined };
+  const diskGb = /^(\d+)Gi$/.exec(volumes.find(isOverlay)?.emptyDir?.sizeLimit ?? "")?.[1];
+  return {
+    [annotation.overlayDirs]: JSON.stringify(overlayDirs),
+    ...(diskGb !== undefined && { [annotation.diskGb]: diskGb }),
   };
 }
 

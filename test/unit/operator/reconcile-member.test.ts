@@ -15,7 +15,7 @@ const test = suite("reconcileMember");
 const readyPod: Pod = {
   metadata: {
     ...{ name: "inst-pool-w-abcdef", namespace: "n", uid: "pod-uid" },
-    labels: { [label.workload]: "w", [label.pool]: "p", [label.poolStatus]: "warming" },
+    labels: { [label.managed]: "true", [label.workload]: "w", [label.pool]: "p", [label.poolStatus]: "warming" },
   },
   spec: { containers: [] },
   status: { podIP: "10.0.0.1", conditions: [{ type: "Ready", status: "True" }] },

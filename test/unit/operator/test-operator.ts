@@ -69,7 +69,13 @@ export function testOperator({
     poolRefusals: createPoolRefusals({ onChange: () => undefined }),
     poolFailures: createFailureRecord({ onChange: () => undefined }),
     refillPause: createRefillPause(),
-    ...{ reservedPods: new Set(), ownPods: new Set(), seenUses: new Map(), restoreFailures: new Map() },
+    ...{
+      reservedPods: new Set(),
+      editedPods: new Map(),
+      ownPods: new Set(),
+      seenUses: new Map(),
+      restoreFailures: new Map(),
+    },
     ...{ notices: new Map(), ensuredEgress: new Map(), traces: undefined, exec: undefined },
     snapshots: { ...noSnapshots, ...snapshots },
     contexts: { put: unexpected("put"), open: unexpected("open"), erase: unexpected("erase"), ...contexts },
@@ -108,6 +114,7 @@ function informersOver(api: MemoryApi, config: OperatorConfig): Informers {
       indexes: {
         uid: ({ metadata }) => metadata.uid,
         key: ({ spec }) => claimKey(spec),
+        instance: ({ status }) => status?.instanceId,
         using: ({ spec, status }) => (status?.phase === "Error" ? undefined : spec.workloadRef),
         needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),
         waitingFor: (claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),

@@ -1,0 +1,45 @@
+import type { Claim } from "../../crds/claim.ts";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
+import { clearManagedFields } from "../../crds/client/managed-fields.ts";
+import type { Change } from "../../crds/client/watch/informer.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { OperatorContext } from "../context.ts";
+import { isEdited, markChanges } from "./pod-identity.ts";
+
+/** Remembers a pod as it was before somebody edited its marks. */
+export function noteEdit(change: Change<Pod>, { editedPods }: OperatorContext): void {
+  const { uid = "" } = change.object.metadata;
+  if (change.previous !== undefined && !editedPods.has(uid) && isEdited(change)) editedPods.set(uid, change.previous);
+}
+
+/**
+ * Gives a pod the marks back that somebody changed, on the condition that it is as it was read. Says whether there was
+ * something to do.
+ *
+ * @param owner as `ownerOf` says
+ */
+export async function repairPod(pod: Pod, owner: Claim | undefined, context: OperatorContext): Promise<boolean> {
+  const { client, editedPods, events, informers, log } = context;
+  const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
+  const changes = markChanges(pod, { owner, before: editedPods.get(uid) });
+  if (changes === undefined) {
+    if (editedPods.delete(uid) && owner !== undefined) context.enqueueClaim(owner);
+    return false;
+  }
+  const body = { metadata: { ...clearManagedFields, resourceVersion, ...changes } };
+  try {
+    informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+  } catch (error) {
+    // The event of the newer state, or of the pod's end, starts the next run.
+    if (!isConflict(error) && !isNotFound(error)) throw error;
+    return true;
+  }
+  const keys = [...Object.keys(changes.labels ?? {}), ...Object.keys(changes.annotations ?? {})];
+  log.warn({ pod: name, keys }, "edited pod repaired");
+  events.record({
+    ...{ resource: pods, object: pod, type: "Warning", reason: "EditUndone" },
+    message: `only the operator sets ${keys.join(", ")} of this pod: put back as it was`,
+  });
+  return true;
+}
