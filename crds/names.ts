@@ -29,6 +29,14 @@ export function hashedClaimName(claim: { tenantId: string; workloadRef: string }
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], hashed: true });
 }
 
+/**
+ * The name of a claim whose {@link hashedClaimName} is still held by an earlier claim of the same key that is over. It
+ * follows from that claim's uid, so that calls at the same time choose the same.
+ */
+export function nextClaimName(claim: { tenantId: string; workloadRef: string }, heldBy: string): string {
+  return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef, heldBy], hashed: true });
+}
+
 /** How the name of every pod begins that is born in a pool, and of no other pod. */
 const POOL_PREFIX = "inst-pool";
 

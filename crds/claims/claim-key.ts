@@ -1,4 +1,5 @@
 import type { Claim } from "../claim.ts";
+import { finalizer } from "../labels.ts";
 
 /** What identifies a claim; the name of its object never does. */
 export interface ClaimKey {
@@ -17,15 +18,28 @@ export function hasKey({ spec }: Claim, key: ClaimKey): boolean {
 }
 
 /**
+ * Whether the release of a claim is over and its object stays only for the finalizer of somebody else. Its files are
+ * saved and its pods are gone: the tenant may claim again under another name.
+ */
+export function isOver({ metadata, status }: Claim): boolean {
+  if (metadata.deletionTimestamp === undefined || status?.phase !== "Released") return false;
+  // A finalizer cannot be added to an object that is being deleted, so this stays true.
+  return metadata.finalizers?.includes(finalizer.release) !== true;
+}
+
+/**
  * The claim that counts of those of one key: a tenant has at most one claim a workload, and the operator refuses the
- * others as duplicates.
+ * others as duplicates. One that {@link isOver} does not count.
  *
  * One that was refused comes last. Of the others one that is being released comes first, since its files are; then the
  * one that is Active; then the oldest.
  */
 export function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
   let canonical: Claim | undefined;
-  for (const claim of claims) if (canonical === undefined || place(claim) < place(canonical)) canonical = claim;
+  for (const claim of claims) {
+    if (isOver(claim)) continue;
+    if (canonical === undefined || place(claim) < place(canonical)) canonical = claim;
+  }
   return canonical;
 }
 

@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { canonicalClaim, claimKey } from "../../crds/claims/claim-key.ts";
+import { canonicalClaim, claimKey, isOver } from "../../crds/claims/claim-key.ts";
 import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
@@ -59,14 +59,16 @@ export function createClaimController(context: OperatorContext): Controller<"cla
 function changedClaims({ type, object, previous }: Change<Claim>, context: OperatorContext): string[] {
   if (previous !== undefined && lookupId(previous) !== lookupId(object))
     context.archiveLookups.forget(lookupId(previous));
-  if (type !== "deleted") return [keyOf(object)];
+  const others = () => [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
+  // The tenant's next claim waits for this one's release.
+  if (type !== "deleted") return isOver(object) ? others() : [keyOf(object)];
   const { uid = "" } = object.metadata;
   context.archiveLookups.forget(lookupId(object));
   context.restoreFailures.delete(uid);
   context.notices.delete(uid);
   context.timelines.forget(uid);
   context.traces?.forget(uid);
-  return [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
+  return others();
 }
 
 function* claimsOfWorkload(change: Change<Workload>, { informers }: OperatorContext): Iterable<string> {

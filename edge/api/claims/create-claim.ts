@@ -1,19 +1,22 @@
 import type { Claim } from "../../../crds/claim.ts";
-import { type ClaimKey, hasKey } from "../../../crds/claims/claim-key.ts";
+import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { ifFound, isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
-import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { claimName, hashedClaimName, nextClaimName } from "../../../crds/names.ts";
 import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import type { Span } from "../../../crds/tracing/tracer.ts";
 import { readWorkload, workloadTerminating } from "../workloads.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
+/** More claims of one key than this do not stay behind when they are over. */
+const MOST_NAMES = 8;
+
 /**
  * Creates the claim of a key, or finds the one that somebody else created meanwhile.
  *
  * The finalizer is on it from the start, which saves the operator a write. Where the claim of another key has the
- * readable name, this one gets the hashed name.
+ * readable name, or one of this key whose release is over, this one gets the hashed name.
  *
  * @param options.span goes on the claim, so that the operator's steps belong to it
  * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
@@ -33,8 +36,8 @@ export async function createClaim(
   const workload = isKnown ? seen : await readWorkload(workloadRef, { client, namespace, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const { uid = "", generation = 0 } = workload.metadata;
-  for (const nameOf of [claimName, hashedClaimName]) {
-    const name = nameOf(request);
+  let name = claimName(request);
+  for (let tries = 1; tries <= MOST_NAMES; tries += 1) {
     try {
       const claim: Claim = {
         metadata: {
@@ -57,9 +60,10 @@ export async function createClaim(
     }
     const holder = await find(name);
     if (holder === undefined) return undefined;
-    if (hasKey(holder, request)) return { claim: holder, created: false };
+    if (hasKey(holder, request) && !isOver(holder)) return { claim: holder, created: false };
+    name = tries === 1 ? hashedClaimName(request) : nextClaimName(request, holder.metadata.uid ?? "");
   }
-  throw new Error(`Cannot name a claim: both names of ${tenantId} on ${workloadRef} belong to other claim keys`);
+  throw new Error(`Cannot name a claim: other objects have ${MOST_NAMES} names of ${tenantId} on ${workloadRef}`);
 
   function find(name: string): Promise<Claim | undefined> {
     return ifFound(client.get(claims, { namespace, name }, { signal }));

@@ -1,5 +1,5 @@
 import type { Claim, ReleasedFiles } from "../../../crds/claim.ts";
-import { type ClaimKey, claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
+import { type ClaimKey, claimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
@@ -114,7 +114,8 @@ async function waitUntilGone(
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   try {
     for (;;) {
-      const left = [...cache.claims.store.by("key", claimKey(key))].filter((claim) => uids.has(claim.metadata.uid));
+      const known = [...cache.claims.store.by("key", claimKey(key))];
+      const left = known.filter((claim) => uids.has(claim.metadata.uid) && !isOver(claim));
       const failed = left.find((claim) => claim.status?.phase === "ReleaseFailed");
       if (failed !== undefined) throw claimError(failed);
       if (left.length === 0) return;
@@ -136,7 +137,7 @@ async function waitUntilGone(
 }
 
 /**
- * Every claim object of a key: from the store, else by either name from the cluster, since another process may have
+ * Every claim object of a key that is not over: from the store, else by either name from the cluster, since another process may have
  * created it a moment ago.
  *
  * @param uid of the one that is meant, which is asked for too where the store does not know it
@@ -146,7 +147,7 @@ export async function findClaims(
   services: Pick<ClaimServices, "client" | "namespace" | "cache">,
   uid?: string,
 ): Promise<Claim[]> {
-  const known = [...services.cache.claims.store.by("key", claimKey(key))];
+  const known = [...services.cache.claims.store.by("key", claimKey(key))].filter((claim) => !isOver(claim));
   const isKnown = uid === undefined ? known.length > 0 : known.some(({ metadata }) => metadata.uid === uid);
   return isKnown ? known : [...known, ...(await findMore(key, services, known))];
 }
@@ -159,7 +160,8 @@ async function findMore(
 ): Promise<Claim[]> {
   const uids = new Set(known.map(({ metadata }) => metadata.uid));
   const found = await Promise.all([claimName(key), hashedClaimName(key)].map(get));
-  return found.filter((claim) => claim !== undefined && hasKey(claim, key) && !uids.has(claim.metadata.uid)) as Claim[];
+  const isMore = (claim: Claim) => hasKey(claim, key) && !isOver(claim) && !uids.has(claim.metadata.uid);
+  return found.filter((claim) => claim !== undefined).filter(isMore);
 
   function get(name: string): Promise<Claim | undefined> {
     return ifFound(client.get(claims, { namespace, name }));
