@@ -60,6 +60,8 @@ export interface OperatorContext {
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */
   saves: BackgroundWork<SavedSnapshot>;
+  /** By pod uid: whether a pod that starts again waits for files. */
+  fileChecks: BackgroundWork<boolean>;
   /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
   ownPods: Set<string>;
   nodeSilence: NodeSilence;

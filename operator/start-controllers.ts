@@ -37,6 +37,7 @@ import { createWorkloadController } from "./workload/controller.ts";
 
 // Each is a command in the helper pod that takes some 50 ms.
 const LOOKUPS_AT_ONCE = 16;
+const FILE_CHECKS_AT_ONCE = 16;
 
 /** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
 export function startControllers(options: {
@@ -76,6 +77,7 @@ export function startControllers(options: {
     archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
     restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
     saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
+    fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
     ownPods: new Set(),
     seenUses: new Map(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
@@ -144,6 +146,7 @@ export function startControllers(options: {
       context.archiveLookups.stop(),
       context.restores.stop(),
       context.saves.stop(),
+      context.fileChecks.stop(),
       context.feeds.stop(),
       context.startExplanations.work.stop(),
     ]);

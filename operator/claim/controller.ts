@@ -131,6 +131,7 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.ownPods.delete(uid);
   context.restores.forget(uid);
   context.saves.forget(uid);
+  context.fileChecks.forget(uid);
   context.startExplanations.forget(uid);
   context.nodeSilence.forget(uid);
   context.seenTimes.forget(uid);
@@ -209,8 +210,9 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
   if (silentForMs === 0) return leaveNode(claim, current, context);
   if (phase === "Active" && state.state !== "lost") {
-    const lost = await lostFiles(claim, current, context);
-    if (lost !== undefined) return replacePod(claim, context, { reason: "PodLost", message: lost });
+    const lost = lostFiles(claim, current, context);
+    if (!lost.isKnown) return soonest(lost.result, silentForMs);
+    if (lost.why !== undefined) return replacePod(claim, context, { reason: "PodLost", message: lost.why });
     const followed = await followPod(claim, { pod: current, state }, context);
     const served = await ensureService(followed, current, context);
     const idle = await releaseWhenIdle(followed, current, context);

@@ -2,28 +2,43 @@ import type { Claim } from "../../crds/claim.ts";
 import { givenOverlayId, hasLostFiles } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
+import type { ReconcileResult } from "../queue.ts";
 import { RESTORE_GATE, TOOLS_CONTAINER, TOOLS_IMAGE_BUSYBOX } from "../snapshots/pod-tools.ts";
 import { waitsForFiles } from "./restore-files.ts";
 
 const ASK_LIMIT_MS = 10_000;
 
+/** Why the files are lost, if they are; or when to ask again. */
+export type LostFiles =
+  | { readonly isKnown: true; readonly why: string | undefined }
+  | { readonly isKnown: false; readonly result: ReconcileResult };
+
 /**
  * Why the files that the tenant of an Active claim was given are not in its pod any more; undefined where they are, or
  * may be. A pod that starts anew with its files passes the place where it would wait for them, and one without them
- * stays there, so a pod that starts is asked.
- *
- * @throws as `Exec` does
+ * stays there, so a pod that starts is asked: in the background, since a node that starts again has many such pods, and
+ * each may take its time to answer. The answer starts the claim's next run, and counts for that alone.
  */
-export async function lostFiles(
-  claim: Claim,
-  pod: Pod,
-  { exec, config }: OperatorContext,
-): Promise<string | undefined> {
+export function lostFiles(claim: Claim, pod: Pod, context: OperatorContext): LostFiles {
+  const { exec, config, fileChecks } = context;
   const why = `pod "${pod.metadata.name}" came back without its files`;
-  if (hasLostFiles(pod, claim)) return why;
-  if (exec === undefined || givenOverlayId(pod, claim) === undefined || !waitsForFiles(pod)) return undefined;
+  if (hasLostFiles(pod, claim)) return { isKnown: true, why };
+  if (exec === undefined || givenOverlayId(pod, claim) === undefined || !waitsForFiles(pod))
+    return { isKnown: true, why: undefined };
   const command = [TOOLS_IMAGE_BUSYBOX, "test", "-p", RESTORE_GATE];
   const target = { namespace: config.namespace, pod: pod.metadata.name, container: TOOLS_CONTAINER, command };
-  const { exitCode } = await exec({ ...target, timeoutMs: ASK_LIMIT_MS });
-  return exitCode === 0 ? why : undefined;
+  const ask = async () => (await exec({ ...target, timeoutMs: ASK_LIMIT_MS })).exitCode === 0;
+  const { uid = "" } = pod.metadata;
+  const answer = fileChecks.run(uid, ask, () => context.enqueueClaim(claim));
+  switch (answer.state) {
+    case "running":
+      return { isKnown: false, result: undefined };
+    case "failed":
+      return { isKnown: false, result: { requeueAfterMs: answer.retryInMs } };
+    case "done":
+      fileChecks.forget(uid);
+      return { isKnown: true, why: answer.value ? why : undefined };
+    default:
+      return answer satisfies never;
+  }
 }

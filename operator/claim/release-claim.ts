@@ -36,7 +36,8 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
 
   if (pods.length > 0) {
     let releasing = claim;
-    const { pod: toSave, told } = await filesToSave(claim, pods, context);
+    const { pod: toSave, told, asking } = await filesToSave(claim, pods, context);
+    if (asking !== undefined) return asking.result;
     const isTold = told === undefined || claim.status?.files === told.files;
     if ((phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined)) || !isTold) {
       const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, endpoint: null };

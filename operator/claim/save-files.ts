@@ -41,6 +41,8 @@ export type FilesStatus = Pick<ClaimStatus, "files" | "snapshot">;
 export interface FilesToSave {
   readonly pod?: Pod;
   readonly told?: FilesStatus;
+  /** The pod is still being asked for its files; nothing may go before it has answered. */
+  readonly asking?: { readonly result: ReconcileResult };
 }
 
 /**
@@ -63,7 +65,9 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: O
     return { told: { files: "discarded" } };
   }
   const state = podState(pod);
-  const lost = state.state === "lost" ? state.message : await lostFiles(claim, pod, context);
+  const answer = state.state === "lost" ? undefined : lostFiles(claim, pod, context);
+  if (answer?.isKnown === false) return { asking: answer };
+  const lost = state.state === "lost" ? state.message : answer?.why;
   if (lost === undefined) return { pod };
   if (status?.files === "notSaved") return { told: { files: status.files } };
   // A save that was begun before may have all of them, or end well yet.

@@ -3,6 +3,7 @@ import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { ContainerState, Pod } from "../../../crds/kubernetes.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import { lostFiles } from "../../../operator/claim/lost-files.ts";
 import { RESTORE_GATE } from "../../../operator/snapshots/pod-tools.ts";
 import { testOperator } from "./test-operator.ts";
@@ -29,7 +30,14 @@ async function lost(of: Pod, exitCode?: number, by = claim): Promise<string | un
     assert.ok(command.includes(RESTORE_GATE));
     return { exitCode, stderr: "" };
   };
-  return await lostFiles(by, of, testOperator({ exec }).context);
+  const { context } = testOperator({ exec });
+  const answered = createDeferred<void>();
+  context.enqueueClaim = () => answered.resolve();
+  const first = lostFiles(by, of, context);
+  if (!first.isKnown) await answered.promise;
+  const answer = first.isKnown ? first : lostFiles(by, of, context);
+  assert.ok(answer.isKnown);
+  return answer.why;
 }
 
 const ended = (message: string): ContainerState => ({ terminated: { exitCode: 0, message } });
@@ -48,6 +56,25 @@ test("lostFiles: a pod that waits for files where its claim was Active has none;
   assert.is(await lost(pod({ running: {} }), 0), came);
   assert.is(await lost(pod({ running: {} }), 1), undefined);
   assert.is(await lost(pod({ running: {} }, "cold")), undefined, "one that never waits");
+});
+
+test("lostFiles: a pod that does not answer holds up no reconcile, and is asked again after a failure", async () => {
+  let fail = (_error: Error): void => undefined;
+  let asked = 0;
+  const exec: Exec = () => {
+    asked += 1;
+    return new Promise((_resolve, reject) => (fail = reject));
+  };
+  const answered = createDeferred<void>();
+  const { context } = testOperator({ exec, enqueueClaim: () => answered.resolve() });
+  const starting = pod({ running: {} });
+  for (let runs = 0; runs < 2; runs += 1)
+    assert.equal(lostFiles(claim, starting, context), { isKnown: false, result: undefined });
+  assert.is(asked, 1);
+  fail(new Error("no answer in 10 s"));
+  await answered.promise;
+  const failed = lostFiles(claim, starting, context);
+  assert.ok(!failed.isKnown && (failed.result?.requeueAfterMs ?? 0) > 0);
 });
 
 test.run();

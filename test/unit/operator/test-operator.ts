@@ -83,6 +83,7 @@ export function testOperator({
     archiveLookups: createBackgroundWork({ concurrency: 1 }),
     restores: createBackgroundWork({ concurrency: 1 }),
     saves: createBackgroundWork({ concurrency: 1 }),
+    fileChecks: createBackgroundWork({ concurrency: 1 }),
     feeds: createBackgroundWork({ concurrency: 2 }),
     serviceWatch: { isOpen: false, open: () => undefined, close: () => undefined },
     timelines: createTimelines(Date.now),
