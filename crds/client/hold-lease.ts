@@ -1,4 +1,4 @@
-import type { Lease } from "../kubernetes.ts";
+import type { Lease, OwnerReference } from "../kubernetes.ts";
 import type { Log } from "../log.ts";
 import { onAbort } from "../waits.ts";
 import { ifFound, isAlreadyExists, isConflict } from "./api-error.ts";
@@ -28,6 +28,11 @@ export interface HoldLeaseOptions {
   leaseMs?: number;
   /** The annotations to take the Lease with. @default those that it has */
   annotate?: ((taken: Lease | undefined) => Promise<Record<string, string>>) | undefined;
+  /**
+   * What needs the Lease: the garbage collector deletes it when the last of those that have held it for one is gone.
+   * @default it stays
+   */
+  owner?: OwnerReference | undefined;
   /** Works until it is done, or `term.signal` or `signal` is aborted; then stops its work and resolves. */
   hold(term: LeaseTerm): Promise<void>;
   log: Log;
@@ -140,10 +145,13 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       renewTime: now,
       leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + 1,
     };
+    const { owner } = options;
+    const owners = current?.metadata.ownerReferences ?? [];
     try {
       const metadata = {
         ...(current?.metadata ?? reference),
         ...(Object.keys(added).length > 0 && { annotations: { ...current?.metadata.annotations, ...added } }),
+        ...(owner !== undefined && { ownerReferences: [...owners.filter(({ uid }) => uid !== owner.uid), owner] }),
       };
       if (current !== undefined) return await client.replace(leases, { ...current, metadata, spec }, { signal });
       return await client.create(leases, { metadata, spec }, { signal });

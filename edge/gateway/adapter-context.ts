@@ -1,4 +1,5 @@
 import { holdLease } from "../../crds/client/hold-lease.ts";
+import { triggers } from "../../crds/kinds.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { linkSignals } from "../../crds/waits.ts";
@@ -64,6 +65,10 @@ export function createAdapterContext(options: {
           // Differs from that of another trigger of this process, which may want the same Lease.
           identity: `${services.instance}-${number}-${leases}`,
           leaseMs: services.leaseMs,
+          owner: {
+            apiVersion: `${triggers.group}/${triggers.version}`,
+            ...{ kind: triggers.kind, name: trigger.metadata.name, uid: trigger.metadata.uid ?? "" },
+          },
           log,
           signal,
           async hold(term) {

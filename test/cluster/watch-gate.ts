@@ -5,7 +5,7 @@ import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 /** Keeps what watches have to tell, kind by kind, for as long as a test wants; calls are answered as ever. */
 export interface WatchGate {
   wrap(client: ClusterClient): ClusterClient;
-  /** From now on watches of these tell nothing. Plurals; `pods` are the managed ones. */
+  /** From now on watches of these tell nothing. Plurals; `pods` are those of workloads. */
   hold(...plurals: string[]): void;
   /** Lets them tell all that they have kept, in order. */
   letGo(): void;
@@ -34,7 +34,7 @@ export function createWatchGate({ opening = false }: { opening?: boolean } = {})
         ...client.transport,
         async stream(request) {
           const { resource = "", path, signal } = request;
-          const isHeld = () => held.has(resource) && (resource !== "pods" || path.includes("managed"));
+          const isHeld = () => held.has(resource) && (resource !== "pods" || !path.includes("kubernetes.io"));
           if (opening && isHeld()) await Promise.race([open, aborted(signal)]);
           const answer = await client.transport.stream(request);
           if (answer.kind !== "stream") return answer;

@@ -9,10 +9,14 @@ import { holdLease } from "../../../crds/client/hold-lease.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import { notObserved } from "../../../crds/schema/condition.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
+import type { AdapterContext } from "../../../edge/gateway/adapter.ts";
+import { type ContextServices, createAdapterContext } from "../../../edge/gateway/adapter-context.ts";
 import { createSecretReaders } from "../../../edge/gateway/triggers/secret-reader.ts";
 import { createTriggerState } from "../../../edge/gateway/triggers/trigger-state.ts";
+import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { silentLog } from "../../unit/silent-log.ts";
-import { NAMESPACE } from "../tenancy.ts";
+import { startControllerManager } from "../controller-manager.ts";
+import { exists, NAMESPACE } from "../tenancy.ts";
 import { type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
 const test = suite("what adapters work with, on a real API server");
@@ -31,6 +35,15 @@ const failure = async (work: Promise<unknown>) =>
 function stateOf(trigger: Trigger, onWritten?: (trigger: Trigger) => void) {
   const { client } = environment.tenancy;
   return createTriggerState({ client, namespace: NAMESPACE, trigger, ...(onWritten !== undefined && { onWritten }) });
+}
+
+/** With the services that Leases need alone. */
+function contextOf(trigger: Trigger, signal: AbortSignal): AdapterContext {
+  const claims = { client: environment.tenancy.client, namespace: NAMESPACE, clock: systemClock };
+  const services = { claims, instance: "test", leaseMs: 6000, log: silentLog } as unknown as ContextServices;
+  const secrets = createSecretReaders({ ...claims, policy: "any", log: silentLog })(() => undefined);
+  const shared = { trigger, services, number: 1, secrets, signal };
+  return createAdapterContext({ ...shared, report: () => undefined, put: () => undefined });
 }
 
 test("a state is written whole, and only where nobody else wrote it", async () => {
@@ -139,6 +152,30 @@ test("a Lease has one holder; work that ends, a clean stop and a death hand it o
   for (const one of [third, fourth]) one.stop();
   cut = false;
   await Promise.all([third.done, fourth.done]);
+});
+
+test("a Lease goes with the last of the triggers that held it", async () => {
+  const { tenancy } = environment;
+  const { client } = tenancy;
+  const collector = await startControllerManager(tenancy.cluster, { controllers: "garbagecollector" });
+  const isThere = () => exists(client, leases, "shared");
+  try {
+    for (const name of ["earlier", "later"]) {
+      const trigger = await environment.createTrigger(name, { config: { path: `/hooks/${name}` } });
+      const stop = new AbortController();
+      await contextOf(trigger, stop.signal).whileHolding("shared", async () => undefined);
+      stop.abort();
+    }
+    await environment.deleteTrigger("earlier");
+    await tenancy.until("one owner left", async () => {
+      const { metadata } = await client.get(leases, { namespace: NAMESPACE, name: "shared" });
+      return metadata.ownerReferences?.length === 1;
+    });
+    await environment.deleteTrigger("later");
+    await tenancy.until("the Lease gone", async () => !(await isThere()));
+  } finally {
+    await stopProcess(collector.identity, { name: collector.name });
+  }
 });
 
 test("work that throws gives the Lease back, and its error goes to whoever waits", async () => {

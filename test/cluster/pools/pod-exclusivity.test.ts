@@ -226,7 +226,7 @@ test("a cold pod whose claim a warm one overtook is deleted, and never a pool's"
   assert.not(pooled.has(cold));
 });
 
-test("a tenant's pod whose labels somebody edits back goes, although a claim waits for a pod", async () => {
+test("a tenant's pod whose labels somebody edits back stays the tenant's, although a claim waits for a pod", async () => {
   const { warm, claim } = await race("edited", "alice");
   await makeReady(warm);
   await tenancy.untilClaim(claim, { phase: "Active", instanceId: warm });
@@ -241,11 +241,13 @@ test("a tenant's pod whose labels somebody edits back goes, although a claim wai
     labels: { [label.tenant]: null, [label.pool]: "edited", [label.poolStatus]: "ready" },
     annotations: { [annotation.claimUid]: null, [annotation.claim]: null },
   });
-  await tenancy.until("it goes, or is bob's", () => {
-    return bobs.has(warm) || tenancy.pods.store.get(`${NAMESPACE}/${warm}`) === undefined;
+  await tenancy.until("it is alice's again, or bob's", async () => {
+    const { metadata } = await tenancy.client.get(pods, { namespace: NAMESPACE, name: warm });
+    return bobs.has(warm) || (metadata.labels?.[label.tenant] === "alice" && metadata.labels[label.pool] === undefined);
   });
   stop();
   assert.not(bobs.has(warm));
+  await tenancy.untilClaim(claim, { phase: "Active", instanceId: warm });
 });
 
 test.run();
