@@ -19,6 +19,8 @@ export interface Occurrences {
 
 /** Occurrences of one trigger that may run at once; a further one waits, within the time that it may be late. */
 const MOST_RUNNING = 16;
+/** How long the replica that took the last occurrence has to take the next one, before the others look. */
+const HEAD_START_MS = 250;
 /** Checks, half a lease apart, that find no new heartbeat of another's occurrence until it is taken over. */
 const MISSED_HEARTBEATS = 3;
 
@@ -58,6 +60,8 @@ export function createOccurrences(options: {
   let taking: Promise<void> = Promise.resolve();
   let cancelHeartbeat: (() => void) | undefined;
   let watching = false;
+  /** Whether another replica took the last occurrence, and is expected to take the next. */
+  let isOthers = false;
 
   function background(task: Promise<void>): void {
     const tracked = task
@@ -82,12 +86,18 @@ export function createOccurrences(options: {
     while (!signal.aborted) {
       let isTaken = false;
       try {
+        // Replicas that all write at once cost a write each, of which one counts.
+        if (isOthers) {
+          if (!(await paused(HEAD_START_MS))) return;
+          await state.read();
+        }
         const isMine = await state.update((found) => {
           const present = found ?? { schedule, since: new Date(time - 1).toISOString(), running: {} };
           isTaken = present.schedule !== schedule || Date.parse(present.last ?? present.since) >= time;
           if (isTaken || Object.keys(present.running).length >= MOST_RUNNING) return undefined;
           return { ...present, last: key, running: { ...present.running, [key]: heartbeat() } };
         });
+        isOthers = isTaken;
         if (isMine) {
           background(run(key));
           return;
