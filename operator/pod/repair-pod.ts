@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
@@ -31,8 +31,10 @@ export async function repairPod(pod: Pod, owner: Claim | undefined, context: Ope
   try {
     informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
   } catch (error) {
-    // The event of the newer state, or of the pod's end, starts the next run.
     if (!isConflict(error) && !isNotFound(error)) throw error;
+    // A store that is behind shows a pod as it was before its binding. What is read starts the next run.
+    const present = await ifFound(client.get(pods, { namespace, name }));
+    if (present !== undefined) informers.pods.put(present);
     return true;
   }
   const keys = [...Object.keys(changes.labels ?? {}), ...Object.keys(changes.annotations ?? {})];
