@@ -94,7 +94,8 @@ async function createPodOf(
   const state = { running: { startedAt: "2026-01-01T00:00:00Z" } };
   const containerStatuses = [{ ...container, imageID: "", ready: true, restartCount: 0, state }];
   const podIPs = [{ ip: endpoint?.host }];
-  const status = { phase: "Running", podIP: endpoint?.host, podIPs, containerStatuses };
+  const conditions = [{ type: "Ready", status: "True" }];
+  const status = { phase: "Running", podIP: endpoint?.host, podIPs, conditions, containerStatuses };
   await client.patch(pods, { namespace, name: instanceId }, { type: "merge", subresource: "status", body: { status } });
 }
 

@@ -64,7 +64,7 @@ test("the authority, the settings that a pod mounts and the policy of an earlier
   });
   const own = [{ configMap: { name: former.settings } }];
   const pod = await client.create(pods, {
-    metadata: owned("inst-a-dot-ted-bcdfgh", name),
+    metadata: owned("former-dot-ted", name),
     spec: {
       containers: [{ name: "workload", image: "simulated/hello:1" }],
       volumes: [{ name: "tenancy-egress", projected: { sources: own } }],
