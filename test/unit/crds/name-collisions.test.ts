@@ -41,6 +41,7 @@ const generators: Record<string, Record<string, (word: string) => string>> = {
 const told: Record<string, string> = {
   claimName: "spec.tenantId and spec.workloadRef",
   hashedClaimName: "spec.tenantId and spec.workloadRef",
+  nextClaimName: "spec.tenantId and spec.workloadRef",
   instanceName: "the annotation with the claim's uid",
   poolInstanceName: "the label of the pool, and a suffix by chance",
   formerPolicyName: "the label of the workload",

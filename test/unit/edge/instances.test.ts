@@ -29,7 +29,7 @@ test("records hold what the specification lists, and a warm pod has no tenant", 
   const record = {
     name: "inst-a",
     phase: "Running",
-    ready: false,
+    ready: true,
     restarts: 0,
     tenantId: "a",
     workloadRef: "app",
