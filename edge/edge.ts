@@ -15,7 +15,7 @@ import { createEventHub } from "./api/events/event-hub.ts";
 import { publishChanges } from "./api/events/publish-change.ts";
 import { type ApiServices, apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
-import { listSnapshotKeys } from "./api/snapshots/store.ts";
+import { readSnapshotNames } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
@@ -253,7 +253,7 @@ export async function startEdge(options: {
         frontDoor,
         tokens,
         areKeysKnown: () => keys?.isKnown() ?? false,
-        listArchives: () => listSnapshotKeys(services),
+        readNames: (filter) => readSnapshotNames(filter, services),
         activity,
         registry: metrics.registry,
         instance,

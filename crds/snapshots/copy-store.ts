@@ -4,6 +4,8 @@ import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import { type KeptAs, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
 
+import { compareKeys, eachInPages } from "./store-pages.ts";
+
 /** What became of one tenant and workload. */
 export type CopyOutcome =
   | { readonly kind: "copied"; readonly archives: number; readonly bytes: number }
@@ -49,12 +51,12 @@ const AT_ONCE = 4;
  */
 export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<void> {
   const { onBegin, onKey, deletes = false } = call;
-  const [listed, there] = await Promise.all([from, to].map((store) => store.list({ versions: false }, call)));
-  const keys = new Map((listed ?? []).map((entry) => [nameOf(entry), entry] as const));
-  const surplus = (there ?? []).filter((entry) => !keys.has(nameOf(entry)));
+  const each = (store: SnapshotStore) => eachInPages((page) => store.list({ ...page, versions: false }, call));
+  let found = 0;
+  for await (const _ of eachInPages((page) => from.names(page, call))) found += 1;
   // A volume that is not mounted has none either.
-  if (deletes && keys.size === 0) throw new Error("Cannot delete what the source has not: it has nothing at all");
-  onBegin?.(keys.size);
+  if (deletes && found === 0) throw new Error("Cannot delete what the source has not: it has nothing at all");
+  onBegin?.(found);
 
   // A source that was left long ago has none of the tenants that came to the target since.
   let mayDelete = deletes;
@@ -69,10 +71,10 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
     }
   }
 
-  const rest = keys.values();
+  const rest = each(from);
   let failure: { readonly error: unknown } | undefined;
   async function work(): Promise<void> {
-    for (const { tenantId, workloadRef, metadata } of rest) {
+    for await (const { tenantId, workloadRef, metadata } of rest) {
       if (failure !== undefined) return;
       const key = { tenantId, workloadRef };
       const unrecorded = { kind: "failed", because: "nothing that is recorded fits the archive" } as const;
@@ -87,10 +89,23 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
   await Promise.all(workers);
   if (failure !== undefined) throw failure.error;
 
-  for (const { tenantId, workloadRef } of surplus) {
-    const key = { tenantId, workloadRef };
+  for await (const key of onlyInFirst(each(to), each(from))) {
     const kind = deletes ? "withheld" : "surplus";
     await report(key, async () => (mayDelete ? await deleteSurplus({ from, to, key }, call) : { kind }));
+  }
+}
+
+/** The keys of a list which another, in the same order, has not. */
+async function* onlyInFirst(
+  first: AsyncIterable<SnapshotKey>,
+  second: AsyncIterable<SnapshotKey>,
+): AsyncGenerator<SnapshotKey> {
+  const others = second[Symbol.asyncIterator]();
+  let other = await others.next();
+  for await (const { tenantId, workloadRef } of first) {
+    const key = { tenantId, workloadRef };
+    while (other.done !== true && compareKeys(other.value, key) < 0) other = await others.next();
+    if (other.done === true || compareKeys(other.value, key) > 0) yield key;
   }
 }
 
@@ -174,8 +189,4 @@ async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, c
   if ((await from.look(key, call)).state === "kept") throw new StoreConflict("it was saved meanwhile");
   await to.delete(key, { ...call, replaces });
   return { kind: "deleted" };
-}
-
-function nameOf({ tenantId, workloadRef }: SnapshotKey): string {
-  return `${tenantId}/${workloadRef}`;
 }

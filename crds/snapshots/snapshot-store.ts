@@ -1,5 +1,6 @@
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
+import type { PageFilter, StorePage } from "./store-pages.ts";
 
 /** A call of a store. */
 export interface StoreCall {
@@ -86,15 +87,19 @@ export interface CommittedSnapshot {
   readonly metadata: SnapshotMetadata;
 }
 
+/** When a key was last in use. */
+export interface StoreUse extends SnapshotKey {
+  /** ISO 8601 time, by the store's clock, at which its archive was written or last in use. */
+  readonly usedAt: string;
+}
+
 /** An archive in a list. */
-export interface StoreEntry extends SnapshotKey {
+export interface StoreEntry extends StoreUse {
   /** The digits that name an older version; undefined of the newest. */
   readonly version?: string | undefined;
   /** Of an older version. */
   readonly kept?: KeptAs | undefined;
   readonly sizeBytes: number;
-  /** ISO 8601 time, by the store's clock, at which it was written or last in use. */
-  readonly usedAt: string;
   /** Undefined where nothing that is recorded fits it. */
   readonly metadata: SnapshotMetadata | undefined;
 }
@@ -149,13 +154,12 @@ export interface SnapshotStore {
     key: SnapshotKey,
     call: StoreCall & { readonly replaces?: string | undefined; readonly unusedForMs?: number | undefined },
   ): Promise<boolean>;
-  /** All archives, or one tenant's, in no order. */
-  list(
-    filter: { readonly tenantId?: string | undefined; readonly versions: boolean },
-    call: StoreCall,
-  ): Promise<StoreEntry[]>;
-  /** Of which keys there are archives, in no order: all that some clients may ask for. */
-  names(call: StoreCall): Promise<SnapshotKey[]>;
+  /** A page of archives, of each key the newest first. */
+  list(filter: PageFilter & { readonly versions: boolean }, call: StoreCall): Promise<StorePage<StoreEntry>>;
+  /** A page of the keys that there are archives of: all that some clients may ask for. */
+  names(filter: PageFilter, call: StoreCall): Promise<StorePage<SnapshotKey>>;
+  /** A page of when keys were last in use, also of those whose archive nothing that is recorded fits. */
+  uses(filter: PageFilter, call: StoreCall): Promise<StorePage<StoreUse>>;
   /** Notes on archives that they are in use now; those that are not there stay so. */
   touch(keys: readonly SnapshotKey[], call: StoreCall): Promise<void>;
   /** What the store has; undefined where it has no bound. */

@@ -3,8 +3,9 @@ import * as v from "valibot";
 import { NetworkError } from "../client/api-error.ts";
 import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
-import { type CommitCall, type SnapshotStore, StoreConflict } from "./snapshot-store.ts";
+import { type CommitCall, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
 import type { StoreConnection } from "./store-connection.ts";
+import { compareKeys, type PageFilter, type StorePage } from "./store-pages.ts";
 import {
   committedSchema,
   deletedSchema,
@@ -42,6 +43,48 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
       ask(committedSchema, { method: "POST", path: pathOf("keys", key), body, signal }),
     );
   }
+
+  function askPage<T extends SnapshotKey>(
+    kind: "list" | "names",
+    {
+      tenantId,
+      workloadRef,
+      after,
+      limit,
+      versions = false,
+      read,
+    }: PageFilter & {
+      versions?: boolean;
+      read: (line: unknown) => T;
+    },
+    call: StoreCall,
+  ): Promise<StorePage<T>> {
+    const query = new URLSearchParams({ limit: String(limit) });
+    if (versions) query.set("versions", "true");
+    if (tenantId !== undefined) query.set("tenant", tenantId);
+    if (workloadRef !== undefined) query.set("workload", workloadRef);
+    if (after !== undefined) query.set("after", `${after.tenantId}/${after.workloadRef}`);
+    return limited(call, (signal) =>
+      repeat(signal, async () => {
+        const { lines, next } = await askLines({ method: "GET", path: `/v1/${kind}?${query}`, signal });
+        // An earlier version of the server answers all at once, in no order.
+        return { items: lines.map(read).sort(compareKeys), next };
+      }),
+    );
+  }
+
+  const list: SnapshotStore["list"] = (filter, call) =>
+    askPage(
+      "list",
+      {
+        ...filter,
+        read(line) {
+          const { metadata, ...listed } = v.parse(entrySchema, line);
+          return { ...listed, metadata };
+        },
+      },
+      call,
+    );
 
   const marked = async (signal: AbortSignal) => ({ [MARKED]: String(await wasMarked(signal)) });
 
@@ -122,26 +165,11 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         });
       }),
 
-    list: ({ tenantId, versions }, call) =>
-      limited(call, (signal) =>
-        repeat(signal, async () => {
-          const query = new URLSearchParams({ versions: String(versions) });
-          if (tenantId !== undefined) query.set("tenant", tenantId);
-          const entries = await askLines({ method: "GET", path: `/v1/list?${query}`, signal });
-          return entries.map((entry) => {
-            const { metadata, ...listed } = v.parse(entrySchema, entry);
-            return { ...listed, metadata };
-          });
-        }),
-      ),
+    list,
 
-    names: (call) =>
-      limited(call, (signal) =>
-        repeat(signal, async () => {
-          const names = await askLines({ method: "GET", path: "/v1/names", signal });
-          return names.map((name) => v.parse(nameSchema, name));
-        }),
-      ),
+    uses: async (filter, call) => await list({ ...filter, versions: false }, call),
+
+    names: (filter, call) => askPage("names", { ...filter, read: (line) => v.parse(nameSchema, line) }, call),
 
     touch: (keys, call) =>
       limited(call, async (signal) => {

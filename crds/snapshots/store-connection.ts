@@ -10,8 +10,9 @@ import { type Clock, systemClock } from "../client/clock.ts";
 import { limitConnect } from "../client/limit-connect.ts";
 import { onAbort, sleep } from "../waits.ts";
 import { type LimitCall, limitCalls } from "./limit-calls.ts";
+import type { SnapshotKey } from "./snapshot-key.ts";
 import { QuotaError, type StoreCall, StoreConflict, StoreError, StoreFullError } from "./snapshot-store.ts";
-import { errorSchema, MARK, receivedSchema, TOKEN } from "./store-protocol.ts";
+import { endSchema, errorSchema, MARK, receivedSchema, TOKEN } from "./store-protocol.ts";
 
 /** Where the server is at this moment, and how it is reached. */
 export interface StoreEndpoint {
@@ -53,8 +54,8 @@ export interface OpenBytes<T> {
 /** Requests to a snapshots server, on Node, Bun and Deno alike. */
 export interface StoreConnection {
   ask<T extends v.GenericSchema>(schema: T, asked: Asked): Promise<v.InferOutput<T>>;
-  /** The lines of an answer that ends with how many they are. */
-  askLines(asked: Asked): Promise<unknown[]>;
+  /** The lines of an answer that ends with how many they are, and with what the next page comes behind. */
+  askLines(asked: Asked): Promise<{ readonly lines: unknown[]; readonly next: SnapshotKey | undefined }>;
   /** Sends bytes, and sees to it that what arrived is what was sent. */
   send(
     content: AsyncIterable<Uint8Array>,
@@ -129,9 +130,9 @@ export function createStoreConnection(options: {
     async askLines(asked) {
       const body = await readAll(await open(asked));
       const lines = body.toString("utf8").split("\n").slice(0, -1);
-      const last: unknown = JSON.parse(lines.pop() ?? "{}");
-      if ((last as { end?: unknown }).end !== lines.length) throw cut("the list came without its end");
-      return lines.map((line): unknown => JSON.parse(line));
+      const last = v.safeParse(endSchema, JSON.parse(lines.pop() ?? "{}"));
+      if (!last.success || last.output.end !== lines.length) throw cut("the list came without its end");
+      return { lines: lines.map((line): unknown => JSON.parse(line)), next: last.output.next };
     },
 
     async send(content, asked) {

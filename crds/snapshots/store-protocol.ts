@@ -17,8 +17,8 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 when another state is there |
  * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}`: an archive of that size would be kept; 507 when not |
  * | `DELETE /v1/keys/<tenant>/<workload>?replaces=<revision>&unused-for-ms=<n>` | `deletedSchema`; 412 as above |
- * | `GET /v1/list?versions=true&tenant=<tenant>` | an entry a line, then `{"end":<entries>}` |
- * | `GET /v1/names`, which another token is let in for too | a key a line, then `{"end":<keys>}` |
+ * | `GET /v1/list?limit=<keys>&after=<tenant>/<workload>&tenant=<tenant>&workload=<workload>&versions=true` | an entry a line, then `endSchema`; without a limit all pages as one |
+ * | `GET /v1/names?limit=…`, as above, which another token is let in for too | a key a line, then `endSchema` |
  * | `PUT /v1/contexts/<workload>/<id>?most=<bytes>&volume=<bytes>` with a build context | `receivedSchema` |
  * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it is the one that counts, and others go |
  * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line for none |
@@ -91,6 +91,12 @@ export const keepContextSchema = v.object({
   other: v.optional(sha256Schema),
 });
 export const nameSchema = v.object({ tenantId: v.string(), workloadRef: v.string() });
+export const endSchema = v.object({
+  /** How many lines there are before this one. */
+  end: count,
+  /** What the next page comes behind; undefined at the end of the list. */
+  next: v.optional(nameSchema),
+});
 export const touchSchema = v.array(nameSchema);
 
 export const entrySchema = v.object({

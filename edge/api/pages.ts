@@ -33,18 +33,27 @@ const KEPT_MS = 10_000;
 /** The query parameters that {@link pageQuery} reads. */
 export function pageSchemas(more: { default?: number }): Readonly<Record<"limit" | "after", OpenApiSchema>> {
   return {
-    limit: { type: "integer", minimum: 1, maximum: MAX_LIMIT, ...more, description: "At most so many, by name." },
+    limit: limitSchema("At most so many, by name.", more),
     after: { ...nameSchema, maxLength: 253, description: "Only those behind this name, which x-tenancy-next gives." },
   };
 }
 
-/** Reads `limit` and `after`. @throws HttpError 400 for what is no number or no name */
-export function pageQuery(request: RoutedRequest, defaultLimit?: number): PageQuery {
-  const { limit } = request.query;
+/** The query parameter that {@link limitQuery} reads. */
+export function limitSchema(description: string, more: { default?: number }): OpenApiSchema {
+  return { type: "integer", minimum: 1, maximum: MAX_LIMIT, ...more, description };
+}
+
+/** Reads `limit`; undefined without it. @throws HttpError 400 for what is no number of things on a page */
+export function limitQuery({ query: { limit } }: RoutedRequest): number | undefined {
   const count = typeof limit === "string" && /^[1-9]\d{0,3}$/.test(limit) ? Number(limit) : Number.NaN;
   if (limit !== undefined && !(count <= MAX_LIMIT))
     throw new HttpError(400, `query.limit: must be a whole number from 1 to ${MAX_LIMIT}, got ${quote(String(limit))}`);
-  return { limit: limit === undefined ? defaultLimit : count, after: queryText(request, "after", instanceNameRule) };
+  return limit === undefined ? undefined : count;
+}
+
+/** Reads `limit` and `after`. @throws HttpError 400 for what is no number or no name */
+export function pageQuery(request: RoutedRequest, defaultLimit?: number): PageQuery {
+  return { limit: limitQuery(request) ?? defaultLimit, after: queryText(request, "after", instanceNameRule) };
 }
 
 /** The query parameters that {@link filterQuery} reads. */

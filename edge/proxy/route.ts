@@ -58,7 +58,7 @@ export function createRoute(options: {
   clock: Clock;
 }): Route {
   const { namespace, cache, readCredentials, tokens, known, findInstance, uses, access, clock } = options;
-  const { admissionOf, mayBeListed, exposureOf } = createAdmissions({ namespace, cache, known });
+  const { admissionOf, digitsToList, exposureOf } = createAdmissions({ namespace, cache, known });
   const changesOf = createForwardChanges();
   const openByLink = createOpenByLink({ tokens, clock });
   const inUse = createCounts();
@@ -80,8 +80,9 @@ export function createRoute(options: {
     const admission = address && admissionOf({ address, credentials });
     if (address === undefined) return refuse(NOT_FOUND);
     if (admission === undefined) {
-      if (!mayBeListed(address) || known.isListed()) return refuse(NOT_FOUND);
-      return forwardAfterList(request, { address, credentials, frontDoor });
+      const digits = digitsToList(address);
+      if (digits === undefined || known.isListed(digits)) return refuse(NOT_FOUND);
+      return forwardAfterList(request, { address, credentials, frontDoor, digits });
     }
     if (admission.pass.by === "link" && address.form === "host" && showsPages(head) && !request.isWebSocket) {
       const answer = toCookie(head, credentials, frontDoor);
@@ -228,7 +229,7 @@ export function createRoute(options: {
    * Lets a visitor in once the archives have been listed. Who asks for what is closed waits like who asks for what is
    * not there, so that the wait tells nothing.
    */
-  function forwardAfterList(request: IncomingRequest, found: Found): Forward {
+  function forwardAfterList(request: IncomingRequest, { digits, ...found }: Found & { digits: string }): Forward {
     const what = whatOf(request);
     // An open WebSocket must not hold the request.
     let enter: (() => Forward) | undefined = entranceOf(request, found);
@@ -245,7 +246,7 @@ export function createRoute(options: {
         const signal = gone();
         if (enter !== undefined) {
           try {
-            await orAborted(known.refresh(), signal);
+            await orAborted(known.refresh(digits), signal);
           } catch (cause) {
             signal.throwIfAborted();
             throw new AnswerError(STALE, { cause });

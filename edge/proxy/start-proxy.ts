@@ -1,6 +1,6 @@
 import type { Registry } from "prom-client";
 import type { Claim } from "../../crds/claim.ts";
-import { type ClaimKey, claimKey } from "../../crds/claims/claim-key.ts";
+import { claimKey } from "../../crds/claims/claim-key.ts";
 import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -23,6 +23,7 @@ import { createInstanceUses } from "./instance-uses.ts";
 import { connectionsWithin, openFilesFor, readOpenFilesLimit } from "./open-files.ts";
 import { createRoute, NOT_FOUND } from "./route.ts";
 import { type ProxyServer, serveProxy } from "./serve-proxy.ts";
+import type { ReadNames } from "./wake/derived-names.ts";
 import { createFindAwake } from "./wake/find-awake.ts";
 import { createKnownTenants } from "./wake/known-tenants.ts";
 import { createWaking } from "./wake/waking.ts";
@@ -55,8 +56,8 @@ export async function startProxy(options: {
   frontDoor: () => FrontDoor;
   tokens: LinkTokens;
   areKeysKnown: () => boolean;
-  /** @default nobody's archives can be listed */
-  listArchives?: (() => Promise<Iterable<ClaimKey>>) | undefined;
+  /** Reads pages of the keys that have archives. @default there are none */
+  readNames?: ReadNames | undefined;
   activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight" | "touch">;
   registry: Registry;
   /** The first part of the request ids that this process gives out. */
@@ -96,7 +97,7 @@ export async function startProxy(options: {
     atOnce: WAKES_AT_ONCE,
     onWoken: ({ claim, ms }) => access.woken(claim.source ?? "existing", ms),
   });
-  const known = createKnownTenants({ claims: cache.claims, listArchives: options.listArchives, clock });
+  const known = createKnownTenants({ claims: cache.claims, readNames: options.readNames, clock });
   const uses = createInstanceUses({ activity, clock: options.steady ?? steadyClock, timeOfDay: clock.now });
   const route = createRoute({
     frontDoor,

@@ -1,13 +1,16 @@
 import { claimKey } from "../../crds/claims/claim-key.ts";
 import { claims } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { StoreUse } from "../../crds/snapshots/snapshot-store.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "./has-store.ts";
-import type { ListedSnapshot } from "./snapshots.ts";
 
 const HOUR_MS = 3_600_000;
-const MOST_AT_ONCE = 500;
+const PAGE_KEYS = 500;
+/** A sweep is at rest for so many times as long as it took, where nothing is in use. */
+const REST_TIMES = 10;
 
 /**
  * Once an hour deletes what interrupted saves left in the store, and, where `TENANCY_SNAPSHOT_TTL` is set,
@@ -16,50 +19,80 @@ const MOST_AT_ONCE = 500;
  * An archive is in use while its tenant has a claim on the workload, which is noted in the store again and again, so
  * that the time counts from the end of the last claim. Since the last note may be missing, a tenth of the time, at most
  * an hour, is added. The clocks of the operator, of the API server and of the store all have to agree that the time is
- * over.
+ * over. The archives are read in pages, whose reading lets other work go on in between.
  */
 export async function reconcileArchives(context: OperatorContext, signal: AbortSignal): Promise<ReconcileResult> {
-  const { snapshots, config, log } = context;
+  const { snapshots, config } = context;
   if (!hasStore(context)) return { requeueAfterMs: HOUR_MS };
   await snapshots.tidy(signal);
   const { ttlMs } = config.snapshots;
   if (ttlMs === undefined) return { requeueAfterMs: HOUR_MS };
 
-  const now = context.serverNow();
+  const began = performance.now();
   const graceMs = Math.min(HOUR_MS, ttlMs / 10);
-  const listed = await snapshots.list(signal);
-  const inUse = listed.filter((snapshot) => isInUse(snapshot, context));
-  const stale = inUse.filter(({ usedAt }) => Date.parse(usedAt) + graceMs / 2 < now);
-  for (let from = 0; from < stale.length; from += MOST_AT_ONCE) {
-    await snapshots.touch(stale.slice(from, from + MOST_AT_ONCE), signal);
-  }
+  let isAnyInUse = false;
+  let nextEnd = Number.POSITIVE_INFINITY;
+  let after: SnapshotKey | undefined;
+  do {
+    const { items, next } = await snapshots.uses({ after, limit: PAGE_KEYS }, signal);
+    const swept = await sweepPage(items, context, { unusedForMs: ttlMs + graceMs, noteAfterMs: graceMs / 2, signal });
+    isAnyInUse ||= swept.isAnyInUse;
+    nextEnd = Math.min(nextEnd, swept.nextEnd);
+    after = next;
+  } while (after !== undefined);
 
-  const endOf = ({ usedAt }: ListedSnapshot): number => Date.parse(usedAt) + ttlMs + graceMs;
-  const unused = listed.filter((snapshot) => !inUse.includes(snapshot));
-  const due = unused.filter((snapshot) => endOf(snapshot) <= now);
+  // Of a million archives one is due each moment.
+  const restMs = REST_TIMES * (performance.now() - began);
+  const nextMs = Math.max(restMs, nextEnd - context.serverNow());
+  return { requeueAfterMs: Math.max(1000, Math.min(HOUR_MS, isAnyInUse ? graceMs / 2 : HOUR_MS, nextMs)) };
+}
+
+/**
+ * Notes which archives of a page are in use, and deletes those that are due.
+ *
+ * @returns when the next one is due, in milliseconds since 1970
+ */
+async function sweepPage(
+  page: readonly StoreUse[],
+  context: OperatorContext,
+  { unusedForMs, noteAfterMs, signal }: { unusedForMs: number; noteAfterMs: number; signal: AbortSignal },
+): Promise<{ isAnyInUse: boolean; nextEnd: number }> {
+  const { snapshots, log } = context;
+  const now = context.serverNow();
+  const inUse = page.filter((key) => isInUse(key, context));
+  const stale = inUse.filter(({ usedAt }) => Date.parse(usedAt) + noteAfterMs < now);
+  if (stale.length > 0) await snapshots.touch(stale, signal);
+
+  const endOf = ({ usedAt }: StoreUse): number => Date.parse(usedAt) + unusedForMs;
+  const held = new Set(inUse);
+  const due: StoreUse[] = [];
+  let nextEnd = Number.POSITIVE_INFINITY;
+  for (const use of page) {
+    if (held.has(use)) continue;
+    if (endOf(use) <= now) due.push(use);
+    else nextEnd = Math.min(nextEnd, endOf(use));
+  }
   const serverNow = due.length === 0 ? now : await apiServerTime(context, signal);
-  for (const snapshot of due) {
-    const { tenantId, workloadRef, usedAt } = snapshot;
-    if (endOf(snapshot) > serverNow || (await hasClaim(snapshot, context, signal))) continue;
-    const isDeleted = await snapshots.delete(snapshot, { unusedForMs: ttlMs + graceMs, signal });
-    if (isDeleted) {
+  for (const use of due) {
+    if (endOf(use) > serverNow || (await hasClaim(use, context, signal))) continue;
+    const { tenantId, workloadRef, usedAt } = use;
+    if (await snapshots.delete(use, { unusedForMs, signal })) {
       log.info({ tenantId, workloadRef, usedAt }, "archive deleted, it was not used for TENANCY_SNAPSHOT_TTL");
     }
   }
-  const nextMs = Math.min(...unused.map(endOf).filter((end) => end > now)) - now;
-  return { requeueAfterMs: Math.max(1000, Math.min(HOUR_MS, inUse.length > 0 ? graceMs / 2 : HOUR_MS, nextMs)) };
+  return { isAnyInUse: inUse.length > 0, nextEnd };
 }
 
-function isInUse(key: ListedSnapshot, { informers }: OperatorContext): boolean {
+function isInUse(key: SnapshotKey, { informers }: OperatorContext): boolean {
   return informers.claims.store.by("key", claimKey(key)).size > 0;
 }
 
 /** By the API server's word and the cache's: one that was made with kubectl a moment ago has no label yet. */
-async function hasClaim(snapshot: ListedSnapshot, context: OperatorContext, signal: AbortSignal): Promise<boolean> {
-  const { tenantId, workloadRef } = snapshot;
+async function hasClaim(key: SnapshotKey, context: OperatorContext, signal: AbortSignal): Promise<boolean> {
+  const { tenantId, workloadRef } = key;
   const labelSelector = `${label.tenant}=${tenantId}`;
   const { items } = await context.client.list(claims, { namespace: context.config.namespace, labelSelector, signal });
-  return items.some(({ spec }) => spec.workloadRef === workloadRef) || isInUse(snapshot, context);
+  return items.some(({ spec }) => spec.workloadRef === workloadRef) || isInUse(key, context);
 }
 
 /** What time it is on the API server. */

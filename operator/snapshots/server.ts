@@ -20,6 +20,7 @@ import {
   touchSchema,
   UPLOAD_ID,
 } from "../../crds/snapshots/store-protocol.ts";
+import { sendPages } from "./send-pages.ts";
 import { createVolume } from "./store/volume.ts";
 import { READ_BYTES, type ReadSpace } from "./store/volume-files.ts";
 
@@ -119,13 +120,10 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         return send(response, {});
       case "GET list": {
         const versions = query.get("versions") === "true";
-        const entries = await volume.list({ tenantId: query.get("tenant") ?? undefined, versions });
-        return sendLines(response, [...entries, { end: entries.length }]);
+        return await sendPages(call, (page) => volume.list({ ...page, versions }));
       }
-      case "GET names": {
-        const names = await volume.names();
-        return sendLines(response, [...names, { end: names.length }]);
-      }
+      case "GET names":
+        return await sendPages(call, volume.names);
       case "GET space":
         return send(response, await volume.space());
       case "GET usage":
@@ -311,11 +309,6 @@ function send(response: ServerResponse, content: object): void {
   response.setHeader("content-type", "application/json");
   response.setHeader("content-length", body.length);
   response.end(body);
-}
-
-function sendLines(response: ServerResponse, lines: readonly object[]): void {
-  response.setHeader("content-type", "application/x-ndjson");
-  response.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
 }
 
 async function readJson(request: IncomingMessage): Promise<unknown> {

@@ -1,3 +1,4 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import { archiveLimits } from "../../crds/archive/archive-limits.ts";
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
@@ -16,8 +17,10 @@ import {
   type StoreCall,
   StoreConflict,
   StoreError,
+  type StoreUse,
 } from "../../crds/snapshots/snapshot-store.ts";
 import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
+import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
 import type { ArchiveRoom } from "./archive-room.ts";
 import { TOOLS_CONTAINER } from "./pod-tools.ts";
@@ -33,18 +36,14 @@ import { createUnchangedCheck, type RestoredFiles } from "./unchanged-files.ts";
 // For what only looks at the volume or changes a name on it.
 const LOOK_LIMIT_MS = 20_000;
 const LIST_LIMIT_MS = 120_000;
+/** Of a million tenants each folder is looked into. */
+const TIDY_LIMIT_MS = 3_600_000;
 
 /** What a save has made, and what it has left as an older version, which nobody has asked for. */
 export interface SavedSnapshot extends SnapshotMetadata {
   readonly replaced?: SnapshotMetadata;
   /** Whether it is what was restored into the pod, since no file was changed. */
   readonly isUnchanged?: boolean;
-}
-
-/** The newest archive of a tenant and workload. */
-export interface ListedSnapshot extends SnapshotMetadata {
-  /** ISO 8601 time, by the store's clock, at which it was written or last in use. */
-  readonly usedAt: string;
 }
 
 /** Tenants' files and their archives: every call fails as the function that it stands for does. */
@@ -112,13 +111,15 @@ export interface Snapshots {
   cancelPrestarted(pod: Pod): void;
   /** To be called when the pod is gone. */
   forgetPod(pod: Pod): void;
-  /** The newest archives, but those that nothing recorded fits. */
-  list(signal: AbortSignal): Promise<ListedSnapshot[]>;
+  /** A page of when archives were last in use. */
+  uses(page: PageFilter, signal: AbortSignal): Promise<StorePage<StoreUse>>;
   /**
-   * Deletes the archive where it is that one, with its older versions, when nothing has written or touched it for so
-   * long.
+   * Deletes what is kept of a key, when nothing has written or touched it for so long by the store's clock. One that
+   * nothing recorded fits, or that is not the key's own, stays for a person to look at.
+   *
+   * @returns whether it was there and is gone now
    */
-  delete(snapshot: SnapshotMetadata, options: { unusedForMs: number; signal: AbortSignal }): Promise<boolean>;
+  delete(key: SnapshotKey, options: { unusedForMs: number; signal: AbortSignal }): Promise<boolean>;
   /** Notes on archives that they are in use now. */
   touch(keys: readonly SnapshotKey[], signal: AbortSignal): Promise<void>;
   /** Deletes what saves left behind that were ended in the middle. */
@@ -269,24 +270,20 @@ export function createSnapshots(options: {
       restored.delete(idOf(pod));
       refused.forget(idOf(pod));
     },
-    async list(signal) {
-      const entries = await archives.list({ versions: false }, { signal, timeoutMs: LIST_LIMIT_MS });
-      return entries.flatMap(({ metadata, usedAt }) => (metadata === undefined ? [] : [{ ...metadata, usedAt }]));
-    },
-    async delete({ tenantId, workloadRef, sha256 }, { unusedForMs, signal }) {
+    uses: (page, signal) => archives.uses(page, { signal, timeoutMs: LIST_LIMIT_MS }),
+    async delete({ tenantId, workloadRef }, { unusedForMs, signal }) {
       const key = { tenantId, workloadRef };
       const call = { signal, timeoutMs: LIST_LIMIT_MS };
-      const { revision: replaces, newest } = await looks.look(key, call);
-      if (newest?.sha256 !== sha256) return false;
       try {
-        return await archives.delete(key, { ...call, replaces, unusedForMs });
+        const { revision: replaces, state } = await looks.look(key, call);
+        return state === "kept" && (await archives.delete(key, { ...call, replaces, unusedForMs }));
       } catch (error) {
-        if (error instanceof StoreConflict) return false;
+        if (error instanceof StoreConflict || error instanceof ArchiveError) return false;
         throw error;
       }
     },
     touch: (keys, signal) => archives.touch(keys, { signal, timeoutMs: LIST_LIMIT_MS }),
-    tidy: (signal) => archives.tidy({ signal, timeoutMs: LIST_LIMIT_MS }),
+    tidy: (signal) => archives.tidy({ signal, timeoutMs: TIDY_LIMIT_MS }),
     forgetVolume: looks.forgetMark,
     close: prestarted.close,
   };

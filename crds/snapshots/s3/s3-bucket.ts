@@ -11,6 +11,20 @@ export interface S3Object {
   readonly at: string;
 }
 
+interface PageOptions {
+  /** Only those whose names come behind this one, which need not be there. */
+  readonly after?: string | undefined;
+  /** At most so many. @default 1000, the most that servers give */
+  readonly most?: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface S3Page {
+  readonly objects: readonly S3Object[];
+  /** The `after` of the next page; undefined at the end. */
+  readonly next: string | undefined;
+}
+
 /** The requests to a bucket that archives need, with the failures of a store. */
 export interface S3Bucket {
   readonly name: string;
@@ -29,11 +43,18 @@ export interface S3Bucket {
   put(key: string, body: Buffer, options: { what: string; signal: AbortSignal }): Promise<S3Answer>;
   /** Also good where it was not there. */
   erase(key: string, signal: AbortSignal): Promise<void>;
+  /** All objects under a prefix that has few. */
   list(prefix: string, signal: AbortSignal): Promise<S3Object[]>;
+  /** The objects under a prefix by name, as many as one request gives. */
+  page(prefix: string, options: PageOptions): Promise<S3Page>;
+  /** All objects under a prefix, page by page. */
+  pages(prefix: string, options: PageOptions): AsyncIterable<readonly S3Object[]>;
   /** What time it is by the storage's own clock, in milliseconds since 1970. */
   now(signal: AbortSignal): Promise<number>;
   close(): void;
 }
+
+const NOT_ORDERED = { isTransient: false };
 
 export function createS3Bucket(options: {
   client: S3Client;
@@ -81,34 +102,53 @@ export function createS3Bucket(options: {
 
     async list(prefix, signal) {
       const objects: S3Object[] = [];
-      let token: string | undefined;
-      do {
-        const query = { "list-type": "2", prefix, ...(token !== undefined && { "continuation-token": token }) };
-        const xml = expect(await send({ method: "GET", query, signal }), "list", 200).body.toString("utf8");
-        if (!xml.trimEnd().endsWith("</ListBucketResult>")) {
-          throw new StoreError(`Cannot list bucket "${name}": what was answered is no list of objects`, {
-            isTransient: true,
-          });
-        }
-        for (const inside of elementsOf(xml, "Contents")) {
-          const text = (element: string): string => elementOf(inside, element) ?? "";
-          objects.push({
-            ...{ key: text("Key"), etag: text("ETag"), sizeBytes: Number(text("Size")) },
-            at: new Date(text("LastModified")).toISOString(),
-          });
-        }
-        const isLast = elementOf(xml, "IsTruncated") !== "true";
-        const next = isLast ? undefined : elementOf(xml, "NextContinuationToken");
-        if (!isLast && (next === undefined || next === token)) {
-          throw new StoreError("Cannot list: the server says that there is more, and not how to go on", {
-            isTransient: false,
-          });
-        }
-        token = next;
-      } while (token !== undefined);
+      for await (const some of pages(prefix, { signal })) objects.push(...some);
       return objects;
     },
+
+    ...{ page, pages },
   };
+
+  async function page(prefix: string, { after, most, signal }: PageOptions): Promise<S3Page> {
+    const query = {
+      ...{ "list-type": "2", prefix },
+      ...(after !== undefined && { "start-after": after }),
+      ...(most !== undefined && { "max-keys": String(most) }),
+    };
+    const xml = expect(await send({ method: "GET", query, signal }), "list", 200).body.toString("utf8");
+    if (!xml.trimEnd().endsWith("</ListBucketResult>")) {
+      throw new StoreError(`Cannot list bucket "${name}": what was answered is no list of objects`, {
+        isTransient: true,
+      });
+    }
+    const objects = elementsOf(xml, "Contents").map((inside): S3Object => {
+      const text = (element: string): string => elementOf(inside, element) ?? "";
+      return {
+        ...{ key: text("Key"), etag: text("ETag"), sizeBytes: Number(text("Size")) },
+        at: new Date(text("LastModified")).toISOString(),
+      };
+    });
+    // The next page begins behind the last name, so one that is out of its place would be left out, or come again and again.
+    let last = after ?? "";
+    for (const { key } of objects) {
+      if (key <= last) throw new StoreError("Cannot list: the server's list is not in the order of names", NOT_ORDERED);
+      last = key;
+    }
+    const isLast = elementOf(xml, "IsTruncated") !== "true";
+    if (!isLast && objects.length === 0) {
+      throw new StoreError("Cannot list: the server says that there is more, and not how to go on", NOT_ORDERED);
+    }
+    return { objects, next: isLast ? undefined : last };
+  }
+
+  async function* pages(prefix: string, { after, ...options }: PageOptions): AsyncGenerator<readonly S3Object[]> {
+    let next = after;
+    do {
+      const found = await page(prefix, { ...options, after: next });
+      yield found.objects;
+      next = found.next;
+    } while (next !== undefined);
+  }
 }
 
 /** Whether it is the object that is missing, and not the bucket. */

@@ -69,7 +69,7 @@ export function createS3Commits(options: {
       const before = head?.versions ?? [];
       // What no head names any more may be erased at any time.
       if (!isOwn && !blobsOf(head).has(blob)) throw new StoreConflict(`${layout.head(key)} does not name ${blob}`);
-      const others = await usage.others(key, most, signal);
+      const others = await usage.others(key, { most, ownBytes: storedBytes(before), signal });
       const described = describe();
       const version = { ...described, ...descentOf(described, before[0]) };
       const { sizeBytes, sha256 } = version;
@@ -79,7 +79,7 @@ export function createS3Commits(options: {
       const versions = [version, ...staying.map((one) => (one.sha256 === sha256 ? { ...one, blob } : one))];
       mayBeNamed = true;
       const revision = await heads.swap(key, { next: { commit: newCommit(), versions }, replaces, signal });
-      usage.note(key, versions);
+      usage.note(key, { from: before, to: versions });
       const named = blobsOf({ versions });
       const dropped = [...blobsOf({ versions: before })].filter((each) => !named.has(each));
       // What is not erased now is erased as a leftover.
@@ -94,8 +94,9 @@ export function createS3Commits(options: {
   return {
     commit,
     async checkRoom(key, { sizeBytes, keep, most, signal }) {
-      const [{ head }, others] = await Promise.all([heads.read(key, signal), usage.others(key, most, signal)]);
-      const older = olderBeside(head?.versions ?? [], { next: undefined, keep, most });
+      const before = (await heads.read(key, signal)).head?.versions ?? [];
+      const others = await usage.others(key, { most, ownBytes: storedBytes(before), signal });
+      const older = olderBeside(before, { next: undefined, keep, most });
       withinQuota(key, { sizeBytes, ...older, others, most });
     },
   };

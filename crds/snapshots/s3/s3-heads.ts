@@ -9,6 +9,7 @@ import type { SnapshotKey } from "../snapshot-key.ts";
 import { type SnapshotMetadata, snapshotMetadataSchema } from "../snapshot-metadata.ts";
 import { type KeptAs, StoreConflict, StoreError } from "../snapshot-store.ts";
 import { keptAsSchema } from "../store-protocol.ts";
+import { createHeadCache } from "./head-cache.ts";
 import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import { BLOB, type S3Layout } from "./s3-layout.ts";
 
@@ -20,6 +21,10 @@ const MOST_SWAPS = 3;
 const MOST_SAME_LOOKS = 8;
 const LOOK_PAUSE = { initialMs: 20, maxMs: 1000 };
 const MOST_CACHED = 20_000;
+/** Bytes of a head without archives; no other has so many. */
+export const EMPTY_HEAD_BYTES = JSON.stringify({ commit: "0".repeat(32), versions: [] }).length;
+/** Bytes that a head with an archive has at least: its SHA-256, the name of its object, and what else is recorded. */
+export const LEAST_HEAD_BYTES = 280;
 /** Says of a head what its content says, to tell that both are of one write. */
 const COMMIT = "x-amz-meta-commit";
 
@@ -71,8 +76,7 @@ const NOTHING: HeadState = { head: undefined, revision: "none " };
 
 export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clock: Clock }): S3Heads {
   const { bucket, layout, clock } = options;
-  // A head never changes under its ETag.
-  const cached = new Map<string, S3Head>();
+  const cached = createHeadCache(MOST_CACHED);
 
   async function readWithEtag(
     key: SnapshotKey,
@@ -130,14 +134,11 @@ export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clo
 
     async listed(key, etag, signal) {
       const name = layout.head(key);
-      const known = cached.get(`${name} ${etag}`);
+      const known = cached.get(name, etag);
       if (known !== undefined) return known;
       const found = await readWithEtag(key, signal);
-      if (found === undefined) return undefined;
-      const [oldest] = cached.keys();
-      if (cached.size >= MOST_CACHED && oldest !== undefined) cached.delete(oldest);
-      cached.set(`${name} ${found.etag}`, found.head);
-      return found.head;
+      if (found !== undefined) cached.put(name, found);
+      return found?.head;
     },
 
     async swap(key, { next, replaces, signal }) {

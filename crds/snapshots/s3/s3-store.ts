@@ -1,12 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { ArchiveError } from "../../archive/archive-error.ts";
 import type { BuildContexts } from "../../builds/build-contexts.ts";
 import { type Clock, systemClock } from "../../client/clock.ts";
-import { isTenantId } from "../../names.ts";
 import { orAborted } from "../../waits.ts";
 import { limitCalls } from "../limit-calls.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../snapshot-key.ts";
 import {
+  type CommittedSnapshot,
   type SnapshotStore,
   type SnapshotVersion,
   type StoreCall,
@@ -14,14 +13,18 @@ import {
   type StoreEntry,
   StoreError,
 } from "../snapshot-store.ts";
+import { eachInPages, type PageFilter } from "../store-pages.ts";
+import { inTurns } from "./in-turns.ts";
 import { openS3Archive } from "./s3-archive-reader.ts";
-import { createS3Bucket, type S3Object } from "./s3-bucket.ts";
-import { elementOf, elementsOf, type S3Client } from "./s3-client.ts";
+import { createS3Bucket } from "./s3-bucket.ts";
+import type { S3Client } from "./s3-client.ts";
 import { createS3Commits } from "./s3-commits.ts";
 import { createS3Contexts } from "./s3-contexts.ts";
 import { asOlder, blobsOf, createS3Heads, metadataOf, newCommit, type S3Version } from "./s3-heads.ts";
 import { s3Layout } from "./s3-layout.ts";
+import { createS3Lists } from "./s3-lists.ts";
 import { probeS3 } from "./s3-probe.ts";
+import { createS3Tidy } from "./s3-tidy.ts";
 import { createS3Uploads } from "./s3-uploads.ts";
 import { createS3Usage } from "./s3-usage.ts";
 
@@ -53,9 +56,7 @@ export interface S3Store extends SnapshotStore {
 
 const PART_BYTES = 5 * 1024 * 1024;
 const COPY_BYTES = 5 * 1024 ** 3;
-const REQUESTS_AT_ONCE = 16;
 const PROBE_LIMIT_MS = 60_000;
-const LEFTOVER_MS = 24 * 3_600_000;
 
 /**
  * Archives in S3-compatible object storage that has conditional writes, under the names of {@link s3Layout}. An archive
@@ -68,8 +69,9 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   const bucket = createS3Bucket({ client, name: options.bucket, encryption });
   const heads = createS3Heads({ bucket, layout, clock });
   const uploads = createS3Uploads({ bucket, partBytes, copyBytes });
-  const listed = (tenantId: string | undefined, signal: AbortSignal) => entries({ tenantId, versions: true }, signal);
-  const usage = createS3Usage({ list: listed, clock });
+  const lists = createS3Lists({ bucket, layout, heads });
+  const usage = createS3Usage({ bucket, layout, listTenant, clock });
+  const tidy = createS3Tidy({ bucket, layout, heads, uploads });
   const { commit, checkRoom } = createS3Commits({ bucket, layout, heads, usage });
   const limited = limitCalls({ verb: "use object storage", clock });
   let probing: Promise<void> | undefined;
@@ -109,26 +111,6 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     return `${createdAt.replace(/[-:]|\.\d+/g, "")}-${randomBytes(8).toString("hex")}.tar.gz`;
   }
 
-  async function entriesOf(
-    object: S3Object,
-    options: { usedAt: ReadonlyMap<string, string>; versions: boolean; signal: AbortSignal },
-  ): Promise<StoreEntry[]> {
-    const { usedAt, versions, signal } = options;
-    const key = layout.keyOfHead(object.key);
-    if (key === undefined) return [];
-    const noted = usedAt.get(layout.used(key)) ?? "";
-    const latest = noted > object.at ? noted : object.at;
-    const head = await unlessWrong(heads.listed(key, object.etag, signal));
-    if (head === "wrong") return [{ ...key, sizeBytes: 0, usedAt: latest, metadata: undefined }];
-    return (head?.versions ?? []).slice(0, versions ? undefined : 1).map((version, index) => ({
-      ...key,
-      ...(index > 0 && { version: version.sha256.slice(0, 16), kept: asOlder(version).kept }),
-      sizeBytes: version.sizeBytes,
-      usedAt: latest,
-      metadata: metadataOf(version),
-    }));
-  }
-
   /** ISO 8601 time at which a key was written or last in use, by the storage's clock. */
   async function usedAtOf(key: SnapshotKey, signal: AbortSignal): Promise<string> {
     const names = [layout.head(key), layout.used(key)];
@@ -137,55 +119,12 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     return times.map(({ at }) => at).reduce((latest, at) => (at > latest ? at : latest), "");
   }
 
-  async function entries(
-    { tenantId, versions }: { tenantId?: string | undefined; versions: boolean },
-    signal: AbortSignal,
-  ): Promise<StoreEntry[]> {
-    if (tenantId !== undefined && !isTenantId(tenantId)) return [];
-    const [objects, used] = await Promise.all([
-      bucket.list(layout.heads(tenantId), signal),
-      bucket.list(layout.usedUnder(tenantId), signal),
-    ]);
-    const usedAt = new Map(used.map(({ key, at }) => [key, at]));
-    const found = await inTurns(objects, (object) => entriesOf(object, { usedAt, versions, signal }));
-    return found.flat();
-  }
-
-  /** Ends uploads that were never completed. */
-  async function abortUploads(prefix: string, isOld: (at: string) => boolean, signal: AbortSignal): Promise<void> {
-    const query = { uploads: "", prefix };
-    const listed = bucket.expect(await bucket.send({ method: "GET", query, signal }), "list uploads", 200);
-    for (const inside of elementsOf(listed.body.toString("utf8"), "Upload")) {
-      const [key = "", uploadId = "", at = ""] = ["Key", "UploadId", "Initiated"].map((name) =>
-        elementOf(inside, name),
-      );
-      if (key.startsWith(prefix) && isOld(at)) await uploads.abort(key, uploadId);
-    }
-  }
-
-  /** Erases archives that no head names, at the cost of a request for each head that has changed since the last time. */
-  async function eraseUnnamed(isOld: (at: string) => boolean, signal: AbortSignal): Promise<void> {
-    const old = new Map<string, { readonly key: SnapshotKey; readonly blobs: string[] }>();
-    for (const { key: name, at } of await bucket.list(layout.archives, signal)) {
-      const archive = layout.keyOfArchive(name);
-      if (!isOld(at) || archive === undefined) continue;
-      const of = layout.head(archive.key);
-      const { blobs } = old.get(of) ?? { blobs: [] };
-      old.set(of, { key: archive.key, blobs: [...blobs, archive.blob] });
-    }
-    const etags = new Map((await bucket.list(layout.heads(), signal)).map(({ key, etag }) => [key, etag]));
-    await inTurns([...old], async ([name, { key, blobs }]) => {
-      const etag = etags.get(name);
-      // Somebody may have lost the head; what it named is for a person to find out, as of one that cannot be read.
-      const head = etag === undefined ? "wrong" : await unlessWrong(heads.listed(key, etag, signal));
-      if (head === "wrong") return;
-      const listed = blobsOf(head);
-      const unnamed = blobs.filter((blob) => !listed.has(blob));
-      if (unnamed.length === 0) return;
-      // Read after the archives were listed, so that one which was named before is known as that.
-      const named = blobsOf((await heads.read(key, signal)).head);
-      for (const blob of unnamed) if (!named.has(blob)) await erase(key, blob, signal);
-    });
+  async function listTenant(tenantId: string, signal: AbortSignal): Promise<StoreEntry[]> {
+    const entries: StoreEntry[] = [];
+    const read = (page: Pick<PageFilter, "after" | "limit">) =>
+      lists.list({ ...page, tenantId, versions: true }, signal);
+    for await (const entry of eachInPages(read)) entries.push(entry);
+    return entries;
   }
 
   return {
@@ -221,14 +160,17 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       return await limited(call, async (signal) => {
         await ensureMark(signal);
         const blob = newBlob();
-        const { sha256, sizeBytes } = await uploads.write(layout.archive(key, blob), archive, signal);
-        const { tenantId, workloadRef } = key;
-        function describe(): S3Version {
-          const described = call.describe();
-          const overlayDirs = [...described.overlayDirs];
-          return { sha256, sizeBytes, tenantId, workloadRef, ...described, overlayDirs, blob };
-        }
-        return await commit(key, { blob, isOwn: true, describe }, { ...call, signal });
+        const at = layout.archive(key, blob);
+        return await usage.whileWriting(at, async () => {
+          const { sha256, sizeBytes } = await uploads.write(at, archive, signal);
+          const { tenantId, workloadRef } = key;
+          function describe(): S3Version {
+            const described = call.describe();
+            const overlayDirs = [...described.overlayDirs];
+            return { sha256, sizeBytes, tenantId, workloadRef, ...described, overlayDirs, blob };
+          }
+          return await commit(key, { blob, isOwn: true, describe }, { ...call, signal });
+        });
       });
     },
 
@@ -249,14 +191,18 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         // A rollback stores nothing: the head names the same object once more.
         const isOwn = from.tenantId !== key.tenantId || from.workloadRef !== key.workloadRef;
         const blob = isOwn ? newBlob() : version.blob;
-        const isThere = isOwn
-          ? await uploads.copy(layout.archive(key, blob), source, signal)
-          : (await bucket.list(source.at, signal)).some(({ key }) => key === source.at);
-        if (!isThere) return undefined;
+        const at = layout.archive(key, blob);
         const { podUid: _, kept: __, lineage: ___, copied: ____, ...saved } = version;
-        const { tenantId, workloadRef } = key;
-        const own = { ...saved, tenantId, workloadRef, createdAt: call.createdAt, blob };
-        return await commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });
+        const ownKey = { tenantId: key.tenantId, workloadRef: key.workloadRef };
+        async function adopt(): Promise<CommittedSnapshot | undefined> {
+          const isThere = isOwn
+            ? await uploads.copy(at, source, signal)
+            : (await bucket.list(source.at, signal)).some(({ key }) => key === source.at);
+          if (!isThere) return undefined;
+          const own = { ...saved, ...ownKey, createdAt: call.createdAt, blob };
+          return await commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });
+        }
+        return isOwn ? await usage.whileWriting(at, adopt) : await adopt();
       });
     },
 
@@ -282,7 +228,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         const without = { commit: newCommit(), versions: [], erase: blobs };
         const revision = await heads.swap(key, { next: without, replaces: present, signal });
         if (isNothing) return false;
-        usage.note(key, []);
+        usage.note(key, { from: versions, to: [] });
         await Promise.all(blobs.map((blob) => erase(key, blob, signal)));
         await bucket.send({ method: "DELETE", key: layout.used(key), signal });
         const next = { commit: newCommit(), versions: [] };
@@ -294,14 +240,11 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       });
     },
 
-    list: (filter, call) => limited(call, (signal) => entries(filter, signal)),
+    list: (filter, call) => limited(call, (signal) => lists.list(filter, signal)),
 
-    names: (call) =>
-      limited(call, async (signal) => {
-        const options = { usedAt: new Map<string, string>(), versions: false, signal };
-        const found = await inTurns(await bucket.list(layout.heads(), signal), (head) => entriesOf(head, options));
-        return found.flat().map(({ tenantId, workloadRef }) => ({ tenantId, workloadRef }));
-      }),
+    names: (filter, call) => limited(call, (signal) => lists.names(filter, signal)),
+
+    uses: (filter, call) => limited(call, (signal) => lists.uses(filter, signal)),
 
     async touch(keys, call) {
       for (const key of keys) checkSnapshotKey(key);
@@ -315,37 +258,9 @@ export function createS3Store(options: S3StoreOptions): S3Store {
 
     usage: (call) => limited(call, usage.all),
 
-    tidy: (call) =>
-      limited(call, async (signal) => {
-        // A clock of this process's that is ahead would have it erase what is just being saved.
-        const now = await bucket.now(signal);
-        const isOld = (at: string): boolean => now - Date.parse(at) > LEFTOVER_MS;
-        // Without a prefix, others may have uploads in the bucket.
-        for (const prefix of [layout.archives, layout.contexts]) await abortUploads(prefix, isOld, signal);
-        await eraseUnnamed(isOld, signal);
-        for (const { key, at } of await bucket.list(layout.contexts, signal)) {
-          if (layout.contextOf(key)?.isReceived === true && isOld(at)) await bucket.erase(key, signal);
-        }
-      }),
+    tidy: (call) => limited(call, tidy),
 
     contexts: createS3Contexts({ bucket, layout, uploads, limited }),
     close: bucket.close,
   };
-}
-
-/** Has one head that is not the key's own, or no head, keep nobody from a look at all the others. */
-async function unlessWrong<T>(read: Promise<T>): Promise<T | "wrong"> {
-  return await read.catch((error: unknown) => {
-    if (error instanceof ArchiveError) return "wrong";
-    throw error;
-  });
-}
-
-/** Does the work for each, some at once. */
-async function inTurns<T, R>(all: readonly T[], work: (one: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  for (let from = 0; from < all.length; from += REQUESTS_AT_ONCE) {
-    results.push(...(await Promise.all(all.slice(from, from + REQUESTS_AT_ONCE).map(work))));
-  }
-  return results;
 }

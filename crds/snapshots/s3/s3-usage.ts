@@ -3,6 +3,8 @@ import { orAborted } from "../../waits.ts";
 import { bytesOfEach, type OtherBytes } from "../quota.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
 import type { MostKept, StoreEntry, StoreUsage } from "../snapshot-store.ts";
+import type { S3Bucket } from "./s3-bucket.ts";
+import type { S3Layout } from "./s3-layout.ts";
 
 /** What archives take, as a listing has it that is some minutes old, and what this process has committed since. */
 export interface S3Usage {
@@ -10,92 +12,136 @@ export interface S3Usage {
   /**
    * What archives of other keys take. The tenant's are as they are now; the workload's may be of some minutes ago.
    * Nothing is listed for a limit that there is not.
+   *
+   * @param options.ownBytes what the key's own take now
    */
-  others(key: SnapshotKey, most: MostKept, signal: AbortSignal): Promise<OtherBytes>;
-  /** What a key takes from now on. */
-  note(key: SnapshotKey, archives: readonly { readonly sha256: string; readonly sizeBytes: number }[]): void;
+  others(key: SnapshotKey, options: { most: MostKept; ownBytes: number; signal: AbortSignal }): Promise<OtherBytes>;
+  /** What a commit of this process has changed. */
+  note(key: SnapshotKey, change: { from: readonly StoredArchive[]; to: readonly StoredArchive[] }): void;
+  /** Has an archive that is being written count for nothing until its head names it. */
+  whileWriting<T>(name: string, work: () => Promise<T>): Promise<T>;
 }
 
-/** What an archive takes: none where it is the newest and an older version at once, which is one object. */
-type Sizes = Pick<StoreEntry, "tenantId" | "workloadRef" | "sizeBytes">;
-type ListArchives = (tenantId: string | undefined, signal: AbortSignal) => Promise<StoreEntry[]>;
+interface StoredArchive {
+  readonly blob: string;
+  readonly sizeBytes: number;
+}
+
+interface Counts {
+  archives: number;
+  bytes: number;
+  readonly workloads: Map<string, { archives: number; bytes: number }>;
+}
 
 const KEPT_MS = 5 * 60_000;
-const LIST_LIMIT_MS = 120_000;
+/** A listing that takes long is made more seldom. */
+const KEPT_TIMES = 10;
+const LIST_LIMIT_MS = 600_000;
 
-/** @param options.list all archives with their versions, or one tenant's */
-export function createS3Usage({ list, clock }: { list: ListArchives; clock: Clock }): S3Usage {
-  let kept: { readonly at: number; readonly keys: Map<string, Sizes[]> } | undefined;
-  let listing: Promise<Map<string, Sizes[]>> | undefined;
-  // What is committed while a listing is under way may be missing in it.
-  const noted = new Map<string, Sizes[]>();
+/**
+ * Counts the archives that are in the bucket, from the bucket's list of them: no head is read, and no key remembered.
+ * What no head names counts until it is erased.
+ *
+ * @param options.listTenant all archives of a tenant with their versions
+ */
+export function createS3Usage(options: {
+  bucket: S3Bucket;
+  layout: S3Layout;
+  listTenant: (tenantId: string, signal: AbortSignal) => Promise<StoreEntry[]>;
+  clock: Clock;
+}): S3Usage {
+  const { bucket, layout, listTenant, clock } = options;
+  let kept: { readonly until: number; readonly counts: Counts } | undefined;
+  let listing: Promise<Counts> | undefined;
+  /** The listing that is under way, and how far it has come. */
+  let next: { readonly counts: Counts; last: string } | undefined;
+  const writing = new Set<string>();
 
-  async function listAll(): Promise<Map<string, Sizes[]>> {
-    noted.clear();
-    const keys = new Map<string, Sizes[]>();
-    for (const sizes of sizesOf(await list(undefined, AbortSignal.timeout(LIST_LIMIT_MS)))) {
-      const name = nameOf(sizes);
-      keys.set(name, [...(keys.get(name) ?? []), sizes]);
+  async function listAll(): Promise<Counts> {
+    const began = clock.now();
+    const reached = { counts: noCounts(), last: "" };
+    next = reached;
+    try {
+      const signal = AbortSignal.timeout(LIST_LIMIT_MS);
+      for await (const objects of bucket.pages(layout.archives, { signal })) {
+        for (const { key: name, sizeBytes } of objects) {
+          const archive = layout.keyOfArchive(name);
+          if (archive === undefined || writing.has(name)) continue;
+          add(reached.counts, archive.key.workloadRef, { archives: 1, bytes: sizeBytes });
+        }
+        reached.last = objects.at(-1)?.key ?? reached.last;
+      }
+      const now = clock.now();
+      kept = { until: now + Math.max(KEPT_MS, KEPT_TIMES * (now - began)), counts: reached.counts };
+      return reached.counts;
+    } finally {
+      next = undefined;
     }
-    for (const [name, sizes] of noted) keys.set(name, sizes);
-    kept = { at: clock.now(), keys };
-    return keys;
   }
 
-  async function current(signal: AbortSignal): Promise<Map<string, Sizes[]>> {
-    if (kept !== undefined && clock.now() - kept.at < KEPT_MS) return kept.keys;
+  async function current(signal: AbortSignal): Promise<Counts> {
+    if (kept !== undefined && clock.now() < kept.until) return kept.counts;
     listing ??= listAll().finally(() => {
       listing = undefined;
     });
     return await orAborted(listing, signal);
   }
 
-  return {
-    all: async (signal) => usageOf([...(await current(signal)).values()].flat()),
+  async function bytesOfTenant({ tenantId, workloadRef }: SnapshotKey, signal: AbortSignal): Promise<number> {
+    const others = (await listTenant(tenantId, signal)).filter((one) => one.workloadRef !== workloadRef);
+    const bytes = bytesOfEach(others, (one) => one.metadata && `${one.workloadRef} ${one.metadata.sha256}`);
+    return bytes.reduce((sum, each) => sum + each, 0);
+  }
 
-    async others(key, { tenantBytes, workloadBytes }, signal) {
-      const { tenantId, workloadRef } = key;
-      const isOther = (one: SnapshotKey): boolean => one.tenantId !== tenantId || one.workloadRef !== workloadRef;
-      const [ofTenant, all] = await Promise.all([
-        tenantBytes === undefined ? [] : list(tenantId, signal).then(sizesOf),
-        workloadBytes === undefined ? [] : current(signal).then((keys) => [...keys.values()].flat()),
-      ]);
-      const ofWorkload = all.filter((one) => one.workloadRef === workloadRef);
-      return { ofTenant: sum(ofTenant.filter(isOther)), ofWorkload: sum(ofWorkload.filter(isOther)) };
+  return {
+    async all(signal) {
+      const { archives, bytes, workloads } = await current(signal);
+      return { archives, bytes, workloads: Object.fromEntries(workloads) };
     },
 
-    note(key, archives) {
-      const { tenantId, workloadRef } = key;
-      const now = bytesOfEach(archives, ({ sha256 }) => sha256).map((sizeBytes) => ({
-        ...{ tenantId, workloadRef, sizeBytes },
-      }));
-      noted.set(nameOf(key), now);
-      kept?.keys.set(nameOf(key), now);
+    async others(key, { most: { tenantBytes, workloadBytes }, ownBytes, signal }) {
+      const [ofTenant, counts] = await Promise.all([
+        tenantBytes === undefined ? 0 : bytesOfTenant(key, signal),
+        workloadBytes === undefined ? undefined : current(signal),
+      ]);
+      const ofWorkload = Math.max(0, (counts?.workloads.get(key.workloadRef)?.bytes ?? 0) - ownBytes);
+      return { ofTenant, ofWorkload };
+    },
+
+    note(key, { from, to }) {
+      const [before, after] = [from, to].map(takenBy);
+      if (before === undefined || after === undefined) return;
+      const more = { archives: after.archives - before.archives, bytes: after.bytes - before.bytes };
+      if (kept !== undefined) add(kept.counts, key.workloadRef, more);
+      // What a listing has still to come to, it sees for itself.
+      if (next !== undefined && layout.archive(key, "") <= next.last) add(next.counts, key.workloadRef, more);
+    },
+
+    async whileWriting(name, work) {
+      writing.add(name);
+      try {
+        return await work();
+      } finally {
+        writing.delete(name);
+      }
     },
   };
 }
 
-function nameOf({ tenantId, workloadRef }: SnapshotKey): string {
-  return `${tenantId}/${workloadRef}`;
+function noCounts(): Counts {
+  return { archives: 0, bytes: 0, workloads: new Map() };
 }
 
-function sizesOf(entries: readonly StoreEntry[]): Sizes[] {
-  const bytes = bytesOfEach(entries, (entry) => entry.metadata && `${nameOf(entry)} ${entry.metadata.sha256}`);
-  return entries.map(({ tenantId, workloadRef }, index) => ({ tenantId, workloadRef, sizeBytes: bytes[index] ?? 0 }));
+function add(counts: Counts, workloadRef: string, more: { archives: number; bytes: number }): void {
+  counts.archives += more.archives;
+  counts.bytes += more.bytes;
+  const { archives, bytes } = counts.workloads.get(workloadRef) ?? { archives: 0, bytes: 0 };
+  if (archives + more.archives === 0) counts.workloads.delete(workloadRef);
+  else counts.workloads.set(workloadRef, { archives: archives + more.archives, bytes: bytes + more.bytes });
 }
 
-function sum(sizes: readonly { readonly sizeBytes: number }[]): number {
-  return sizes.reduce((total, { sizeBytes }) => total + sizeBytes, 0);
-}
-
-/** What the archives of a list take, which has to have the versions too. */
-function usageOf(entries: readonly Pick<StoreEntry, "workloadRef" | "sizeBytes">[]): StoreUsage {
-  const workloads: Record<string, { archives: number; bytes: number }> = {};
-  let bytes = 0;
-  for (const { workloadRef, sizeBytes } of entries) {
-    const { archives, bytes: before } = workloads[workloadRef] ?? { archives: 0, bytes: 0 };
-    workloads[workloadRef] = { archives: archives + 1, bytes: before + sizeBytes };
-    bytes += sizeBytes;
-  }
-  return { archives: entries.length, bytes, workloads };
+/** Versions with one object take it once. */
+function takenBy(versions: readonly StoredArchive[]): { archives: number; bytes: number } {
+  const sizes = new Map(versions.map(({ blob, sizeBytes }) => [blob, sizeBytes]));
+  return { archives: sizes.size, bytes: [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0) };
 }

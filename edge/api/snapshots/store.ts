@@ -17,6 +17,7 @@ import {
   StoreFullError,
 } from "../../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
+import type { PageFilter, StorePage } from "../../../crds/snapshots/store-pages.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 
@@ -103,10 +104,13 @@ export async function hasArchive(
   return kept?.state === "kept" || kept?.state === "unrecorded";
 }
 
-/** Of which tenants and workloads there are archives. @throws HttpError as {@link askStore} and {@link storeState} do */
-export async function listSnapshotKeys(services: SnapshotServices): Promise<SnapshotKey[]> {
-  if ((await storeState(services)) === "none") return [];
-  return await askStore(({ archives }, call) => archives.names(call), { ...services, clientGone: undefined });
+/** A page of which tenants and workloads have archives. @throws HttpError as {@link askStore} and {@link storeState} do */
+export async function readSnapshotNames(
+  filter: PageFilter,
+  services: SnapshotServices,
+): Promise<StorePage<SnapshotKey>> {
+  if ((await storeState(services)) === "none") return { items: [], next: undefined };
+  return await askStore(({ archives }, call) => archives.names(filter, call), { ...services, clientGone: undefined });
 }
 
 /** The 404 of a tenant without one. */

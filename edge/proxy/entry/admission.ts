@@ -14,8 +14,11 @@ export interface Admission extends HostTarget {
 export interface Admissions {
   /** Returns nothing for what is not there and for what is closed to the caller. */
   admissionOf(asked: { address: Address; credentials: Credentials }): Admission | undefined;
-  /** Whether a new list of the archives may tell whose a derived label is: strangers wake public instances alone. */
-  mayBeListed(address: Address): boolean;
+  /**
+   * The digits of a derived label, whose owner a list of the archives may tell; undefined where no list is needed, since
+   * strangers wake public instances alone.
+   */
+  digitsToList(address: Address): string | undefined;
   /** To whom a workload is open at present. */
   exposureOf(workload: string): Exposure | undefined;
 }
@@ -30,10 +33,11 @@ export function createAdmissions({
   cache: Pick<ClusterCache, "claims" | "workloads">;
   known: Pick<KnownTenants, "named">;
 }): Admissions {
-  function mayBeListed(address: Address): boolean {
-    if (address.form !== "host" || address.derived === undefined) return false;
-    for (const { spec } of cache.workloads.store.values()) if (spec.network?.expose === "public") return true;
-    return false;
+  function digitsToList(address: Address): string | undefined {
+    if (address.form !== "host" || address.derived === undefined) return undefined;
+    const { digits } = address.derived;
+    for (const { spec } of cache.workloads.store.values()) if (spec.network?.expose === "public") return digits;
+    return undefined;
   }
 
   /** A derived label is found by what its caller was granted, else among the claims and those who were there. */
@@ -79,5 +83,5 @@ export function createAdmissions({
     return pass && { ...instance, pass };
   }
 
-  return { admissionOf, mayBeListed, exposureOf };
+  return { admissionOf, digitsToList, exposureOf };
 }

@@ -1,7 +1,8 @@
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { derivedDigits } from "../../../crds/host-name.ts";
+import type { PageFilter, StorePage } from "../../../crds/snapshots/store-pages.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { createDerivedNames, type ReadNames } from "./derived-names.ts";
 
 /** Which tenants strangers may wake: those that are there, or every visitor could have pods made for names of its own. */
 export interface KnownTenants {
@@ -9,104 +10,95 @@ export interface KnownTenants {
   has(key: ClaimKey): boolean | Promise<boolean>;
   /** Whose derived host names have these digits, of those without a claim, as far as is known without a list. */
   named(digits: string): ClaimKey | undefined;
-  /** Whether the last list is not old. */
-  isListed(): boolean;
-  /** Lists the archives where the last list is old. @throws where they cannot be listed */
-  refresh(): Promise<void>;
+  /** Whether a list that is not old has shown whose digits these are. */
+  isListed(digits: string): boolean;
+  /** Looks for the digits in a list of the archives. @throws where it cannot be had now */
+  refresh(digits: string): Promise<void>;
   /** Tells of a claim that was deleted. */
   onReleased(key: ClaimKey): void;
 }
 
-interface Known {
-  readonly key: ClaimKey;
-  /** Of its derived host names. */
-  readonly digits: string | undefined;
-}
-
-/** The archives are listed at most this often. */
-const LIST_MS = 60_000;
-/** And so long after a list that failed: each may start a program, and anybody can ask for one. */
+/** What was found out is used for so long. */
+const KNOWN_MS = 60_000;
+/** A store that failed is asked again after so long: each visitor may start a program, and anybody can ask for one. */
 const FAILED_MS = 5000;
-/** Released claims are remembered for longer than a list is used, which may be older than their archives. */
-const RELEASED_MS = 2 * LIST_MS;
+/** Released claims are remembered for longer than an answer is used, which may be older than their archives. */
+const RELEASED_MS = 2 * KNOWN_MS;
+/** A store may have a million tenants, and strangers any number of names. */
+const MOST_ANSWERS = 10_000;
+const LOOKS_AT_ONCE = 32;
 
-/** @param options.listArchives @default there are none */
+/** @param options.readNames pages of the keys that have archives. @default there are none */
 export function createKnownTenants(options: {
   claims: Pick<ClusterCache["claims"], "store">;
-  listArchives: (() => Promise<Iterable<ClaimKey>>) | undefined;
+  readNames: ReadNames | undefined;
   clock: Clock;
 }): KnownTenants {
-  const { claims, listArchives, clock } = options;
-  const released = new Map<string, Known & { readonly at: number }>();
-  let archives: ReadonlyMap<string, Known> = new Map();
-  let names = new Map<string, ClaimKey>();
-  let listedAt = Number.NEGATIVE_INFINITY;
-  let listing: Promise<void> | undefined;
+  const { claims, readNames = noNames, clock } = options;
+  const released = new Map<string, { readonly key: ClaimKey; readonly at: number }>();
+  const derived = createDerivedNames({ readNames, clock });
+  /** Whether keys have archives, the oldest answer first. */
+  const answers = new Map<string, { readonly at: number; readonly isThere: boolean }>();
+  const looking = new Map<string, Promise<boolean>>();
   let failed: { readonly at: number; readonly error: unknown } | undefined;
 
-  async function list(): Promise<void> {
-    const startedAt = clock.now();
+  async function look({ tenantId, workloadRef }: ClaimKey, id: string): Promise<boolean> {
+    const at = clock.now();
     try {
-      const found = new Map<string, Known>();
-      for (const key of (await listArchives?.()) ?? []) {
-        const id = claimKey(key);
-        found.set(id, archives.get(id) ?? knownOf(key));
-      }
-      archives = found;
-      names = new Map();
-      for (const known of [...archives.values(), ...released.values()]) name(known);
-      listedAt = startedAt;
-      failed = undefined;
+      const { items } = await readNames({ tenantId, workloadRef, limit: 1 });
+      const isThere = items.length > 0;
+      answers.delete(id);
+      answers.set(id, { at, isThere });
+      const [oldest] = answers.keys();
+      if (answers.size > MOST_ANSWERS && oldest !== undefined) answers.delete(oldest);
+      return isThere;
     } catch (error) {
       failed = { at: clock.now(), error };
       throw error;
     } finally {
-      listing = undefined;
+      looking.delete(id);
     }
   }
 
-  function name({ key, digits }: Known): void {
-    if (digits !== undefined) names.set(digits, key);
-  }
-
-  function isListed(): boolean {
-    return clock.now() - listedAt < LIST_MS;
-  }
-
-  async function refresh(): Promise<void> {
-    if (isListed()) return;
+  async function lookShared(key: ClaimKey, id: string): Promise<boolean> {
     if (failed !== undefined && clock.now() - failed.at < FAILED_MS) throw failed.error;
-    listing ??= list();
-    await listing;
+    const under = looking.get(id);
+    if (under !== undefined) return await under;
+    if (looking.size >= LOOKS_AT_ONCE) throw new Error("too many visitors ask for tenants that are not known");
+    const found = look(key, id);
+    looking.set(id, found);
+    return await found;
   }
 
   return {
     has(key) {
       const id = claimKey(key);
-      const isClaimed = claims.store.by("key", id).size > 0;
-      if (isClaimed || archives.has(id) || (released.get(id)?.at ?? 0) > clock.now() - RELEASED_MS) return true;
-      return isListed() ? false : refresh().then(() => archives.has(id));
+      if (claims.store.by("key", id).size > 0) return true;
+      const now = clock.now();
+      if ((released.get(id)?.at ?? 0) > now - RELEASED_MS || derived.has(key)) return true;
+      const answer = answers.get(id);
+      return answer !== undefined && now - answer.at < KNOWN_MS ? answer.isThere : lookShared(key, id);
     },
-    named: (digits) => names.get(digits),
-    isListed,
-    refresh,
+    named: derived.named,
+    isListed: derived.isListed,
+    refresh: derived.refresh,
     onReleased(key) {
       const now = clock.now();
       const id = claimKey(key);
       // In the order of their times, so that the old ones come first.
       released.delete(id);
-      const known = knownOf(key);
-      released.set(id, { ...known, at: now });
-      name(known);
-      for (const [old, { at, digits }] of released) {
+      const own = { tenantId: key.tenantId, workloadRef: key.workloadRef };
+      released.set(id, { key: own, at: now });
+      derived.keep(own);
+      for (const [old, { key: former, at }] of released) {
         if (at > now - RELEASED_MS) break;
         released.delete(old);
-        if (digits !== undefined && !archives.has(old)) names.delete(digits);
+        derived.drop(former);
       }
     },
   };
 }
 
-function knownOf({ tenantId, workloadRef }: ClaimKey): Known {
-  return { key: { tenantId, workloadRef }, digits: derivedDigits({ workload: workloadRef, tenantId }) };
+async function noNames(_: PageFilter): Promise<StorePage<ClaimKey>> {
+  return { items: [], next: undefined };
 }

@@ -8,7 +8,6 @@ import {
   type CommittedSnapshot,
   type KeptAs,
   type MostKept,
-  QuotaError,
   type SnapshotVersion,
   StoreConflict,
   StoreError,
@@ -32,8 +31,9 @@ import {
 import { withVolumeLock } from "./volume-lock.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
 import { asVersion, checkOwner, type VolumeState } from "./volume-state.ts";
+import type { VolumeTenants } from "./volume-tenants.ts";
 import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
-import type { VolumeUsage } from "./volume-usage.ts";
+import { NO_USAGE, type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
 
 const OLD_RECORD_MS = 10 * 60_000;
 const MOST_REMOVALS = 3;
@@ -66,6 +66,7 @@ export interface VolumeCommits {
 
 export function createVolumeCommits(options: {
   state: VolumeState;
+  tenants: Pick<VolumeTenants, "has">;
   uploads: VolumeUploads;
   owner: VolumeOwner;
   /** Of the helper pod. */
@@ -74,7 +75,7 @@ export function createVolumeCommits(options: {
   turns: Turns;
   now: () => number;
 }): VolumeCommits {
-  const { state, uploads, owner, podUid, usage, turns, now } = options;
+  const { state, tenants, uploads, owner, podUid, usage, turns, now } = options;
   const { root } = state;
 
   async function commitLocked(key: SnapshotKey, options: CommitOptions): Promise<CommittedSnapshot> {
@@ -96,25 +97,40 @@ export function createVolumeCommits(options: {
       throw cannotStore("what was written is not what was sent");
     }
     checkOwner(key, metadata);
+    return await put(key, { ...options, upload, before });
+  }
+
+  async function put(
+    key: SnapshotKey,
+    options: CommitOptions & { upload: ReceivedFile; before: StoredFile | undefined },
+  ): Promise<CommittedSnapshot> {
+    const { keep, most, metadata, before } = options;
+    const { sizeBytes, sha256 } = metadata;
+    const { added, wanted, present } = await olderBeside(key, { before, next: sha256, keep, most });
+    const { staying, reserved } = await usage.reserve(key, { sizeBytes, sha256, older: wanted, most, present });
     try {
-      return await put(key, { ...options, upload, before });
+      return await replace(key, { ...options, added, staying });
     } catch (error) {
-      if (!(error instanceof QuotaError)) await recount(key).catch(ignore);
+      const to = await presentOf(key).catch(() => reserved);
+      usage.note(key, { from: reserved, to });
       throw error;
     }
   }
 
   /** In one step, by a rename: before it there is the one archive, and after it the other. */
-  async function put(
+  async function replace(
     key: SnapshotKey,
-    options: CommitOptions & { upload: ReceivedFile; before: StoredFile | undefined },
+    options: CommitOptions & {
+      upload: ReceivedFile;
+      before: StoredFile | undefined;
+      added: SnapshotVersion | undefined;
+      staying: readonly SnapshotVersion[];
+    },
   ): Promise<CommittedSnapshot> {
-    const { id, keep, most, upload, before } = options;
+    const { id, keep, upload, before, added, staying } = options;
     const metadata = { ...options.metadata, ...descentOf(options.metadata, before?.metadata) };
     const { archive, folder } = placesOf(root, key);
-    const { added, wanted } = await olderBeside(key, { before, next: metadata.sha256, keep, most });
-    const { sizeBytes, sha256 } = metadata;
-    const staying = usage.reserve(key, { sizeBytes, sha256, older: wanted, most });
+    const { sha256 } = metadata;
     const hasRoom = added === undefined || staying.includes(added);
     if (before !== undefined && keep !== undefined && hasRoom) {
       await keepVersion(key, before, { id, kept: added?.kept ?? keep });
@@ -141,18 +157,17 @@ export function createVolumeCommits(options: {
       keep,
       most,
     }: Pick<CommitOptions, "keep" | "most"> & { before: StoredFile | undefined; next: string | undefined },
-  ): Promise<{ added: SnapshotVersion | undefined; wanted: SnapshotVersion[] }> {
-    const older = (await state.versions(key)).flatMap(asVersion);
+  ): Promise<{ added: SnapshotVersion | undefined; wanted: SnapshotVersion[]; present: UsageCount }> {
+    const stored = await state.versions(key);
+    const older = stored.flatMap(asVersion);
     const added = keep === undefined ? undefined : asAdded(keep, before?.metadata, older);
-    return { added, wanted: keptVersions(older, { added, next, most }) };
+    const present = usageOf(before === undefined ? stored : [before, ...stored]);
+    return { added, wanted: keptVersions(older, { added, next, most }), present };
   }
 
-  async function recount(key: SnapshotKey): Promise<void> {
+  async function presentOf(key: SnapshotKey): Promise<UsageCount> {
     const present = [await state.newest(key), ...(await state.versions(key))];
-    usage.note(
-      key,
-      present.filter((one) => one !== undefined),
-    );
+    return usageOf(present.filter((one) => one !== undefined));
   }
 
   async function keepVersion(
@@ -255,7 +270,7 @@ export function createVolumeCommits(options: {
     }
     if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
-    const wasThere = stored !== undefined || (await state.versions(key)).length > 0;
+    const from = await presentOf(key);
     // A server that takes itself for the owner may have had a file aside meanwhile, and gives it back.
     for (let tries = 1; await removeAll(key, stored); tries += 1) {
       if (tries === MOST_REMOVALS) {
@@ -265,8 +280,8 @@ export function createVolumeCommits(options: {
     }
     await syncFolders(folder);
     state.noteDeletion(key);
-    usage.note(key, []);
-    return wasThere;
+    usage.note(key, { from, to: NO_USAGE });
+    return from.archives > 0;
   }
 
   return {
@@ -293,8 +308,8 @@ export function createVolumeCommits(options: {
       await usage.counted();
       await turns.take(key.tenantId, async () => {
         const before = await state.newest(key);
-        const { wanted } = await olderBeside(key, { before, next: undefined, keep, most });
-        usage.staying(key, { sizeBytes, older: wanted, most });
+        const { wanted, present } = await olderBeside(key, { before, next: undefined, keep, most });
+        await usage.staying(key, { sizeBytes, older: wanted, most, present });
       });
     },
 
@@ -303,8 +318,7 @@ export function createVolumeCommits(options: {
       await state.checkRoot();
       const { folder } = placesOf(root, key);
       return await turns.take(key.tenantId, async () => {
-        const there = await readdir(root);
-        if (!there.includes(key.tenantId)) {
+        if (!(await tenants.has(key.tenantId))) {
           // One that is not the owner any more knows nothing of the saves of the other.
           if (await state.isMarked()) await owner.check();
           if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, undefined)) {
@@ -331,5 +345,5 @@ function asAdded(
 }
 
 function ignore(): void {
-  // What failed before is thrown; all is counted again now and then.
+  // What failed before is thrown.
 }

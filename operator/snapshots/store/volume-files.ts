@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { link, open, readdir, readFile, rename, rm, rmdir, stat, statfs } from "node:fs/promises";
+import { link, open, readdir, rename, rm, rmdir, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type KeptAs, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { readSmallFile } from "./read-small-file.ts";
 
 /** How many digits of its SHA-256 name an archive in names of files. */
 const DIGITS = 16;
@@ -66,33 +67,33 @@ export function recordPath(archive: string, sha256: string): string {
 /**
  * Looks at an archive; undefined when there is none.
  *
+ * @param names what is in its folder, where that was read a moment ago
  * @throws Error where the volume cannot be read, which must not look like a tenant without files
  */
-export async function readStored(path: string): Promise<StoredFile | undefined> {
+export async function readStored(path: string, names?: readonly string[]): Promise<StoredFile | undefined> {
   let before: string | undefined;
   for (;;) {
-    const stored = await readOnce(path);
+    const stored = await readOnce(path, before === undefined ? names : undefined);
     // A commit in between has deleted what was recorded of the archive that was seen, and another is there.
     if (stored === undefined || stored.metadata !== undefined || stored.identity === before) return stored;
     before = stored.identity;
   }
 }
 
-async function readOnce(path: string): Promise<StoredFile | undefined> {
+async function readOnce(path: string, names: readonly string[] | undefined): Promise<StoredFile | undefined> {
   const found = await ifThere(stat(path, { bigint: true }));
   if (found === undefined) return undefined;
   const { ino, nlink, size, mtimeNs, ctimeNs, mtimeMs } = found;
   const identity = `${ino}.${size}.${mtimeNs}.${ctimeNs}`;
   const sizeBytes = Number(size);
-  const recorded = (await readRecords(path)).filter(({ metadata }) => metadata.sizeBytes === sizeBytes);
+  const recorded = (await readRecords(path, names)).filter(({ metadata }) => metadata.sizeBytes === sizeBytes);
   const [only] = recorded;
   const fits = recorded.length === 1 ? only : await bySha256(path, recorded);
-  const record = fits && (await ifThere(stat(recordPath(path, fits.metadata.sha256))));
   const createdMs = Date.parse(fits?.metadata.createdAt ?? "") || 0;
   return {
     path,
     sizeBytes,
-    usedMs: Math.max(Number(mtimeMs), record?.mtimeMs ?? 0, createdMs),
+    usedMs: Math.max(Number(mtimeMs), fits?.usedMs ?? 0, createdMs),
     metadata: fits?.metadata,
     commit: fits?.commit,
     kept: fits?.kept,
@@ -110,31 +111,37 @@ interface ArchiveRecord {
   readonly order?: number | undefined;
 }
 
+interface ReadRecord extends ArchiveRecord {
+  /** When the archive was last in use, in milliseconds since the epoch. */
+  readonly usedMs: number;
+}
+
 /** All that is recorded of archives of this path, of which one at most is there. */
-async function readRecords(path: string): Promise<ArchiveRecord[]> {
+async function readRecords(path: string, known: readonly string[] | undefined): Promise<ReadRecord[]> {
   const [folder, name] = [dirname(path), basename(path)];
-  const names = (await ifThere(readdir(folder))) ?? [];
+  const names = known ?? (await ifThere(readdir(folder))) ?? [];
   const records = await Promise.all(
     names.filter((found) => isRecordOf(name, found)).map(async (found) => readRecord(join(folder, found))),
   );
   return records.filter((record) => record !== undefined);
 }
 
-async function readRecord(path: string): Promise<ArchiveRecord | undefined> {
-  const text = await ifThere(readFile(path, "utf8"));
-  const metadata = text === undefined ? undefined : parseSnapshotMetadata(text);
-  if (text === undefined || metadata === undefined || !path.endsWith(`.${digitsOf(metadata.sha256)}.json`))
+async function readRecord(path: string): Promise<ReadRecord | undefined> {
+  const read = await readSmallFile(path);
+  const metadata = read && parseSnapshotMetadata(read.text);
+  if (read === undefined || metadata === undefined || !path.endsWith(`.${digitsOf(metadata.sha256)}.json`))
     return undefined;
+  const { text, mtimeMs: usedMs } = read;
   const { commit, kept, order } = JSON.parse(text) as { commit?: unknown; kept?: unknown; order?: unknown };
   return {
-    ...{ metadata, commit: typeof commit === "string" ? commit : undefined },
+    ...{ metadata, usedMs, commit: typeof commit === "string" ? commit : undefined },
     kept: kept === "history" || kept === "replaced" ? kept : undefined,
     order: typeof order === "number" ? order : undefined,
   };
 }
 
 /** After a crash, or where the one before has the same size, only the archive itself says which record is its own. */
-async function bySha256(path: string, records: readonly ArchiveRecord[]): Promise<ArchiveRecord | undefined> {
+async function bySha256(path: string, records: readonly ReadRecord[]): Promise<ReadRecord | undefined> {
   if (records.length === 0) return undefined;
   // One that was deleted since is looked at again.
   const sha256 = await ifThere(sha256Of(path));

@@ -7,6 +7,7 @@ import { linkSignals } from "../../../crds/waits.ts";
 import type { Turns } from "./turns.ts";
 import { cannotStore, ifThere, linkOrCopy, placesOf, removeIfEmpty } from "./volume-files.ts";
 import { type FoundFile, MARK, type VolumeState } from "./volume-state.ts";
+import type { VolumeTenants } from "./volume-tenants.ts";
 import { type WrittenFile, writeFile } from "./write-file.ts";
 
 const MOST_LOOKS = 3;
@@ -48,8 +49,13 @@ export interface ReceivedFile extends WrittenFile {
   readonly path: string;
 }
 
-export function createVolumeUploads(options: { state: VolumeState; turns: Turns; now: () => number }): VolumeUploads {
-  const { state, turns, now } = options;
+export function createVolumeUploads(options: {
+  state: VolumeState;
+  tenants: Pick<VolumeTenants, "has" | "note">;
+  turns: Turns;
+  now: () => number;
+}): VolumeUploads {
+  const { state, tenants, turns, now } = options;
   const { root } = state;
   /** What was received and not yet committed, by key and id; while it still comes, what ends it. */
   const uploads = new Map<string, Map<string, ReceivedFile | AbortController>>();
@@ -59,10 +65,11 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
     const { folder } = placesOf(root, key);
     try {
       await mkdir(folder, { mode: 0o700 });
+      tenants.note(key.tenantId);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
-    if (!(await readdir(root)).includes(key.tenantId)) {
+    if (!(await tenants.has(key.tenantId))) {
       throw cannotStore(`the volume ignores case, and another tenant's folder has the place of ${folder}`);
     }
   }
@@ -128,12 +135,19 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
     known.set(id, upload);
   }
 
+  function forget(key: SnapshotKey, id: string): void {
+    const { archive } = placesOf(root, key);
+    const known = uploads.get(archive);
+    known?.delete(id);
+    if (known?.size === 0) uploads.delete(archive);
+  }
+
   async function discard(key: SnapshotKey, id: string): Promise<void> {
     checkSnapshotKey(key);
     const { archive, folder } = placesOf(root, key);
     const upload = uploads.get(archive)?.get(id);
     if (upload instanceof AbortController) upload.abort(new StoreConflict("Cannot store the archive: it was given up"));
-    uploads.get(archive)?.delete(id);
+    forget(key, id);
     await rm(partialOf(key, id), { force: true });
     await removeIfEmpty(folder);
   }
@@ -196,7 +210,7 @@ export function createVolumeUploads(options: { state: VolumeState; turns: Turns;
       return upload;
     },
 
-    forget: (key, id) => void uploads.get(placesOf(root, key).archive)?.delete(id),
+    forget,
     drop,
     discard,
     holds(path) {

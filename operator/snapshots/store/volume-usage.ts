@@ -1,16 +1,19 @@
-import { readdir } from "node:fs/promises";
-import { isTenantId } from "../../../crds/names.ts";
 import { bytesOfEach, storedBytes, withinQuota } from "../../../crds/snapshots/quota.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { MostKept, SnapshotVersion, StoreEntry, StoreUsage } from "../../../crds/snapshots/snapshot-store.ts";
+import { tenantOrder } from "../../../crds/snapshots/store-pages.ts";
 import type { Turns } from "./turns.ts";
+import type { VolumeTenants } from "./volume-tenants.ts";
 
 const TENANTS_AT_ONCE = 64;
 
-interface Count {
+/** What archives take. */
+export interface UsageCount {
   readonly archives: number;
   readonly bytes: number;
 }
+
+type Sized = Pick<StoreEntry, "sizeBytes" | "metadata">;
 
 interface Wanted {
   /** Undefined where it is not known yet. */
@@ -18,9 +21,11 @@ interface Wanted {
   readonly sizeBytes: number;
   readonly older: readonly SnapshotVersion[];
   readonly most: MostKept;
+  /** What the key's archives take now. */
+  readonly present: UsageCount;
 }
 
-/** What the archives take, known without reading the volume again and again. */
+/** What the archives take, known without reading the volume again and again; of tenants nothing is remembered. */
 export interface VolumeUsage {
   /** Counts all archives, where that was not done. Not to be waited for in a tenant's turn, since it takes each. */
   counted(): Promise<void>;
@@ -33,108 +38,141 @@ export interface VolumeUsage {
    *
    * @throws QuotaError where there is no room without them either
    */
-  staying(key: SnapshotKey, wanted: Wanted): SnapshotVersion[];
-  /** As `staying`, and sets aside what the key will take. */
-  reserve(key: SnapshotKey, wanted: Wanted): SnapshotVersion[];
-  /** Notes what a key takes now. */
-  note(key: SnapshotKey, entries: readonly Pick<StoreEntry, "sizeBytes" | "metadata">[]): void;
+  staying(key: SnapshotKey, wanted: Wanted): Promise<SnapshotVersion[]>;
+  /** As `staying`, and sets aside what the key will take, which it returns too. */
+  reserve(key: SnapshotKey, wanted: Wanted): Promise<{ staying: SnapshotVersion[]; reserved: UsageCount }>;
+  /** Notes in the tenant's turn what a key takes now. */
+  note(key: SnapshotKey, change: { from: UsageCount; to: UsageCount }): void;
 }
 
+interface Counts {
+  total: UsageCount;
+  readonly workloads: Map<string, UsageCount>;
+}
+
+export const NO_USAGE: UsageCount = { archives: 0, bytes: 0 };
+
 export function createVolumeUsage(options: {
-  root: string;
+  tenants: Pick<VolumeTenants, "behind">;
   turns: Turns;
   /** All archives of a tenant, with older versions. */
   listTenant: (tenantId: string) => Promise<StoreEntry[]>;
 }): VolumeUsage {
-  const { root, turns, listTenant } = options;
-  const keys = new Map<string, Map<string, Count>>();
-  const tenants = new Map<string, Count>();
-  const workloads = new Map<string, Count>();
-  let total: Count = { archives: 0, bytes: 0 };
+  const { tenants, turns, listTenant } = options;
+  let counts = noCounts();
+  let isKnown = false;
+  /** The count that is under way, and whose archives it has by now. */
+  let next: { readonly counts: Counts; isCounted(tenantId: string): boolean } | undefined;
   let counting: Promise<void> | undefined;
 
-  function set({ tenantId, workloadRef }: SnapshotKey, count: Count): void {
-    const ofTenant = keys.get(tenantId) ?? new Map<string, Count>();
-    const before = ofTenant.get(workloadRef) ?? { archives: 0, bytes: 0 };
-    const more = { archives: count.archives - before.archives, bytes: count.bytes - before.bytes };
-    if (count.archives === 0) ofTenant.delete(workloadRef);
-    else ofTenant.set(workloadRef, count);
-    if (ofTenant.size === 0) keys.delete(tenantId);
-    else keys.set(tenantId, ofTenant);
-    add(tenants, tenantId, more);
-    add(workloads, workloadRef, more);
-    total = sum(total, more);
-  }
-
   async function countAll(): Promise<void> {
-    const found = new Set([...(await readdir(root)).filter(isTenantId), ...keys.keys()]);
-    const all = [...found];
-    for (let from = 0; from < all.length; from += TENANTS_AT_ONCE) {
-      const some = all.slice(from, from + TENANTS_AT_ONCE);
-      await Promise.all(some.map((tenantId) => turns.take(tenantId, () => countTenant(tenantId)).catch(isNotCounted)));
+    let last: string | undefined;
+    const batch = new Set<string>();
+    const found = noCounts();
+    next = {
+      counts: found,
+      isCounted: (tenantId) =>
+        batch.has(tenantId) || (last !== undefined && tenantOrder(tenantId) <= tenantOrder(last)),
+    };
+    try {
+      for (;;) {
+        const some = await tenants.behind(last, TENANTS_AT_ONCE);
+        if (some.length === 0) break;
+        await Promise.all(
+          some.map((tenantId) =>
+            turns.take(tenantId, async () => {
+              // One whose folder cannot be read, which its own saves and the lists tell, counts as none.
+              const entries = await listTenant(tenantId).catch(() => []);
+              addEntries(found, entries);
+              batch.add(tenantId);
+            }),
+          ),
+        );
+        last = some.at(-1);
+        batch.clear();
+      }
+      counts = found;
+      isKnown = true;
+    } finally {
+      next = undefined;
     }
   }
 
-  async function countTenant(tenantId: string): Promise<void> {
-    const counts = new Map<string, Count>();
-    for (const workloadRef of keys.get(tenantId)?.keys() ?? []) counts.set(workloadRef, { archives: 0, bytes: 0 });
-    const entries = await listTenant(tenantId);
-    const bytes = bytesOfEach(entries, ({ workloadRef, metadata }) => metadata && `${workloadRef} ${metadata.sha256}`);
-    for (const [index, { workloadRef }] of entries.entries()) {
-      add(counts, workloadRef, { archives: 1, bytes: bytes[index] ?? 0 }, { keepsNone: true });
-    }
-    for (const [workloadRef, count] of counts) set({ tenantId, workloadRef }, count);
-  }
-
-  function counted(): Promise<void> {
-    counting ??= countAll().catch((error: unknown) => {
+  function count(): Promise<void> {
+    counting ??= countAll().finally(() => {
       counting = undefined;
-      throw error;
     });
     return counting;
   }
 
-  function stayingOf(key: SnapshotKey, wanted: Wanted): SnapshotVersion[] {
-    const { tenantId, workloadRef } = key;
-    const bytesBefore = keys.get(tenantId)?.get(workloadRef)?.bytes ?? 0;
-    const ofTenant = (tenants.get(tenantId)?.bytes ?? 0) - bytesBefore;
-    const ofWorkload = (workloads.get(workloadRef)?.bytes ?? 0) - bytesBefore;
-    return withinQuota(key, { ...wanted, bytesBefore, others: { ofTenant, ofWorkload } });
+  async function counted(): Promise<void> {
+    if (!isKnown) await count();
+  }
+
+  function note({ tenantId, workloadRef }: SnapshotKey, { from, to }: { from: UsageCount; to: UsageCount }): void {
+    const more = { archives: to.archives - from.archives, bytes: to.bytes - from.bytes };
+    add(counts, workloadRef, more);
+    if (next?.isCounted(tenantId) === true) add(next.counts, workloadRef, more);
+  }
+
+  async function bytesOfTenant({ tenantId, workloadRef }: SnapshotKey, { tenantBytes }: MostKept): Promise<number> {
+    if (tenantBytes === undefined) return 0;
+    const others = (await listTenant(tenantId)).filter((one) => one.workloadRef !== workloadRef);
+    return bytesOf(others).reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  async function stayingOf(key: SnapshotKey, { present, ...wanted }: Wanted): Promise<SnapshotVersion[]> {
+    const ofTenant = await bytesOfTenant(key, wanted.most);
+    const ofWorkload = (counts.workloads.get(key.workloadRef)?.bytes ?? 0) - present.bytes;
+    return withinQuota(key, { ...wanted, bytesBefore: present.bytes, others: { ofTenant, ofWorkload } });
   }
 
   return {
     counted,
-    recount() {
-      counting = undefined;
-      return counted();
-    },
+    recount: count,
     async all() {
       await counted();
-      return { ...total, workloads: Object.fromEntries(workloads) };
+      return { ...counts.total, workloads: Object.fromEntries(counts.workloads) };
     },
     staying: stayingOf,
-    reserve(key, wanted) {
-      const staying = stayingOf(key, wanted);
-      set(key, { archives: 1 + staying.length, bytes: storedBytes([wanted, ...staying]) });
-      return staying;
+    async reserve(key, wanted) {
+      const staying = await stayingOf(key, wanted);
+      const reserved = { archives: 1 + staying.length, bytes: storedBytes([wanted, ...staying]) };
+      note(key, { from: wanted.present, to: reserved });
+      return { staying, reserved };
     },
-    note(key, entries) {
-      const bytes = storedBytes(entries.map(({ sizeBytes, metadata }) => ({ sizeBytes, sha256: metadata?.sha256 })));
-      set(key, { archives: entries.length, bytes });
-    },
+    note,
   };
 }
 
-function isNotCounted(): void {
-  // One tenant's folder that cannot be read, which its own saves and the lists tell, keeps the others from no save.
+/** What archives of one key take. */
+export function usageOf(entries: readonly Sized[]): UsageCount {
+  const bytes = storedBytes(entries.map(({ sizeBytes, metadata }) => ({ sizeBytes, sha256: metadata?.sha256 })));
+  return { archives: entries.length, bytes };
 }
 
-function sum(a: Count, b: Count): Count {
+/** Of each archive of a tenant what it takes beside those before it. */
+function bytesOf(entries: readonly StoreEntry[]): number[] {
+  return bytesOfEach(entries, ({ workloadRef, metadata }) => metadata && `${workloadRef} ${metadata.sha256}`);
+}
+
+function noCounts(): Counts {
+  return { total: NO_USAGE, workloads: new Map() };
+}
+
+function addEntries(counts: Counts, entries: readonly StoreEntry[]): void {
+  for (const [index, bytes] of bytesOf(entries).entries()) {
+    add(counts, entries[index]?.workloadRef ?? "", { archives: 1, bytes });
+  }
+}
+
+function add(counts: Counts, workloadRef: string, more: UsageCount): void {
+  counts.total = sum(counts.total, more);
+  const next = sum(counts.workloads.get(workloadRef) ?? NO_USAGE, more);
+  if (next.archives === 0) counts.workloads.delete(workloadRef);
+  else counts.workloads.set(workloadRef, next);
+}
+
+function sum(a: UsageCount, b: UsageCount): UsageCount {
   return { archives: a.archives + b.archives, bytes: a.bytes + b.bytes };
-}
-
-function add(counts: Map<string, Count>, name: string, more: Count, { keepsNone = false } = {}): void {
-  const next = sum(counts.get(name) ?? { archives: 0, bytes: 0 }, more);
-  if (next.archives === 0 && !keepsNone) counts.delete(name);
-  else counts.set(name, next);
 }

@@ -3,9 +3,11 @@ import { createTurns } from "./turns.ts";
 import { createVolumeCommits, type VolumeCommits } from "./volume-commits.ts";
 import { createVolumeContexts, type VolumeContexts } from "./volume-contexts.ts";
 import { type ReadSpace, readSpace } from "./volume-files.ts";
+import { createVolumeList, type VolumeList } from "./volume-list.ts";
 import { createVolumeOwner, type VolumeOwner } from "./volume-owner.ts";
 import { createVolumeState, type VolumeState } from "./volume-state.ts";
 import { createVolumeSweep, type VolumeSweep } from "./volume-sweep.ts";
+import { createVolumeTenants } from "./volume-tenants.ts";
 import { createVolumeUploads, type VolumeUploads } from "./volume-uploads.ts";
 import { createVolumeUsage, type VolumeUsage } from "./volume-usage.ts";
 
@@ -15,7 +17,8 @@ export interface Volume
     Pick<VolumeUploads, "receive" | "receiveKept" | "discard">,
     VolumeCommits,
     Omit<VolumeContexts, "holdsContext">,
-    Pick<VolumeSweep, "list" | "names" | "touch" | "tidy"> {
+    Pick<VolumeList, "list" | "names">,
+    Pick<VolumeSweep, "touch" | "tidy"> {
   readonly space: ReadSpace;
   usage: VolumeUsage["all"];
   /**
@@ -39,15 +42,17 @@ export function createVolume(options: VolumeOptions): Volume {
   const owner = createVolumeOwner(root);
   const turns = createTurns();
   const state = createVolumeState(root, owner);
-  const uploads = createVolumeUploads({ state, turns, now });
-  const { list, listTenant, names, touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, owner, turns, now });
-  const usage = createVolumeUsage({ root, turns, listTenant: (tenantId) => listTenant(tenantId, true) });
+  const tenants = createVolumeTenants({ root });
+  const uploads = createVolumeUploads({ state, tenants, turns, now });
+  const { list, listTenant, names } = createVolumeList({ state, tenants, turns });
+  const { touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, tenants, owner, turns, now });
+  const usage = createVolumeUsage({ tenants, turns, listTenant: (tenantId) => listTenant(tenantId, true) });
   const { look, open } = state;
   const { receive, receiveKept } = uploads;
   const { holdsContext, ...contexts } = createVolumeContexts({ root, space, turns, now });
   return {
     ...{ look, open, receive, receiveKept, list, names, touch, space },
-    ...createVolumeCommits({ state, uploads, owner, podUid, usage, turns, now }),
+    ...createVolumeCommits({ state, tenants, uploads, owner, podUid, usage, turns, now }),
     ...contexts,
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,

@@ -18,7 +18,7 @@ import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { type ObjectServer, startObjectServer } from "../../../scripts/cluster/objects/object-server.ts";
 import { parseArguments } from "../../../scripts/snapshots/arguments.ts";
 import { eventually } from "../../eventually.ts";
-import { call, everything, load, save } from "../../unit/snapshots/store-contract.ts";
+import { call, everything, load, namesOf, save } from "../../unit/snapshots/store-contract.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { type ObjectFaultProxy, startObjectFaults } from "./object-faults.ts";
 import { runHelperProgram } from "./simulated-helper.ts";
@@ -131,8 +131,8 @@ test("killed in the middle, it goes on where it was, until the bucket has all wi
   };
   assert.is((await killed.ended).code, null);
   // What it had asked for comes to its end without it.
-  await eventually(async () => (await bucket.names(call)).length > 0);
-  const there = (await bucket.names(call)).length;
+  await eventually(async () => (await namesOf(bucket)).length > 0);
+  const there = (await namesOf(bucket)).length;
   assert.ok(there < keys.length, `${there} of them`);
   // Of the one with four archives it cannot have brought all.
   const whole = [];

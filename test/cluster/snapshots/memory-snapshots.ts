@@ -92,13 +92,12 @@ export function createMemorySnapshots(options: {
       await reach("restore-done");
       return found.metadata;
     },
-    list: async () =>
-      [...volume.archives.values()].map(({ metadata }) => ({ ...metadata, usedAt: metadata.createdAt })),
+    uses: async () => ({
+      items: [...volume.archives.values()].map(({ metadata }) => ({ ...metadata, usedAt: metadata.createdAt })),
+      next: undefined,
+    }),
     touch: async (keys) => void volume.touched.push(...keys.map(path)),
-    async delete({ tenantId, workloadRef, sha256 }) {
-      const key = path({ tenantId, workloadRef });
-      return volume.archives.get(key)?.metadata.sha256 === sha256 && volume.archives.delete(key);
-    },
+    delete: async (key) => volume.archives.delete(path(key)),
     async tidy() {
       await needHelper();
     },

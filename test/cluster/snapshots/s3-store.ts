@@ -10,7 +10,7 @@ import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Store, type S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { QuotaError, StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
-import { call, key, load, MOST, save, testStore } from "../../unit/snapshots/store-contract.ts";
+import { call, key, listAll, load, MOST, namesOf, save, testStore } from "../../unit/snapshots/store-contract.ts";
 import type { ObjectFault } from "./object-faults.ts";
 import { type TestBucket, useBuckets } from "./test-buckets.ts";
 
@@ -65,8 +65,8 @@ test("to name the keys takes a list of heads and their reading, and nothing else
   };
   // One that has seen no head yet.
   const looker = storeOf(context);
-  assert.equal(await looker.names(call), [key]);
-  for (const attempt of [() => load(looker), () => save(looker, "x"), () => looker.list({ versions: false }, call)])
+  assert.equal(await namesOf(looker), [key]);
+  for (const attempt of [() => load(looker), () => save(looker, "x"), () => listAll(looker, { versions: false })])
     assert.instance(await errorOf(attempt()), StoreError);
 });
 
@@ -92,7 +92,7 @@ test("an archive that is too large for one request is copied by parts", async (c
 test("a list of more than a thousand is whole, or an error", async (context) => {
   const { store, faults, server, bucket } = context;
   await save(store, "one");
-  const { metadata } = (await store.list({ versions: false }, call))[0] ?? {};
+  const { metadata } = (await listAll(store, { versions: false }))[0] ?? {};
   const made = Array.from({ length: 1000 }, (_, index) => `t${index}`);
   const { accessKeyId, secretAccessKey, endpoint, region } = server;
   const credentials = async () => ({ accessKeyId, secretAccessKey });
@@ -105,11 +105,11 @@ test("a list of more than a thousand is whole, or an error", async (context) => 
   };
   while (made.length > 0) await Promise.all(made.splice(0, 20).map(make));
   client.close();
-  const listed = await store.list({ versions: false }, call);
+  const listed = await listAll(store, { versions: false });
   assert.is(new Set(listed.map(({ tenantId }) => tenantId)).size, 1001);
   assert.is(listed.length, 1001);
   faults.decide = ({ path }) => (path.includes("continuation-token") ? "denied" : undefined);
-  assert.instance(await errorOf(store.list({ versions: false }, call)), StoreError);
+  assert.instance(await errorOf(listAll(store, { versions: false })), StoreError);
 });
 
 test("what is replaced or deleted is erased, with what was kept", async (context) => {
@@ -244,7 +244,7 @@ test("credentials that are wrong, and a bucket that is not there, are failures a
   for (const attempt of [
     () => store.look(key, call),
     () => save(store, "x"),
-    () => store.list({ versions: true }, call),
+    () => listAll(store, { versions: true }),
   ]) {
     assert.match(String(await errorOf(attempt())), /NoSuchBucket|not-there/);
   }
@@ -419,7 +419,7 @@ test("a head that cannot be read keeps nobody else from a save, a list and a swe
   const at = `some/prefix/heads/${wrong.tenantId}/${wrong.workloadRef}.json`;
   await client.send({ method: "PUT", key: at, body: Buffer.from("{}"), signal: call.signal });
   await save(store, "of another", key, { most: { tenantBytes: 100, workloadBytes: 100 } });
-  const listed = await store.list({ versions: true }, call);
+  const listed = await listAll(store, { versions: true });
   const known = listed.map(({ tenantId, metadata }) => `${tenantId} ${metadata !== undefined}`);
   assert.equal(known.sort(), [`${key.tenantId} true`, "wrong false"]);
   const twoDaysAgo = new Date(Date.now() - 48 * 3_600_000);

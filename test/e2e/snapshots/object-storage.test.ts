@@ -120,7 +120,7 @@ test("an operator that starts anew finds all, and a bucket that was emptied is n
   await life.startOperator(env);
   const claim = await life.claim("ann", "again", true);
   assert.is(await life.kept(claim), "kept\n");
-  for (const { tenantId, workloadRef } of await store.list({ versions: false }, call)) {
+  for (const { tenantId, workloadRef } of (await store.list({ versions: false, limit: 1000 }, call)).items) {
     await store.delete({ tenantId, workloadRef }, call);
   }
   const { endpoint, region, accessKeyId, secretAccessKey } = context.server;

@@ -74,7 +74,10 @@ test("a query parameter that a route does not know is a 400 that names it and th
       "GET /api/v1/instances/i/logs?lines=5&tail=5",
       'query: unknown parameter "lines"; known are tail, follow, previous',
     ],
-    ["GET /api/v1/snapshots?version=true", 'query: unknown parameter "version"; known are versions, tenant'],
+    [
+      "GET /api/v1/snapshots?version=true",
+      'query: unknown parameter "version"; known are versions, limit, after, tenant',
+    ],
     ["GET /ws?tenants=a", 'query: unknown parameter "tenants"; known are tenant, workload, type, since'],
     ["GET /api/v1/tenants?__proto__=1", 'query: unknown parameter "__proto__"; this route has none'],
     ["GET /api/v1/tenants?=1", 'query: unknown parameter ""; this route has none'],

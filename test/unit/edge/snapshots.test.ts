@@ -8,7 +8,7 @@ import { NetworkError } from "../../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { ContainerState, PodStatus } from "../../../crds/kubernetes.ts";
-import { type SnapshotStore, type StoreEntry, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { type SnapshotStore, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { DIGEST, type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
@@ -157,8 +157,7 @@ test("an archive that has lost what was recorded beside it is listed, and can be
 
 test("listings at once are one request, and one that comes after it began is another", async () => {
   volume.save("a", "app");
-  edge.cluster.addWorkload("app");
-  const paths = [ALL, "GET /api/v1/workloads/app/snapshots"];
+  const paths = [ALL, `${ALL}?versions=false&limit=500`];
   const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => edge.call(paths[index % 2] ?? "")));
   for (const { json } of answers) assert.equal(json, [record("a", "app")]);
   assert.equal(calls, ["list"]);
@@ -182,17 +181,56 @@ test("a client that goes leaves the listing to those who share it", async () => 
   assert.equal((await stays).json, [record("a", "app")]);
 });
 
-test("a list of ten thousand archives is one request and whole", async () => {
+test("snapshots are listed in pages, of which each is one request, and none is missing", async () => {
   volume.save("a", "app");
-  const [entry] = await served.store.list(
-    { versions: false },
-    { signal: new AbortController().signal, timeoutMs: 10_000 },
+  volume.keep("a", "app");
+  for (let index = 0; index < 1100; index += 1) volume.save(`t${index}`, "app");
+  const seen: string[] = [];
+  const sizes: number[] = [];
+  let next: string | null = "";
+  while (next !== null) {
+    const after: string = next === "" ? "" : `&after=${encodeURIComponent(next)}`;
+    const answer = await edge.call(`${ALL}?versions=true${after}`);
+    assert.is(answer.status, 200, answer.text);
+    const rows = answer.json as { tenantId: string }[];
+    seen.push(...rows.map(({ tenantId }) => tenantId));
+    sizes.push(rows.length);
+    next = answer.headers.get("x-tenancy-next");
+  }
+  // The older version comes with its snapshot.
+  assert.equal(sizes, [501, 500, 101]);
+  assert.equal(calls, ["list", "list", "list"]);
+  assert.is(seen.length, 1102);
+  assert.equal(seen, [...seen].sort());
+  const some = await edge.call(`${ALL}?limit=2&after=t1098/app`);
+  assert.equal(
+    (some.json as { tenantId: string }[]).map(({ tenantId }) => tenantId),
+    ["t1099", "t11"],
   );
-  const entries = Array.from({ length: 10_000 }, (_, index) => ({ ...entry, tenantId: `t${index}` }) as StoreEntry);
-  edge = edgeOver({ ...served.store, list: async () => entries });
-  const answer = await edge.call(ALL);
-  assert.is((answer.json as unknown[]).length, 10_000);
-  assert.equal(calls, ["list"]);
+  assert.is(some.headers.get("x-tenancy-next"), "t11/app");
+  for (const query of ["limit=0", "limit=1001", "limit=x", "after=a", "after=a/b/c", "after=-a/b", "after=a/B"])
+    assert.is((await edge.call(`${ALL}?${query}`)).status, 400, query);
+});
+
+test("of one tenant only its folder is read, and of a workload what is behind the page comes with the next", async () => {
+  edge.cluster.addWorkload("app");
+  for (const tenant of ["a", "b", "c"]) for (const workload of ["app", "old"]) volume.save(tenant, workload);
+  const asked: unknown[] = [];
+  edge = edgeOver({
+    ...served.store,
+    list(filter, call) {
+      asked.push(filter);
+      return served.store.list(filter, call);
+    },
+  });
+  edge.cluster.addWorkload("app");
+  await edge.call(`${ALL}?tenant=b`);
+  assert.equal(asked, [{ tenantId: "b", versions: false, limit: 500, after: undefined }]);
+  const first = await edge.call("GET /api/v1/workloads/app/snapshots?limit=2");
+  assert.equal(first.json, [record("a", "app"), record("b", "app")]);
+  const next = encodeURIComponent(first.headers.get("x-tenancy-next") ?? "");
+  const second = await edge.call(`GET /api/v1/workloads/app/snapshots?limit=2&after=${next}`);
+  assert.equal([second.json, second.headers.get("x-tenancy-next")], [[record("c", "app")], null]);
 });
 
 test("a helper pod that does not run is a 503 that says what is missing", async () => {

@@ -176,7 +176,7 @@ const ignored = (): void => undefined;
 
 const noSnapshots: Snapshots = {
   ...{ runPreSave: unexpected("runPreSave"), find: unexpected("find"), save: unexpected("save") },
-  ...{ restore: unexpected("restore"), list: unexpected("list"), delete: unexpected("delete") },
+  ...{ restore: unexpected("restore"), uses: unexpected("uses"), delete: unexpected("delete") },
   ...{ touch: unexpected("touch"), tidy: unexpected("tidy") },
   ...{ prepare: ignored, warm: ignored, cancelPrestarted: ignored, forgetPod: ignored },
   ...{ forgetVolume: ignored, close: ignored },

@@ -10,7 +10,7 @@ import { eventually } from "../../eventually.ts";
 import { FakeCluster } from "../edge/fake-cluster.ts";
 import { manualClock } from "../manual-clock.ts";
 import { startPod } from "./fake-pod.ts";
-import { comparable, get, KEY, startDoor } from "./front-door.ts";
+import { comparable, get, KEY, namesOf, startDoor } from "./front-door.ts";
 import { closeAll } from "./start-proxy.ts";
 
 const test = suite("derived host names of instances without a claim");
@@ -97,21 +97,21 @@ test("KnownTenants: who was released or has files is known by the digits of deri
   const clock = manualClock();
   const cluster = new FakeCluster();
   let archives: { tenantId: string; workloadRef: string }[] = [];
-  const known = createKnownTenants({ claims: cluster.cache.claims, listArchives: async () => archives, clock });
+  const known = createKnownTenants({ claims: cluster.cache.claims, readNames: namesOf(async () => archives), clock });
   const [one, two] = ["user_1", "user_2"].map((tenantId) => ({ tenantId, workloadRef: "app" }));
   const digits = (tenantId: string) => derivedDigits({ workload: "app", tenantId }) as string;
   known.onReleased(one as ClaimKey);
   assert.equal(known.named(digits("user_1")), one);
   archives = [two as ClaimKey];
-  await known.refresh();
+  await known.refresh(digits("user_2"));
   assert.equal(known.named(digits("user_1")), one, "the list may be older than its archive");
   assert.equal(known.named(digits("user_2")), two);
-  assert.ok(known.isListed());
+  assert.ok(known.isListed(digits("user_2")));
   await clock.pass(121_000);
   known.onReleased({ tenantId: "x", workloadRef: "app" });
   assert.is(known.named(digits("user_1")), undefined);
   archives = [];
-  await known.refresh();
+  await known.refresh(digits("user_2"));
   assert.is(known.named(digits("user_2")), undefined);
 });
 

@@ -1,5 +1,6 @@
 import { Registry } from "prom-client";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { label } from "../../../crds/labels.ts";
 import type { Exposure } from "../../../crds/network.ts";
@@ -13,6 +14,7 @@ import { findFrontDoor } from "../../../edge/proxy/entry/front-door.ts";
 import { createLinkTokens, type LinkTokens } from "../../../edge/proxy/entry/link-token.ts";
 import { readKeys } from "../../../edge/proxy/entry/signing-keys.ts";
 import { type RunningProxy, startProxy } from "../../../edge/proxy/start-proxy.ts";
+import type { ReadNames } from "../../../edge/proxy/wake/derived-names.ts";
 import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
 import { silentLog } from "../silent-log.ts";
@@ -50,6 +52,15 @@ export interface AddedInstance {
 const testKeys = readKeys({ data: { "2026-01": Buffer.alloc(32, "k").toString("base64") } }).keys;
 
 /** Starts one on a free port, for tenants' hosts below `apps.test`. */
+/** Pages of names that are one page. */
+export function namesOf(listArchives: () => Promise<readonly ClaimKey[]>): ReadNames {
+  return async ({ tenantId, workloadRef }) => {
+    const isWanted = (key: ClaimKey): boolean =>
+      (tenantId ?? key.tenantId) === key.tenantId && (workloadRef ?? key.workloadRef) === key.workloadRef;
+    return { items: (await listArchives()).filter(isWanted), next: undefined };
+  };
+}
+
 export async function startDoor(
   options: {
     config?: Partial<ProxyConfig>;
@@ -118,7 +129,7 @@ export async function startDoor(
     frontDoor,
     tokens,
     areKeysKnown,
-    listArchives,
+    readNames: listArchives && namesOf(listArchives),
     activity: {
       touch: (name) => void touched.push(name),
       duringInFlight: (name, work) => {

@@ -11,7 +11,7 @@ import { createStoreConnection } from "../../../crds/snapshots/store-connection.
 import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
-import { call, save } from "./store-contract.ts";
+import { call, listAll, save } from "./store-contract.ts";
 import { isOverVolume, type ServedStore, serveStore } from "./store-server.ts";
 import { treeLines } from "./tree.ts";
 
@@ -89,7 +89,7 @@ for (const [what, change] of variants) {
     const { state, newest, versions } = await store.look(key, call);
     assert.equal([state, versions.map(({ kept }) => kept)], ["kept", ["replaced"]]);
     const [last = "", before = ""] = [newest, ...versions].map((one) => one?.sha256);
-    const listed = await store.list({ versions: true }, call);
+    const listed = await listAll(store, { versions: true });
     assert.equal(listed.map(({ metadata }) => metadata?.sha256).sort(), [last, before].sort());
     assert.equal(await restored(store, context, last), lines);
     assert.match((await restored(store, context, before)).join(), /^\/file 644 \d+ 22 \w{16} $/);

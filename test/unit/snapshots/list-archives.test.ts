@@ -8,7 +8,7 @@ import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection } from "../../../crds/snapshots/store-connection.ts";
 import { MARK } from "../../../crds/snapshots/store-protocol.ts";
 import { errorOf } from "../../error-of.ts";
-import { call } from "./store-contract.ts";
+import { listAll } from "./store-contract.ts";
 import { TOKEN } from "./store-server.ts";
 import { volumeSuite } from "./volume-suite.ts";
 
@@ -33,9 +33,9 @@ const archiveOf = (root: string, tenantId: string): string => join(root, tenantI
 const recordOf = (root: string, tenantId: string): string => `${archiveOf(root, tenantId)}.${SHA256.slice(0, 16)}.json`;
 
 test("of an empty volume is empty, and of one that is not there fails", async ({ root, store }) => {
-  assert.equal(await store.list({ versions: true }, call), []);
+  assert.equal(await listAll(store, { versions: true }), []);
   rmSync(root, { recursive: true });
-  assert.match(String(await errorOf(store.list({ versions: true }, call))), /ENOENT/);
+  assert.match(String(await errorOf(listAll(store, { versions: true }))), /ENOENT/);
 });
 
 test("that is cut off, or comes without its end, is an error", async () => {
@@ -49,7 +49,7 @@ test("that is cut off, or comes without its end, is an error", async () => {
     const { port } = server.address() as AddressInfo;
     const endpoint = async () => ({ secure: false, options: { host: "127.0.0.1", port }, token: TOKEN });
     const store = createStoreClient({ connection: createStoreConnection({ endpoint }) });
-    const error = await errorOf(store.list({ versions: true }, call));
+    const error = await errorOf(listAll(store, { versions: true }));
     assert.ok(error instanceof NetworkError || error instanceof SyntaxError, `${body}: ${error}`);
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
@@ -65,7 +65,7 @@ test("tells archives without what was recorded of them, and leaves out what is n
   mkdirSync(join(root, "a", "deep"));
   writeFileSync(join(root, "a", "deep", "x.tar.gz"), "too deep");
   writeFileSync(join(root, "a", "new\nline.tar.gz"), "no name of a workload");
-  const entries = await store.list({ versions: true }, call);
+  const entries = await listAll(store, { versions: true });
   const shown = entries.map(({ tenantId, sizeBytes, metadata }) => `${tenantId} ${sizeBytes} ${metadata?.sizeBytes}`);
   assert.equal(shown.sort(), ["a 10 10", "grown 23 undefined", "lost 10 undefined", "unparsable 10 undefined"]);
 });
@@ -83,7 +83,7 @@ test("of two thousand archives comes in one go", async ({ folder, root, store })
     }
   }
   const started = performance.now();
-  const entries = await store.list({ versions: true }, call);
+  const entries = await listAll(store, { versions: true });
   console.log(`note: 2000 archives listed in ${(performance.now() - started).toFixed(0)} ms`);
   assert.is(entries.filter(({ metadata }) => metadata !== undefined).length, 2000);
 });

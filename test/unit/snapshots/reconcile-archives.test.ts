@@ -3,8 +3,8 @@ import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { label } from "../../../crds/labels.ts";
+import type { StoreUse } from "../../../crds/snapshots/snapshot-store.ts";
 import { reconcileArchives } from "../../../operator/snapshots/reconcile-archives.ts";
-import type { ListedSnapshot } from "../../../operator/snapshots/snapshots.ts";
 import { onS3, testOperator } from "../operator/test-operator.ts";
 import { runningHelper } from "./helper-objects.ts";
 
@@ -12,19 +12,14 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const { signal } = new AbortController();
 
-/** One that was made long ago, and last in use so many milliseconds ago. */
-function archive(tenantId: string, unusedMs: number): ListedSnapshot {
-  return {
-    ...{ tenantId, workloadRef: "w", uid: 0, gid: 0, entries: 0, contentBytes: 0, sizeBytes: 1, overlayDirs: [] },
-    sha256: tenantId.padEnd(64, "0"),
-    createdAt: new Date(Date.now() - 1000 * HOUR_MS).toISOString(),
-    usedAt: new Date(Date.now() - unusedMs).toISOString(),
-  };
+/** One that was last in use so many milliseconds ago. */
+function archive(tenantId: string, unusedMs: number): StoreUse {
+  return { tenantId, workloadRef: "w", usedAt: new Date(Date.now() - unusedMs).toISOString() };
 }
 
 /** What `reconcileArchives` looks at, with archives in memory. */
 function volume(options: {
-  archives: ListedSnapshot[];
+  archives: readonly StoreUse[];
   ttlMs?: number;
   claims?: string[];
   /** That the cache does not show. */
@@ -39,6 +34,8 @@ function volume(options: {
   const { archives, ttlMs, hidden = [], hasHelper = true, kind = "volume" } = options;
   const { serverBehindMs = 0, volumeBehindMs = 0 } = options;
   const called: string[] = [];
+  const pages: number[] = [];
+  const places = new Map(archives.map(({ tenantId }, index) => [tenantId, index]));
   const { api, context } = testOperator({
     env: {
       ...(kind === "s3" && onS3),
@@ -46,7 +43,12 @@ function volume(options: {
     },
     snapshots: {
       tidy: async () => void called.push("tidy"),
-      list: async () => archives,
+      async uses({ after, limit }) {
+        const from = after === undefined ? 0 : 1 + (places.get(after.tenantId) ?? 0);
+        const items = archives.slice(from, from + limit);
+        pages.push(items.length);
+        return { items, next: from + limit < archives.length ? items.at(-1) : undefined };
+      },
       touch: async (keys) => void called.push(`touch ${keys.map(({ tenantId }) => tenantId)}`),
       async delete({ tenantId }, { unusedForMs }) {
         const usedAt = archives.find((one) => one.tenantId === tenantId)?.usedAt ?? "";
@@ -63,7 +65,7 @@ function volume(options: {
     const metadata = { name: `claim-${tenantId}-${workloadRef}`, labels: { [label.tenant]: tenantId } };
     api.add(claims, { metadata, spec: { tenantId, workloadRef } }, { hidden: hidden.includes(key) });
   }
-  return { called, tend: () => reconcileArchives(context, signal) };
+  return { called, pages, tend: () => reconcileArchives(context, signal) };
 }
 
 test("reconcileArchives tidies, and deletes nothing without TENANCY_SNAPSHOT_TTL", async () => {
@@ -114,6 +116,18 @@ test("reconcileArchives comes again when the next archive is due, within the hou
   assert.ok(soon && soon.requeueAfterMs <= MINUTE_MS && soon.requeueAfterMs > 1000, JSON.stringify(soon));
   const later = await volume({ archives: [archive("young", 0)], ttlMs: 100 * HOUR_MS }).tend();
   assert.equal(later, { requeueAfterMs: HOUR_MS });
+});
+
+test("reconcileArchives reads two hundred thousand archives in pages, and ends", async () => {
+  const old = { ...archive("old", 2 * HOUR_MS), tenantId: "t199998" };
+  const archives = Array.from({ length: 200_000 }, (_, index) => archive(`t${index}`, 0));
+  archives[199_998] = old;
+  const { called, pages, tend } = volume({ archives, ttlMs: HOUR_MS, claims: ["t3/w", "t777/w"] });
+  const { requeueAfterMs = 0 } = (await tend()) ?? {};
+  assert.equal(called, ["tidy", "delete t199998"]);
+  assert.equal([pages.length, Math.max(...pages)], [400, 500]);
+  // Some are in use, which is to be noted anew.
+  assert.ok(requeueAfterMs <= HOUR_MS / 20, `${requeueAfterMs}`);
 });
 
 test("reconcileArchives asks nothing of a helper pod that is not there", async () => {

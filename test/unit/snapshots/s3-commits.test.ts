@@ -39,6 +39,7 @@ test("createS3Commits: an archive stays while a write of the head that names it 
     all: async () => ({ archives: 0, bytes: 0, workloads: {} }),
     others: async () => ({ ofTenant: 0, ofWorkload: 0 }),
     note: () => undefined,
+    whileWriting: async <T>(_: string, work: () => Promise<T>) => await work(),
   };
   const { commit } = createS3Commits({ bucket, layout, heads, usage });
   const described = {

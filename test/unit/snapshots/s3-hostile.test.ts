@@ -8,7 +8,7 @@ import { createS3Client, elementsOf } from "../../../crds/snapshots/s3/s3-client
 import { createS3Store, type S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { errorOf } from "../../error-of.ts";
-import { call, key, load } from "./store-contract.ts";
+import { call, key, listAll, load } from "./store-contract.ts";
 
 interface Context {
   answer: (request: IncomingMessage, response: ServerResponse) => void;
@@ -62,7 +62,7 @@ test("an answer without an end is not held", async (context) => {
   context.answer = (_request, response) => {
     sent = sendForEver(response);
   };
-  for (const attempt of [() => context.store.look(key, call), () => context.store.list({ versions: true }, call)]) {
+  for (const attempt of [() => context.store.look(key, call), () => listAll(context.store, { versions: true })]) {
     const error = await errorOf(attempt());
     assert.ok(error instanceof StoreError && /more than \d+ bytes/.test(error.message), String(error));
     assert.ok(sent() < 64 * 1024 * 1024, String(sent()));
@@ -89,7 +89,7 @@ test("a list that leads in a circle, or says not how it goes on, is no list", as
   for (const token of ["<NextContinuationToken>t</NextContinuationToken>", ""]) {
     context.answer = (_request, response) =>
       response.end(`<ListBucketResult><IsTruncated>true</IsTruncated>${token}</ListBucketResult>`);
-    const error = await errorOf(context.store.list({ versions: false }, call));
+    const error = await errorOf(listAll(context.store, { versions: false }));
     assert.ok(error instanceof StoreError && /there is more/.test(error.message), String(error));
   }
 });
@@ -98,7 +98,7 @@ test("an answer of 200 that is none of object storage is neither an empty list n
   const list = "<ListBucketResult><Contents><Key>p/heads/a/b.json</Key></Contents>";
   for (const body of ["", "<html><body>Please sign in</body></html>", list]) {
     context.answer = (_request, response) => response.setHeader("etag", '"e"').end(body);
-    for (const ask of [() => context.store.list({ versions: false }, call), () => context.store.look(key, call)]) {
+    for (const ask of [() => listAll(context.store, { versions: false }), () => context.store.look(key, call)]) {
       const error = await errorOf(ask());
       assert.ok(
         error instanceof StoreError && error.isTransient && /what was answered is no/.test(error.message),

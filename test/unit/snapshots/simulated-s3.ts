@@ -31,10 +31,13 @@ const BUCKET = "/bucket/";
 
 export async function startSimulatedS3(): Promise<SimulatedS3> {
   const objects: SimulatedS3["objects"] = new Map();
+  /** Their names, until one comes or goes. */
+  let sorted: string[] | undefined;
   const uploads = new Map<string, Map<number, Buffer>>();
 
   function write(key: string, body: Buffer, commit = ""): string {
     const etag = `"${randomBytes(8).toString("hex")}"`;
+    if (!objects.has(key)) sorted = undefined;
     objects.set(key, { body, etag, commit });
     return etag;
   }
@@ -78,17 +81,33 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
     return [200, `<Completed><ETag>${write(key, Buffer.concat(bytes))}</ETag></Completed>`];
   }
 
-  function get({ key, query }: S3Asked, response: ServerResponse): [number, string | Buffer] {
-    if (key === "") {
-      const prefix = query.get("prefix") ?? "";
-      const listed = [...objects].filter(([name]) => query.has("list-type") && name.startsWith(prefix));
-      const contents = listed.map(
-        ([name, { body, etag }]) =>
-          `<Contents><Key>${name}</Key><ETag>${etag}</ETag><Size>${body.length}</Size>` +
-          `<LastModified>${new Date().toISOString()}</LastModified></Contents>`,
-      );
-      return [200, `<ListBucketResult>${contents.join("")}</ListBucketResult>`];
+  /** Names in order, at most a thousand. */
+  function listOf(query: URLSearchParams): string {
+    const [prefix, after] = ["prefix", "start-after"].map((name) => query.get(name) ?? "") as [string, string];
+    sorted ??= [...objects.keys()].sort();
+    const found: string[] = [];
+    const most = Math.min(Number(query.get("max-keys") ?? 1000), 1000);
+    let isTruncated = false;
+    for (let at = firstFrom(sorted, prefix > after ? prefix : after); at < sorted.length; at += 1) {
+      const name = sorted[at] ?? "";
+      if (name === after || !query.has("list-type")) continue;
+      if (!name.startsWith(prefix)) break;
+      isTruncated = found.length === most;
+      if (isTruncated) break;
+      found.push(name);
     }
+    const contents = found.map((name) => {
+      const { body, etag } = objects.get(name) ?? { body: "", etag: "" };
+      return (
+        `<Contents><Key>${name}</Key><ETag>${etag}</ETag><Size>${body.length}</Size>` +
+        `<LastModified>${new Date().toISOString()}</LastModified></Contents>`
+      );
+    });
+    return `<ListBucketResult><IsTruncated>${isTruncated}</IsTruncated>${contents.join("")}</ListBucketResult>`;
+  }
+
+  function get({ key, query }: S3Asked, response: ServerResponse): [number, string | Buffer] {
+    if (key === "") return [200, listOf(query)];
     const found = objects.get(key);
     if (found === undefined) return [404, "NoSuchKey"];
     response.setHeader("etag", found.etag).setHeader("x-amz-meta-commit", found.commit);
@@ -101,7 +120,7 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
     if (method === "POST") return post(asked);
     if (method === "GET") return get(asked, response);
     if (query.has("uploadId")) uploads.delete(query.get("uploadId") ?? "");
-    else objects.delete(key);
+    else if (objects.delete(key)) sorted = undefined;
     return [204, ""];
   }
 
@@ -132,6 +151,17 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
     },
   };
   return server;
+}
+
+/** The place of the first name that is not before the other. */
+function firstFrom(names: readonly string[], name: string): number {
+  let [from, to] = [0, names.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((names[middle] ?? "") < name) from = middle + 1;
+    else to = middle;
+  }
+  return from;
 }
 
 /** A bucket whose server answers so. */

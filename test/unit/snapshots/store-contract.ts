@@ -12,6 +12,7 @@ import {
   StoreConflict,
   type StoreEntry,
 } from "../../../crds/snapshots/snapshot-store.ts";
+import { eachInPages, type PageFilter, type StorePage } from "../../../crds/snapshots/store-pages.ts";
 import { errorOf } from "../../error-of.ts";
 
 export const call = { signal: new AbortController().signal, timeoutMs: 60_000 };
@@ -73,6 +74,24 @@ export function withoutMark(metadata: SnapshotMetadata | undefined) {
   return saved;
 }
 
+/** All pages of a list. */
+export async function listAll(
+  store: SnapshotStore,
+  filter: Omit<PageFilter, "after" | "limit"> & { readonly versions: boolean },
+): Promise<StoreEntry[]> {
+  const entries: StoreEntry[] = [];
+  const pages = eachInPages((page) => store.list({ ...filter, ...page }, call));
+  for await (const entry of pages) entries.push(entry);
+  return entries;
+}
+
+/** All keys that a store names. */
+export async function namesOf(store: SnapshotStore): Promise<SnapshotKey[]> {
+  const names: SnapshotKey[] = [];
+  for await (const name of eachInPages((page) => store.names(page, call))) names.push(name);
+  return names;
+}
+
 const digest = (content: string): string => createHash("sha256").update(content).digest("hex");
 
 /** What every store keeps to, whatever it keeps archives in. */
@@ -97,7 +116,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
 
   test("keeps an archive and what is recorded of it, and replaces both", async ({ store }) => {
     assert.is((await store.look(key, call)).newest, undefined);
-    assert.equal(await store.list({ versions: true }, call), []);
+    assert.equal(await listAll(store, { versions: true }), []);
     const first = await save(store, "the first");
     assert.equal([first.metadata.sha256, first.metadata.sizeBytes], [digest("the first"), 9]);
     assert.equal([first.metadata.tenantId, first.metadata.workloadRef], [key.tenantId, key.workloadRef]);
@@ -107,7 +126,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     assert.is(await load(store), "the second one");
     const { state, newest, versions, revision } = await store.look(key, call);
     assert.equal([state, newest, versions, revision], ["kept", second.metadata, [], second.revision]);
-    const [{ usedAt, ...entry } = { usedAt: "" }, ...others] = await store.list({ versions: true }, call);
+    const [{ usedAt, ...entry } = { usedAt: "" }, ...others] = await listAll(store, { versions: true });
     assert.equal([entry, others], [{ ...key, sizeBytes: 14, metadata: second.metadata }, []]);
     assert.ok(Math.abs(Date.parse(usedAt) - Date.now()) < 3_600_000);
     assert.is(await store.open(key, first.metadata.sha256, call), undefined);
@@ -234,7 +253,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     );
     for (const each of ["of 3", "of 2", "of 1", "of 5"]) assert.is(await load(store, key, digest(each)), each);
     for (const each of ["of 4", "of 0"]) assert.is(await load(store, key, digest(each)), undefined);
-    const listed = await store.list({ versions: true }, call);
+    const listed = await listAll(store, { versions: true });
     assert.equal(
       listed.map(({ version }) => version).sort(),
       ["of 3", "of 2", "of 1"]
@@ -242,7 +261,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
         .concat([undefined as never])
         .sort(),
     );
-    assert.is((await store.list({ versions: false }, call)).length, 1);
+    assert.is((await listAll(store, { versions: false })).length, 1);
     await save(store, "of 6", key, { keep: "replaced", most: { replaced: 1 }, createdAt: "2026-11-21T06:00:00.000Z" });
     assert.equal(
       (await store.look(key, call)).versions.map(({ sha256 }) => sha256),
@@ -282,7 +301,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
       [digest("of 2"), "history"],
       [digest("of 1"), "replaced"],
     ]);
-    const listed = (await store.list({ versions: true }, call)).map(({ version, kept }) => `${version} ${kept}`);
+    const listed = (await listAll(store, { versions: true })).map(({ version, kept }) => `${version} ${kept}`);
     const named = (content: string, as: string) => `${digest(content).slice(0, 16)} ${as}`;
     const expected = [named("of 3", "history"), named("of 2", "history"), named("of 1", "replaced")];
     assert.equal(listed.sort(), [...expected, "undefined undefined"].sort());
@@ -364,14 +383,63 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
   });
 
   test("names the keys that have archives, and those alone", async ({ store }) => {
-    assert.equal(await store.names(call), []);
+    assert.equal(await namesOf(store), []);
     const other = { tenantId: "other", workloadRef: "w" };
     for (const to of [key, key, other]) await save(store, "one", to, { keep: "replaced" });
-    const named = async () =>
-      (await store.names(call)).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+    const named = async () => (await namesOf(store)).sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
     assert.equal(await named(), [key, other]);
     await store.delete(key, call);
     assert.equal(await named(), [other]);
+  });
+
+  test("lists, names and uses come in pages, in one order, each key once", async ({ store }) => {
+    const keys = ["A/w", "a-b/w", "a.b/w", "a/app-2", "a/app", "a/app.x", "ab/w"].map((path) => {
+      const [tenantId = "", workloadRef = ""] = path.split("/");
+      return { tenantId, workloadRef };
+    });
+    for (const each of [...keys].reverse()) await save(store, `of ${each.workloadRef}`, each);
+    const twice = { tenantId: "a", workloadRef: "app" };
+    await save(store, "the next", twice, { keep: "replaced" });
+    const erased = { tenantId: "a-a", workloadRef: "w" };
+    await save(store, "erased", erased);
+    await store.delete(erased, call);
+    const paths = (items: Iterable<SnapshotKey>): string[] =>
+      Array.from(items, ({ tenantId, workloadRef }) => `${tenantId}/${workloadRef}`);
+    const expected = paths(keys);
+    const reads = {
+      list: (page: PageFilter) => store.list({ ...page, versions: false }, call),
+      names: (page: PageFilter) => store.names(page, call),
+      uses: (page: PageFilter) => store.uses(page, call),
+    };
+    for (const [name, read] of Object.entries(reads)) {
+      for (const limit of [1, 2, 3, 6, 7, 100]) {
+        const seen: SnapshotKey[] = [];
+        let after: SnapshotKey | undefined;
+        do {
+          const page: StorePage<SnapshotKey> = await read({ after, limit });
+          assert.ok(page.items.length <= limit, name);
+          seen.push(...page.items);
+          after = page.next;
+        } while (after !== undefined);
+        assert.equal(paths(seen), expected, `${name} by ${limit}`);
+      }
+      const behind = await read({ after: { tenantId: "a", workloadRef: "app-9" }, limit: 100 });
+      assert.equal(paths(behind.items), ["a/app", "a/app.x", "ab/w"], `${name} behind what is not there`);
+      const ofTenant = await read({ tenantId: "a", after: { tenantId: "a", workloadRef: "app-2" }, limit: 1 });
+      assert.equal([paths(ofTenant.items), ofTenant.next], [["a/app"], twice], name);
+      const ofWorkload = await read({ workloadRef: "w", after: { tenantId: "a-b", workloadRef: "w" }, limit: 100 });
+      assert.equal([paths(ofWorkload.items), ofWorkload.next], [["a.b/w", "ab/w"], undefined], name);
+      const ofBoth = await read({ tenantId: "a", workloadRef: "w", limit: 100 });
+      assert.equal(ofBoth, { items: [], next: undefined }, name);
+    }
+    const { items, next } = await store.list({ versions: true, tenantId: "a", limit: 2 }, call);
+    assert.equal(
+      items.map(({ workloadRef, kept }) => `${workloadRef} ${kept}`),
+      ["app-2 undefined", "app undefined", "app replaced"],
+    );
+    assert.equal(next, twice);
+    const [use] = (await store.uses({ ...twice, limit: 1 }, call)).items;
+    assert.ok(Math.abs(Date.parse(use?.usedAt ?? "") - Date.now()) < 60_000);
   });
 
   test("an archive of a tenant can be given to another, and is that one's own from then on", async ({ store }) => {
@@ -421,7 +489,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     assert.is(await store.delete(key, { ...call, replaces }), true);
     const { state, versions } = await store.look(key, call);
     assert.equal([state, versions], ["none", []]);
-    assert.equal(await store.list({ versions: true }, call), []);
+    assert.equal(await listAll(store, { versions: true }), []);
     assert.is(await store.delete(key, call), false);
   });
 
@@ -456,7 +524,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     // It is waited for below, also where a list fails before.
     changing.catch(() => undefined);
     const lists: StoreEntry[][] = [];
-    while (isChanging) lists.push(await store.list({ versions: false }, call));
+    while (isChanging) lists.push(await listAll(store, { versions: false }));
     await changing;
     assert.ok(lists.length > 5);
     for (const entries of lists) {
@@ -479,8 +547,8 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
     ];
     for (const each of keys) await save(store, `of ${each.tenantId}/${each.workloadRef}`, each);
     for (const each of keys) assert.is(await load(store, each), `of ${each.tenantId}/${each.workloadRef}`);
-    assert.is((await store.list({ versions: false }, call)).length, keys.length);
-    assert.is((await store.list({ versions: false, tenantId: "a" }, call)).length, 3);
+    assert.is((await listAll(store, { versions: false })).length, keys.length);
+    assert.is((await listAll(store, { versions: false, tenantId: "a" })).length, 3);
     for (const bad of ["..", ".", "", "a/b", "a/../b", "-a", "a\n", "%2e%2e", "a?b", "x".repeat(64)]) {
       for (const hostile of [
         { tenantId: bad, workloadRef: "b" },
@@ -506,7 +574,7 @@ export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): vo
   test("notes that archives are in use, and nothing of those that are not there", async ({ store }) => {
     await save(store, "one");
     await store.touch([key, { tenantId: "nobody", workloadRef: "w" }], call);
-    const [entry, ...others] = await store.list({ versions: true }, call);
+    const [entry, ...others] = await listAll(store, { versions: true });
     assert.ok(Math.abs(Date.parse(entry?.usedAt ?? "") - Date.now()) < 60_000);
     assert.equal(others, []);
     await store.tidy(call);

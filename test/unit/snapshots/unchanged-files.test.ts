@@ -33,7 +33,7 @@ import { createSnapshots, type Snapshots } from "../../../operator/snapshots/sna
 import { createEntryList, createUnchangedCheck } from "../../../operator/snapshots/unchanged-files.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
-import { call, key, MOST, save } from "./store-contract.ts";
+import { call, key, listAll, MOST, save } from "./store-contract.ts";
 import { isOverVolume, type ServedStore, serveStore } from "./store-server.ts";
 import { makeTree, treeLines } from "./tree.ts";
 
@@ -139,7 +139,7 @@ testOfVolume("files that were only read are not saved again, and noted to be in 
   assert.is(isUnchanged, true);
   assert.equal(again, saved);
   assert.is(lstatSync(archive).ino, inode);
-  const [entry] = await served.store.list({ versions: false }, call);
+  const [entry] = await listAll(served.store, { versions: false });
   assert.ok(Math.abs(Date.parse(entry?.usedAt ?? "") - Date.now()) < 60_000);
 });
 

@@ -1,8 +1,6 @@
 // @waits
-import { type ChildProcess, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { Agent } from "node:https";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -10,20 +8,14 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
-import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
-import { createStoreConnection, type StoreEndpoint } from "../../../crds/snapshots/store-connection.ts";
-import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
-import { makeSelfSigned } from "../../../operator/snapshots/self-signed.ts";
-import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { makeHelperProgram, startHelperProcess } from "./helper-process.ts";
 import { call, key, load, save } from "./store-contract.ts";
-import { clockWithoutPauses, TOKEN } from "./store-server.ts";
 
 const KILLS = 12;
 /** As many until calls were met before and after what they do. */
 const MOST_KILLS = 100;
 /** Each has a call under way at each kill. */
 const KEYS = ["a", "b", "c", "d"].map((tenantId) => ({ ...key, tenantId }));
-const repository = join(import.meta.dirname, "..", "..", "..");
 
 const test = suite<{ folder: string; root: string }>("the snapshots server, killed");
 
@@ -33,47 +25,6 @@ test.before.each((context) => {
   mkdirSync(context.root);
 });
 test.after.each(({ folder }) => rmSync(folder, { recursive: true, maxRetries: 20 }));
-
-interface RunningServer {
-  readonly store: SnapshotStore;
-  kill(): Promise<void>;
-}
-
-async function startServer(bundle: string, { folder, root }: { folder: string; root: string }): Promise<RunningServer> {
-  const child = spawn(process.execPath, [bundle], {
-    env: {
-      ...{ TENANCY_SNAPSHOT_ROOT: root, TENANCY_SNAPSHOT_LISTEN: "127.0.0.1:0" },
-      TENANCY_SNAPSHOT_SECRETS: folder,
-    },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const port = await portOf(child);
-  const ca = readFileSync(join(folder, "tls.crt"), "utf8");
-  const agent = new Agent({ keepAlive: true, ca, servername: SNAPSHOTS_NAME });
-  const endpoint: StoreEndpoint = { secure: true, options: { host: "127.0.0.1", port, agent }, token: TOKEN };
-  const connection = createStoreConnection({ endpoint: async () => endpoint, clock: clockWithoutPauses });
-  return {
-    store: createStoreClient({ connection }),
-    async kill() {
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGKILL");
-      await ended;
-      agent.destroy();
-    },
-  };
-}
-
-function portOf(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    let said = "";
-    child.stdout?.on("data", (chunk) => {
-      said += chunk;
-      const [, port] = /"port":(\d+)/.exec(said) ?? [];
-      if (port !== undefined) resolve(Number(port));
-    });
-    child.once("exit", () => reject(new Error(`the server ended: ${said}`)));
-  });
-}
 
 /** What is there: the newest archive first, then older versions. */
 async function contentsOf(store: SnapshotStore, key: SnapshotKey): Promise<string[]> {
@@ -89,14 +40,8 @@ function shown(contents: readonly string[]): string {
 }
 
 test("at whatever moment, the volume has what was there before the call or after it, whole", async (context) => {
-  const bundle = join(context.folder, "server.mjs");
-  const entry = join(repository, "operator/snapshots/server-main.ts");
-  await runCommand(join(repository, "node_modules/.bin/bun"), ["build", "--target=node", entry, "--outfile", bundle]);
-  const [from, until] = [Date.now() - 60_000, Date.now() + 3_600_000].map((at) => new Date(at)) as [Date, Date];
-  const { certificate, key: tlsKey } = makeSelfSigned({ name: SNAPSHOTS_NAME, from, until });
-  const secrets = { token: TOKEN, "tls.crt": certificate, "tls.key": tlsKey };
-  for (const [name, text] of Object.entries(secrets)) writeFileSync(join(context.folder, name), text);
-  let server = await startServer(bundle, context);
+  const bundle = await makeHelperProgram(context.folder);
+  let server = await startHelperProcess(bundle, context);
   const contents = new Map(KEYS.map((key) => [key, [] as string[]]));
   const outcomes = { before: 0, after: 0, answered: 0 };
   const hasMetBoth = () => outcomes.before > 0 && outcomes.answered + outcomes.after > 0;
@@ -115,7 +60,7 @@ test("at whatever moment, the volume has what was there before the call or after
       const answered = ended.filter(({ how }) => how === "answered").length;
       if (answered === 0) tookMs = Math.min(10_000, tookMs * 1.3);
       if (answered === KEYS.length) tookMs = Math.max(5, tookMs * 0.7);
-      server = await startServer(bundle, context);
+      server = await startHelperProcess(bundle, context);
       for (const { how, ...one } of ended) {
         const found = await contentsOf(server.store, one.key);
         assert.ok(isPossible(found, { ...one, how }), `${shown(found)} after ${shown(one.before)} (${how})`);

@@ -23,11 +23,12 @@ import { type SnapshotStore, StoreError } from "../../../crds/snapshots/snapshot
 import { createTurns } from "../../../operator/snapshots/store/turns.ts";
 import { withVolumeLock } from "../../../operator/snapshots/store/volume-lock.ts";
 import { createVolumeState } from "../../../operator/snapshots/store/volume-state.ts";
+import { createVolumeTenants } from "../../../operator/snapshots/store/volume-tenants.ts";
 import { createVolumeUploads } from "../../../operator/snapshots/store/volume-uploads.ts";
 import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
 import { staticBusybox } from "./static-busybox.ts";
-import { call, key, load, MOST, save } from "./store-contract.ts";
+import { call, key, listAll, load, MOST, save } from "./store-contract.ts";
 import { serveStore } from "./store-server.ts";
 import { volumeSuite } from "./volume-suite.ts";
 
@@ -63,7 +64,7 @@ test("archives of the same size are told apart", async ({ store }) => {
   for (const content of ["same size 1", "same size 2", "same size 3"]) saved.push(await save(store, content));
   assert.is(await load(store), "same size 3");
   assert.equal((await store.look(key, call)).newest, saved[2]?.metadata);
-  assert.equal((await store.list({ versions: false }, call))[0]?.metadata, saved[2]?.metadata);
+  assert.equal((await listAll(store, { versions: false }))[0]?.metadata, saved[2]?.metadata);
 });
 
 /** Looks, and waits where the archive and the names of all that is recorded were seen. */
@@ -125,7 +126,12 @@ test("an archive that is replaced while it is copied is not copied as the one be
       isReplaced = true;
       return found;
     }
-    const uploads = createVolumeUploads({ state: { ...state, find }, turns: createTurns(), now: Date.now });
+    const uploads = createVolumeUploads({
+      state: { ...state, find },
+      tenants: createVolumeTenants({ root }),
+      turns: createTurns(),
+      now: Date.now,
+    });
     const from = { ...key, sha256: first.metadata.sha256 };
     assert.is(await uploads.receiveKept(to, from, { id: "0".repeat(32), isMarked: true }), undefined);
     assert.is(existsSync(join(root, to.tenantId)), false);
@@ -164,7 +170,7 @@ test("a deletion for age takes only what nothing has used for so long, by the vo
 test("an archive that was just made is in use, whatever a node's clock says", async ({ root, store }) => {
   await save(store, "new", key, { createdAt: new Date().toISOString() });
   ageFiles(root, key, 1_000_000);
-  const [listed] = await store.list({ versions: false }, call);
+  const [listed] = await listAll(store, { versions: false });
   assert.ok(Date.now() - Date.parse(listed?.usedAt ?? "") < 900_000);
   assert.is(await store.delete(key, { ...call, unusedForMs: 900_000 }), false);
 });
@@ -182,7 +188,7 @@ test("a copy and what it is of are each in use by themselves", async ({ root, st
     for (const each of [used, unused]) ageFiles(root, each, 1_000_000);
     await store.touch([used], call);
     const usedAt = async ({ tenantId }: SnapshotKey) =>
-      Date.parse((await store.list({ versions: false, tenantId }, call))[0]?.usedAt ?? "");
+      Date.parse((await listAll(store, { versions: false, tenantId }))[0]?.usedAt ?? "");
     assert.ok((await usedAt(used)) - (await usedAt(unused)) > 900_000);
     assert.is(await store.delete(used, { ...call, unusedForMs: 900_000 }), false);
   }
@@ -241,7 +247,7 @@ test("on a volume that ignores case, an archive of another tenant is neither fou
   renameSync(join(root, "alice"), join(root, "Alice"));
   assert.instance(await errorOf(store.look(Alice, call)), ArchiveError);
   assert.equal(
-    (await store.list({ versions: false }, call)).map((entry) => entry.metadata),
+    (await listAll(store, { versions: false })).map((entry) => entry.metadata),
     [undefined],
   );
 });
@@ -249,7 +255,7 @@ test("on a volume that ignores case, an archive of another tenant is neither fou
 test("a volume that is not there, or cannot be looked at, is not one without the archive", async ({ root, store }) => {
   assert.is((await store.look(key, call)).state, "unmarked");
   renameSync(root, `${root}-away`);
-  for (const attempt of [() => store.look(key, call), () => store.list({ versions: false }, call)]) {
+  for (const attempt of [() => store.look(key, call), () => listAll(store, { versions: false })]) {
     assert.instance(await errorOf(attempt()), StoreError);
   }
   renameSync(`${root}-away`, root);

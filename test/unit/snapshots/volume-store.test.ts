@@ -28,7 +28,7 @@ import { errorOf } from "../../error-of.ts";
 import { localExec } from "./local-exec.ts";
 import { shellStore } from "./shell-store.ts";
 import { staticBusybox } from "./static-busybox.ts";
-import { call, key, load, MOST, pieces, save, testStore } from "./store-contract.ts";
+import { call, key, listAll, load, MOST, namesOf, pieces, save, testStore } from "./store-contract.ts";
 import { clockWithoutPauses, serveStore, TOKEN } from "./store-server.ts";
 import { volumeSuite } from "./volume-suite.ts";
 
@@ -92,7 +92,7 @@ test("what is no archive on the volume is passed over", async ({ root, store }) 
   mkdirSync(join(root, ".contexts/w"), { recursive: true });
   await save(store, "one");
   writeFileSync(join(root, "a.b", "Not-a-name.tar.gz"), "");
-  assert.is((await store.list({ versions: true }, call)).length, 1);
+  assert.is((await listAll(store, { versions: true })).length, 1);
   await store.tidy(call);
   assert.is(await load(store), "one");
 });
@@ -366,7 +366,7 @@ test("an archive that has changed is found out, and one of which nothing is reco
   assert.is(state, "unrecorded");
   assert.is(await store.open(key, metadata.sha256, call), undefined);
   assert.equal(
-    (await store.list({ versions: false }, call)).map((entry) => entry.metadata),
+    (await listAll(store, { versions: false })).map((entry) => entry.metadata),
     [undefined],
   );
   writeFileSync(path, "cut off");
@@ -432,11 +432,11 @@ test("the token for names is let in for these alone, and an empty one for nothin
   try {
     for (const token of ["for names", "the former", "unknown,for names"]) {
       const looker = as(token);
-      assert.equal(await looker.names(call), [key], token);
+      assert.equal(await namesOf(looker), [key], token);
       const { newest: { sha256 = "" } = {} } = await store.look(key, call);
       for (const attempt of [
         () => looker.look(key, call),
-        () => looker.list({ versions: false }, call),
+        () => listAll(looker, { versions: false }),
         () => looker.open(key, sha256, call),
         () => save(looker, "another", key, { replaces: "none" }),
         () => looker.adopt(key, { ...key, sha256 }, { ...call, replaces: "", most: MOST, createdAt: "" }),
@@ -454,9 +454,8 @@ test("the token for names is let in for these alone, and an empty one for nothin
     assert.equal([files(), await load(store)], [before, "one"]);
     // As where the Secret is of an earlier version, or was emptied.
     for (namesTokens of [[], [""]]) {
-      for (const token of ["for names", ""])
-        assert.match(String(await errorOf(as(token).names(call))), /a valid token/);
-      assert.equal(await as(TOKEN).names(call), [key]);
+      for (const token of ["for names", ""]) assert.match(String(await errorOf(namesOf(as(token)))), /a valid token/);
+      assert.equal(await namesOf(as(TOKEN)), [key]);
     }
   } finally {
     server.closeAllConnections();

@@ -1,0 +1,220 @@
+import { pattern } from "../../../crds/schema/patterns.ts";
+import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
+import type { KeptAs, StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
+import { compareKeys, type PageFilter } from "../../../crds/snapshots/store-pages.ts";
+import { whenAborted } from "../../../crds/waits.ts";
+import { createSharedCall } from "../../cluster/shared-call.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { pathParam, queryFlag, queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
+import type { RoutedRequest } from "../../http/router.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
+import { tenantIdSchema } from "../openapi/schemas.ts";
+import { limitQuery, limitSchema } from "../pages.ts";
+import { readWorkload } from "../workloads.ts";
+import { askStore, type SnapshotServices, storeState } from "./store.ts";
+
+const DEFAULT_LIMIT = 500;
+/** Of the store, for one page of a list that leaves out most of what is there. */
+const MOST_READS = 4;
+
+interface SnapshotPage {
+  readonly items: readonly SnapshotRecord[];
+  readonly next: SnapshotKey | undefined;
+}
+
+type ListQuery = PageFilter & { readonly versions: boolean };
+
+const cursorRule = {
+  accepts: (value: string): boolean => keyIn(value) !== undefined,
+  says: "it is <tenant>/<workload>, as x-tenancy-next gives it",
+};
+
+const querySchemas = {
+  versions: flagSchema("Whether older versions are listed too, each with its snapshot."),
+  limit: limitSchema("At most so many snapshots, whose older versions do not count.", { default: DEFAULT_LIMIT }),
+  after: {
+    type: "string",
+    pattern: `${pattern.tenantId.slice(0, -1)}/${pattern.subdomain.slice(1)}`,
+    description: "Only those behind this snapshot, which x-tenancy-next names.",
+  },
+} as const;
+
+/**
+ * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`. Clients that ask for the same page at once share
+ * one reading of it.
+ */
+export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
+  const shared = new Map<string, { readonly read: () => Promise<SnapshotPage>; readers: number }>();
+
+  async function readShared(query: ListQuery, clientGone: AbortSignal): Promise<SnapshotPage> {
+    const id = JSON.stringify(query);
+    const of = shared.get(id) ?? {
+      read: createSharedCall((looks) => readPage(query, { services, looks })),
+      readers: 0,
+    };
+    shared.set(id, of);
+    of.readers += 1;
+    try {
+      return await unlessGone(of.read(), clientGone);
+    } finally {
+      of.readers -= 1;
+      if (of.readers === 0) shared.delete(id);
+    }
+  }
+
+  async function answer(
+    request: RoutedRequest,
+    {
+      clientGone = request.signal,
+      ...filter
+    }: Pick<PageFilter, "tenantId" | "workloadRef"> & { clientGone?: AbortSignal | undefined },
+  ): Promise<Response> {
+    const query = { ...filter, ...listQuery(request) };
+    const { items, next } = await readShared(query, clientGone);
+    const headers = next === undefined ? {} : { "x-tenancy-next": `${next.tenantId}/${next.workloadRef}` };
+    return jsonResponse(items, { headers });
+  }
+
+  return [
+    {
+      method: "GET",
+      path: "/api/v1/snapshots",
+      summary: "What was saved of tenants' files, in pages",
+      description: "By tenant, then workload, also of workloads that are deleted.",
+      query: { ...querySchemas, tenant: { ...tenantIdSchema, description: "Only this tenant's." } },
+      answer: ["Snapshot"],
+      mayTell: ["x-tenancy-next"],
+      errors: [503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const tenantId = queryText(request, "tenant", tenantIdRule);
+        listQuery(request);
+        mayBeSilent?.();
+        return await answer(request, { tenantId, clientGone });
+      },
+    },
+    {
+      method: "GET",
+      path: "/api/v1/workloads/:name/snapshots",
+      summary: "What was saved of tenants' files under a workload, in pages",
+      description: "By tenant. What is left of a deleted workload is in the list of all.",
+      query: querySchemas,
+      answer: ["Snapshot"],
+      mayTell: ["x-tenancy-next"],
+      errors: [404, 503, 504],
+      async handle(request, { clientGone, mayBeSilent }) {
+        const workloadRef = pathParam(request, "name", workloadNameRule);
+        listQuery(request);
+        await readWorkload(workloadRef, services);
+        mayBeSilent?.();
+        return await answer(request, { workloadRef, clientGone });
+      },
+    },
+  ];
+}
+
+/** @throws HttpError 400 for what cannot be */
+function listQuery(request: RoutedRequest): Pick<ListQuery, "versions" | "limit" | "after"> {
+  const after = queryText(request, "after", cursorRule);
+  return {
+    versions: queryFlag(request, "versions"),
+    limit: limitQuery(request) ?? DEFAULT_LIMIT,
+    after: after === undefined ? undefined : keyIn(after),
+  };
+}
+
+function keyIn(text: string): SnapshotKey | undefined {
+  const [tenantId = "", workloadRef = "", ...more] = text.split("/");
+  try {
+    checkSnapshotKey({ tenantId, workloadRef });
+    return more.length === 0 ? { tenantId, workloadRef } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A client that goes leaves the page to those who share it. */
+async function unlessGone(reading: Promise<SnapshotPage>, clientGone: AbortSignal): Promise<SnapshotPage> {
+  const gone = whenAborted([clientGone]);
+  try {
+    const read = await Promise.race([reading, gone.promise]);
+    if (read === undefined) throw new HttpError(499, "the client went away");
+    return read;
+  } finally {
+    gone.close();
+  }
+}
+
+/**
+ * Reads a page. The store may answer less than was asked for, so it is asked several times.
+ *
+ * @param options.looks called before the store is looked at
+ * @throws HttpError as {@link askStore} and {@link storeState} do
+ */
+async function readPage(
+  { limit, after, ...filter }: ListQuery,
+  { services, looks }: { services: SnapshotServices; looks: () => void },
+): Promise<SnapshotPage> {
+  if ((await storeState(services)) === "none") return { items: [], next: undefined };
+  looks();
+  const ask = { ...services, clientGone: undefined };
+  const entries: StoreEntry[] = [];
+  let next = after;
+  for (let reads = 0; reads < MOST_READS; reads += 1) {
+    const left = limit - new Set(entries.map(({ tenantId, workloadRef }) => `${tenantId}/${workloadRef}`)).size;
+    if (left === 0) break;
+    const page = { ...filter, limit: left, after: next };
+    const read = await askStore(({ archives }, call) => archives.list(page, call), ask);
+    entries.push(...read.items);
+    next = read.next;
+    if (next === undefined) break;
+  }
+  return { items: entries.map(snapshotRecord).sort(byKeyAndAge), next };
+}
+
+/** The snapshot record, with what is known of the archive. */
+interface SnapshotRecord {
+  tenantId: string;
+  workloadRef: string;
+  /** On the snapshots volume. */
+  path: string;
+  /** Of one that is not the newest: what a claim names it by. */
+  version?: string;
+  sizeBytes: number;
+  /** In hexadecimal digits; absent where what was recorded beside the archive is lost or does not fit it. */
+  sha256?: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** Of one that is not the newest. */
+  kept?: KeptAs;
+}
+
+/** Shows an archive as the REST API does. */
+function snapshotRecord({
+  tenantId,
+  workloadRef,
+  sizeBytes,
+  version,
+  kept,
+  usedAt,
+  metadata,
+}: StoreEntry): SnapshotRecord {
+  return {
+    tenantId,
+    workloadRef,
+    path: snapshotPath({ tenantId, workloadRef, ...(version !== undefined && { version }) }),
+    ...(version !== undefined && { version }),
+    sizeBytes,
+    ...(metadata !== undefined && { sha256: metadata.sha256 }),
+    createdAt: metadata?.createdAt ?? usedAt,
+    ...(kept !== undefined && { kept }),
+  };
+}
+
+/** The order of lists, and of each key the newest first. */
+function byKeyAndAge(a: SnapshotRecord, b: SnapshotRecord): number {
+  const order = compareKeys(a, b);
+  if (order !== 0) return order;
+  if ((a.version === undefined) !== (b.version === undefined)) return a.version === undefined ? -1 : 1;
+  return a.createdAt > b.createdAt ? -1 : 1;
+}

@@ -1,0 +1,114 @@
+import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
+import { derivedDigits } from "../../../crds/host-name.ts";
+import { eachInPages, type PageFilter, type StorePage } from "../../../crds/snapshots/store-pages.ts";
+
+/** Reads a page of the keys that have archives. */
+export type ReadNames = (filter: PageFilter) => Promise<StorePage<ClaimKey>>;
+
+/** Whose derived host names have which digits: that cannot be computed backwards, so all names are gone through. */
+export interface DerivedNames {
+  /** Whether a list that is not old has shown that the key has an archive, of keys with a derived name. */
+  has(key: ClaimKey): boolean;
+  named(digits: string): ClaimKey | undefined;
+  isListed(digits: string): boolean;
+  refresh(digits: string): Promise<void>;
+  /** Has the name of a key known until it is dropped, whatever lists say. */
+  keep(key: ClaimKey): void;
+  drop(key: ClaimKey): void;
+}
+
+/** The archives are listed at most this often, */
+const LIST_MS = 60_000;
+/** and so long after a list that failed. */
+const FAILED_MS = 5000;
+/** Of digits that are remembered without being asked for; most tenants have readable names. */
+const MOST_NAMES = 50_000;
+const MOST_WANTED = 1000;
+const PAGE_KEYS = 1000;
+
+export function createDerivedNames(options: {
+  readNames: ReadNames;
+  clock: Clock;
+  /** @default 50000 */
+  mostNames?: number | undefined;
+}): DerivedNames {
+  const { readNames, clock, mostNames = MOST_NAMES } = options;
+  const kept = new Map<string, ClaimKey>();
+  let names: ReadonlyMap<string, ClaimKey> = new Map();
+  let last: { readonly at: number; readonly isComplete: boolean; readonly wanted: ReadonlySet<string> } | undefined;
+  /** What the next list looks for, also where it has more names than are remembered. */
+  let wanted = new Set<string>();
+  let listing: Promise<void> | undefined;
+  let failed: { readonly at: number; readonly error: unknown } | undefined;
+
+  async function list(): Promise<void> {
+    const at = clock.now();
+    const looked = wanted;
+    wanted = new Set();
+    try {
+      const found = new Map<string, ClaimKey>();
+      let isComplete = true;
+      for await (const key of eachInPages(readNames, { limit: PAGE_KEYS })) {
+        const digits = digitsOf(key);
+        if (digits === undefined) continue;
+        if (found.size < mostNames || looked.has(digits)) found.set(digits, keyOf(key));
+        else isComplete = false;
+      }
+      names = found;
+      last = { at, isComplete, wanted: looked };
+      failed = undefined;
+    } catch (error) {
+      failed = { at: clock.now(), error };
+      throw error;
+    } finally {
+      listing = undefined;
+    }
+  }
+
+  const isFresh = (): boolean => last !== undefined && clock.now() - last.at < LIST_MS;
+
+  function isListed(digits: string): boolean {
+    return isFresh() && (last?.isComplete === true || last?.wanted.has(digits) === true);
+  }
+
+  return {
+    isListed,
+    named: (digits) => kept.get(digits) ?? names.get(digits),
+
+    has(key) {
+      const digits = isFresh() ? digitsOf(key) : undefined;
+      const found = digits === undefined ? undefined : names.get(digits);
+      return found !== undefined && claimKey(found) === claimKey(key);
+    },
+
+    async refresh(digits) {
+      while (!isListed(digits)) {
+        if (failed !== undefined && clock.now() - failed.at < FAILED_MS) throw failed.error;
+        if (wanted.size >= MOST_WANTED) throw new Error("too many visitors ask for names that are not known");
+        wanted.add(digits);
+        // The last one has left out some, as one that began without these digits. The next one looks for them.
+        if (listing === undefined && isFresh()) throw new Error("too many archives to know the names of all at once");
+        listing ??= list();
+        await listing;
+      }
+    },
+
+    keep(key) {
+      const digits = digitsOf(key);
+      if (digits !== undefined) kept.set(digits, key);
+    },
+    drop(key) {
+      const digits = digitsOf(key);
+      if (digits !== undefined) kept.delete(digits);
+    },
+  };
+}
+
+function digitsOf({ tenantId, workloadRef }: ClaimKey): string | undefined {
+  return derivedDigits({ workload: workloadRef, tenantId });
+}
+
+function keyOf({ tenantId, workloadRef }: ClaimKey): ClaimKey {
+  return { tenantId, workloadRef };
+}

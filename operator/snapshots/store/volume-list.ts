@@ -1,0 +1,138 @@
+import { readdir } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { isObjectName, isTenantId } from "../../../crds/names.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
+import { compareKeys, type PageFilter, type StorePage } from "../../../crds/snapshots/store-pages.ts";
+import type { Turns } from "./turns.ts";
+import { ifFolder, placesOf, readStored, type StoredFile } from "./volume-files.ts";
+import type { VolumeState } from "./volume-state.ts";
+import type { VolumeTenants } from "./volume-tenants.ts";
+
+const TENANTS_AT_ONCE = 64;
+const FIRST_TENANTS = 16;
+/** Of those that have nothing of the one workload that is wanted. */
+const MOST_TENANTS = 5000;
+
+type Select = (keys: readonly SnapshotKey[]) => readonly SnapshotKey[];
+
+/** Lists in pages: what is in memory is one page, however many archives there are. */
+export interface VolumeList {
+  /** All archives of a tenant, in its turn. */
+  listTenant(tenantId: string, versions: boolean): Promise<StoreEntry[]>;
+  list(filter: PageFilter & { readonly versions: boolean }): Promise<StorePage<StoreEntry>>;
+  /** The keys of archives, without a look at any of them. */
+  names(filter: PageFilter): Promise<StorePage<SnapshotKey>>;
+}
+
+export function createVolumeList(options: { state: VolumeState; tenants: VolumeTenants; turns: Turns }): VolumeList {
+  const { state, tenants, turns } = options;
+  const { root } = state;
+
+  async function namesIn(folder: string): Promise<string[]> {
+    return (await ifFolder(readdir(folder))) ?? [];
+  }
+
+  /** The keys that a tenant has an archive of, and with versions also those that have older ones alone. */
+  async function keysOf(
+    tenantId: string,
+    { names, versions }: { names: readonly string[]; versions: boolean },
+  ): Promise<SnapshotKey[]> {
+    const older = versions && names.includes(".versions") ? await namesIn(join(root, tenantId, ".versions")) : [];
+    const refs = [...names.flatMap(workloadOf), ...older.filter(isObjectName)];
+    return [...new Set(refs)].map((workloadRef) => ({ tenantId, workloadRef })).sort(compareKeys);
+  }
+
+  /** @param options.select which of the tenant's keys are wanted. @default all */
+  async function entriesOf(
+    tenantId: string,
+    { versions, select = (keys) => keys }: { versions: boolean; select?: Select },
+  ): Promise<StoreEntry[]> {
+    const entries: StoreEntry[] = [];
+    const names = await namesIn(join(root, tenantId));
+    for (const key of select(await keysOf(tenantId, { names, versions }))) {
+      const stored = await readStored(placesOf(root, key).archive, names);
+      if (stored !== undefined) entries.push(entryOf(key, stored));
+      if (!versions || !names.includes(".versions")) continue;
+      for (const one of await state.versions(key)) {
+        const { kept = "replaced" } = one;
+        entries.push({ ...entryOf(key, one), version: basename(one.path, ".tar.gz"), kept });
+      }
+    }
+    return entries;
+  }
+
+  /** The tenants of a list from the one of `after` on, some at once. */
+  async function* batches({ tenantId, after }: PageFilter, size: () => number): AsyncGenerator<string[]> {
+    if (tenantId !== undefined) {
+      if (isTenantId(tenantId)) yield [tenantId];
+      return;
+    }
+    if (after !== undefined) yield [after.tenantId];
+    let last = after?.tenantId;
+    for (;;) {
+      const batch = await tenants.behind(last, size());
+      if (batch.length === 0) return;
+      yield batch;
+      last = batch.at(-1);
+    }
+  }
+
+  async function readPage<T extends SnapshotKey>(
+    filter: PageFilter,
+    read: (tenantId: string, select: Select) => Promise<readonly T[]>,
+  ): Promise<StorePage<T>> {
+    await state.checkRoot();
+    const { workloadRef, after, limit } = filter;
+    const isWanted = (key: SnapshotKey): boolean =>
+      (workloadRef === undefined || key.workloadRef === workloadRef) &&
+      (after === undefined || compareKeys(key, after) > 0);
+    const items: T[] = [];
+    let [keys, looks, size] = [0, 0, FIRST_TENANTS];
+    let last = after;
+    for await (const batch of batches(filter, () => size)) {
+      // One more says whether that is all.
+      const left = limit + 1 - keys;
+      const select: Select = (some) => some.filter(isWanted).slice(0, left);
+      const found = (await Promise.all(batch.map((tenantId) => read(tenantId, select)))).flat();
+      for (const item of found) {
+        if (last === undefined || compareKeys(item, last) !== 0) {
+          if (keys === limit) return { items, next: last };
+          keys += 1;
+          last = { tenantId: item.tenantId, workloadRef: item.workloadRef };
+        }
+        items.push(item);
+      }
+      looks += batch.length;
+      const tenantId = batch.at(-1);
+      if (workloadRef !== undefined && tenantId !== undefined && looks >= MOST_TENANTS) {
+        return { items, next: { tenantId, workloadRef } };
+      }
+      // As many as the rest of the page needs, if they have as many archives as these.
+      size = Math.min(TENANTS_AT_ONCE, Math.ceil(((limit + 1 - keys) * batch.length) / Math.max(1, found.length)));
+    }
+    return { items, next: undefined };
+  }
+
+  return {
+    listTenant: (tenantId, versions) => entriesOf(tenantId, { versions }),
+    list: ({ versions, ...filter }) =>
+      readPage(filter, (tenantId, select) => turns.take(tenantId, () => entriesOf(tenantId, { versions, select }))),
+    names: (filter) =>
+      readPage(filter, async (tenantId, select) =>
+        select(await keysOf(tenantId, { names: await namesIn(join(root, tenantId)), versions: false })),
+      ),
+  };
+}
+
+/** The workload whose newest archive has that name, as a list of none or one. */
+function workloadOf(name: string): string[] {
+  const workloadRef = name.endsWith(".tar.gz") ? name.slice(0, -".tar.gz".length) : "";
+  return isObjectName(workloadRef) ? [workloadRef] : [];
+}
+
+function entryOf(key: SnapshotKey, { sizeBytes, usedMs, metadata }: StoredFile): StoreEntry {
+  const isOwn = metadata?.tenantId === key.tenantId && metadata.workloadRef === key.workloadRef;
+  const own = isOwn ? metadata : undefined;
+  return { ...key, sizeBytes, usedAt: new Date(usedMs).toISOString(), metadata: own };
+}

@@ -1,0 +1,9 @@
+// @long a million folders take half a minute to make, and some minutes to be read several times
+// @limit 1800
+import { test } from "uvu";
+import { testManyArchives } from "./many-archives.ts";
+
+// A million records would take 4 GB of memory.
+testManyArchives({ count: 1_000_000, recorded: false });
+
+test.run();

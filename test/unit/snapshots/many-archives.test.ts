@@ -1,0 +1,8 @@
+// @waits
+// @limit 300
+import { test } from "uvu";
+import { testManyArchives } from "./many-archives.ts";
+
+testManyArchives({ count: 100_000, recorded: true });
+
+test.run();
