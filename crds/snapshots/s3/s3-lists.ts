@@ -31,15 +31,15 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
     const { tenantId, workloadRef, limit } = filter;
     if (tenantId !== undefined && !isTenantId(tenantId)) return { items: [], next: undefined };
     const items: HeadObject[] = [];
+    // Where nothing is left out, as many as are wanted are enough.
+    const most = workloadRef === undefined ? Math.min(limit, 1000) : undefined;
     let next = filter.after;
+    let at = next && layout.head(next);
     let listed = 0;
-    for await (const objects of bucket.pages(layout.heads(tenantId), {
-      after: next && layout.head(next),
-      // One more says whether that is all.
-      most: workloadRef === undefined ? Math.min(limit + 1, 1000) : undefined,
-      signal,
-    })) {
-      for (const object of objects) {
+    // A page that has some is good, however many; one that had none would say nothing.
+    while (items.length === 0 && (listed < MOST_LISTED || next === undefined)) {
+      const page = await bucket.page(layout.heads(tenantId), { after: at, most, signal });
+      for (const object of page.objects) {
         const key = layout.keyOfHead(object.key);
         if (key === undefined) continue;
         const isWanted = workloadRef === undefined || key.workloadRef === workloadRef;
@@ -49,10 +49,11 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
         }
         next = key;
       }
-      listed += objects.length;
-      if (listed >= MOST_LISTED && next !== undefined) return { items, next };
+      if (page.next === undefined) return { items, next: undefined };
+      at = page.next;
+      listed += page.objects.length;
     }
-    return { items, next: undefined };
+    return { items, next };
   }
 
   /** ISO 8601 times at which keys were last in use, by the storage's clock. */

@@ -5,7 +5,9 @@ import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import { derivedDigits, hostLabel } from "../../../crds/host-name.ts";
 import { createDeferred } from "../../../crds/waits.ts";
+import { createDerivedNames } from "../../../edge/proxy/wake/derived-names.ts";
 import { createKnownTenants } from "../../../edge/proxy/wake/known-tenants.ts";
+import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeCluster } from "../edge/fake-cluster.ts";
 import { manualClock } from "../manual-clock.ts";
@@ -113,6 +115,63 @@ test("KnownTenants: who was released or has files is known by the digits of deri
   archives = [];
   await known.refresh(digits("user_2"));
   assert.is(known.named(digits("user_2")), undefined);
+});
+
+test("DerivedNames: of more names than are remembered, those that are asked for are found, and no others kept", async () => {
+  const clock = manualClock();
+  let pages = 0;
+  const tenants = Array.from({ length: 5000 }, (_, index) => ({ tenantId: `user_${index}`, workloadRef: "app" }));
+  const derived = createDerivedNames({
+    clock,
+    mostNames: 100,
+    async readNames({ after, limit }) {
+      pages += 1;
+      const from = after === undefined ? 0 : 1 + Number(after.tenantId.slice("user_".length));
+      const items = tenants.slice(from, from + limit);
+      return { items, next: from + limit < tenants.length ? items.at(-1) : undefined };
+    },
+  });
+  const digits = (tenantId: string) => derivedDigits({ workload: "app", tenantId }) as string;
+  await derived.refresh(digits("user_4999"));
+  assert.equal(derived.named(digits("user_4999")), tenants[4999]);
+  assert.is(pages, 5);
+  const named = tenants.filter(({ tenantId }) => derived.named(digits(tenantId)) !== undefined);
+  assert.is(named.length, 101);
+  const last = digits("user_4000");
+  assert.is(derived.isListed(last), false);
+  // The list of a moment ago has passed it over; lists are not made for each visitor.
+  assert.match(String(await errorOf(derived.refresh(last))), "too many archives");
+  assert.is(pages, 5);
+  await clock.pass(60_000);
+  await derived.refresh(digits("nobody_1"));
+  assert.equal([derived.named(last), derived.named(digits("nobody_1"))], [tenants[4000], undefined]);
+  assert.is(derived.isListed(digits("nobody_1")), true);
+});
+
+test("KnownTenants: strangers' names are remembered up to a bound, and too many at once are refused", async () => {
+  let looks = 0;
+  let answer = createDeferred<void>();
+  answer.resolve();
+  const known = createKnownTenants({
+    claims: new FakeCluster().cache.claims,
+    clock: manualClock(),
+    async readNames() {
+      looks += 1;
+      await answer.promise;
+      return { items: [], next: undefined };
+    },
+  });
+  const ask = async (tenantId: string) => await known.has({ tenantId, workloadRef: "app" });
+  for (let index = 0; index < 10_001; index += 1) assert.is(await ask(`t${index}`), false);
+  assert.is(await ask("t10000"), false);
+  assert.is(looks, 10_001);
+  assert.is(await ask("t0"), false);
+  assert.is(looks, 10_002, "the oldest made room");
+  answer = createDeferred();
+  const asked = Array.from({ length: 40 }, (_, index) => ask(`new-${index}`).catch(String));
+  answer.resolve();
+  const refused = (await Promise.all(asked)).filter((one) => one !== false);
+  assert.equal(refused, Array(8).fill("Error: too many visitors ask for tenants that are not known"));
 });
 
 test.run();

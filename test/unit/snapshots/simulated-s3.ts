@@ -14,13 +14,21 @@ export interface S3Asked {
   readonly headers: IncomingHttpHeaders;
 }
 
+interface StoredObject {
+  readonly body: Buffer;
+  readonly etag: string;
+  readonly commit: string;
+  /** ISO 8601 time of its last write. @default now */
+  readonly at?: string;
+}
+
 type Decision = { readonly body: string; readonly isDone: boolean } | undefined;
 
 /** A server with the bucket `bucket` that is always right, for what a real one does not do at will. */
 export interface SimulatedS3 {
   readonly endpoint: string;
   /** Keys with what they hold. */
-  readonly objects: Map<string, { readonly body: Buffer; readonly etag: string; readonly commit: string }>;
+  readonly objects: Map<string, StoredObject>;
   readonly asked: S3Asked[];
   /** Asked for each request: the body of a 200 that is answered before it, or in the place of what it asks for. */
   decide: (asked: S3Asked) => Decision | Promise<Decision>;
@@ -84,7 +92,7 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
   /** Names in order, at most a thousand. */
   function listOf(query: URLSearchParams): string {
     const [prefix, after] = ["prefix", "start-after"].map((name) => query.get(name) ?? "") as [string, string];
-    sorted ??= [...objects.keys()].sort();
+    if (sorted?.length !== objects.size) sorted = [...objects.keys()].sort();
     const found: string[] = [];
     const most = Math.min(Number(query.get("max-keys") ?? 1000), 1000);
     let isTruncated = false;
@@ -97,10 +105,10 @@ export async function startSimulatedS3(): Promise<SimulatedS3> {
       found.push(name);
     }
     const contents = found.map((name) => {
-      const { body, etag } = objects.get(name) ?? { body: "", etag: "" };
+      const { body, etag, at = new Date().toISOString() } = objects.get(name) ?? { body: "", etag: "" };
       return (
         `<Contents><Key>${name}</Key><ETag>${etag}</ETag><Size>${body.length}</Size>` +
-        `<LastModified>${new Date().toISOString()}</LastModified></Contents>`
+        `<LastModified>${at}</LastModified></Contents>`
       );
     });
     return `<ListBucketResult><IsTruncated>${isTruncated}</IsTruncated>${contents.join("")}</ListBucketResult>`;
