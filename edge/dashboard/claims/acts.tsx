@@ -109,7 +109,7 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
     return { claim, savedDirs: pod ? (pod.savedDirs ?? []) : undefined };
   });
   const saved = useLoad(`snapshots ${tenantId}`, (signal) =>
-    call<ApiTypes["Snapshot"][]>("GET", `/snapshots?tenant=${encodeURIComponent(tenantId)}`, { signal }),
+    call<ApiTypes["Snapshot"][]>("GET", `/snapshots?limit=1000&tenant=${encodeURIComponent(tenantId)}`, { signal }),
   );
   if (read.error !== undefined) return <p>What is saved is not known: {read.error.message}</p>;
   if (read.value === undefined) return <p>Reading what is saved …</p>;

@@ -25,7 +25,7 @@ export async function readVersions(
   { tenantId, workloadRef }: ClaimKey,
   options: { signal?: AbortSignal } = {},
 ): Promise<Version[]> {
-  const path = `/snapshots?versions=true&tenant=${encodeURIComponent(tenantId)}`;
+  const path = `/snapshots?versions=true&limit=1000&tenant=${encodeURIComponent(tenantId)}`;
   return (await call<Version[]>("GET", path, options)).filter((one) => one.workloadRef === workloadRef);
 }
 

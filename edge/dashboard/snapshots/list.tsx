@@ -71,7 +71,7 @@ function ofLimit(bytes: number, limit: number | undefined): string {
 }
 
 export default function Snapshots() {
-  const { read, isReading, error, again } = snapshotListing;
+  const { read, isPart, isReading, error, again } = snapshotListing;
   const stats = useLoad("stats", (signal) => call<ApiTypes["Stats"]>("GET", "/stats", { signal }), read?.at);
   const limits = stats.value?.snapshotLimits;
   const columns = useMemo(() => columnsWith(limits ?? {}), [limits]);
@@ -93,6 +93,12 @@ export default function Snapshots() {
           </p>
         )}
       </div>
+      {isPart && (
+        <p>
+          There are more snapshots than this page holds. It shows the first ones by tenant, and the sums of workloads
+          count these alone.
+        </p>
+      )}
       <Problem error={error ?? stats.error} />
       <Table
         label="Snapshots"

@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { call } from "../api/call.ts";
+import { send } from "../api/call.ts";
 import type { FeedState } from "../api/feed.ts";
 import type { Kinds } from "../api/kinds.ts";
 import type { Live, RowSink } from "../api/live-list.ts";
@@ -45,6 +45,8 @@ export interface SnapshotListing {
   readonly live: Live<SnapshotRow>;
   /** When it was read last, and why. */
   readonly read: { readonly at: number; readonly because: string } | undefined;
+  /** Whether there are more than the page holds: then it has the first ones by tenant. */
+  readonly isPart: boolean;
   readonly isReading: boolean;
   readonly error: Error | undefined;
   /** Reads it again, once what is being read is there. */
@@ -57,6 +59,7 @@ const version = signal(0);
 const state = signal<FeedState>("loading");
 const read = signal<SnapshotListing["read"]>(undefined);
 const reading = signal<string | undefined>(undefined);
+const part = signal(false);
 const error = signal<Error | undefined>(undefined);
 let next: string | undefined;
 
@@ -73,6 +76,9 @@ export const snapshotListing: SnapshotListing = {
   get read() {
     return read.value;
   },
+  get isPart() {
+    return part.value;
+  },
   get isReading() {
     return reading.value !== undefined;
   },
@@ -87,6 +93,23 @@ export const snapshotListing: SnapshotListing = {
 
 /** All that is saved is listed each time, so releases have it read that often at most. */
 const PAUSE_MS = 10_000;
+const PAGE_SNAPSHOTS = 1000;
+const MOST_PAGES = 10;
+
+/** The first snapshots, with their older versions, as many as the page holds. */
+async function readFirst(): Promise<{ all: Snapshot[]; isPart: boolean }> {
+  const all: Snapshot[] = [];
+  let after: string | null = null;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const query = new URLSearchParams({ versions: "true", limit: String(PAGE_SNAPSHOTS) });
+    if (after !== null) query.set("after", after);
+    const response: Response = await send("GET", `/snapshots?${query}`);
+    all.push(...((await response.json()) as Snapshot[]));
+    after = response.headers.get("x-tenancy-next");
+    if (after === null) break;
+  }
+  return { all, isPart: after !== null };
+}
 
 /**
  * Has it read again after releases: one saves the tenant's files, and its claim goes with that. The function it returns
@@ -118,7 +141,9 @@ export function followReleases(claims: Live<Kinds["claims"]>): () => void {
 async function readAll(because: string): Promise<void> {
   reading.value = because;
   try {
-    const all = snapshotRows(await call<Snapshot[]>("GET", "/snapshots?versions=true"));
+    const found = await readFirst();
+    const all = snapshotRows(found.all);
+    part.value = found.isPart;
     rows.clear();
     for (const row of all) rows.set(snapshotKey(row), row);
     for (const sink of sinks) sink.reset(all);
