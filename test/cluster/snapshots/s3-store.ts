@@ -51,7 +51,7 @@ async function archivesIn({ client }: Context): Promise<string[]> {
 
 testStore(test);
 
-test("to name the keys takes a list of heads and their reading, and nothing else", async (context) => {
+test("to name the keys takes a list of heads, and nothing else of the bucket", async (context) => {
   const { faults, store } = context;
   const other = { tenantId: "other", workloadRef: "w" };
   for (const to of [key, other]) await save(store, "one", to);
@@ -108,7 +108,7 @@ test("a list of more than a thousand is whole, or an error", async (context) => 
   const listed = await listAll(store, { versions: false });
   assert.is(new Set(listed.map(({ tenantId }) => tenantId)).size, 1001);
   assert.is(listed.length, 1001);
-  faults.decide = ({ path }) => (path.includes("continuation-token") ? "denied" : undefined);
+  faults.decide = ({ path }) => (path.includes("start-after") ? "denied" : undefined);
   assert.instance(await errorOf(listAll(store, { versions: false })), StoreError);
 });
 
