@@ -22,11 +22,30 @@ export const errorMeanings = {
 
 /** What the headers mean that some routes take or answer with. */
 export const headerMeanings = {
-  "if-match": "The ETag of what was read: what is asked for is refused where the spec has changed since.",
   etag: "Names the spec as it is, for `If-Match`; the status may change under it.",
   "x-tenancy-next": "The `after` of the next page; absent on the last one.",
   "x-tenancy-version": "How new the list is: every change up to this resourceVersion is in it.",
 } as const;
+
+/** The headers that some routes read. */
+export const requestHeaders = {
+  "if-match": {
+    required: false,
+    description: "The ETag of what was read: what is asked for is refused where the spec has changed since.",
+    schema: { type: "string" },
+  },
+  upgrade: {
+    required: true,
+    description: "Of the WebSocket handshake (RFC 6455).",
+    schema: { type: "string", pattern: "^[Ww][Ee][Bb][Ss][Oo][Cc][Kk][Ee][Tt]$" },
+  },
+  "sec-websocket-version": { required: true, description: "Of the handshake.", schema: { const: "13" } },
+  "sec-websocket-key": {
+    required: true,
+    description: "Of the handshake: 16 bytes in base64.",
+    schema: { type: "string", pattern: "^[+/0-9A-Za-z]{22}==$" },
+  },
+} as const satisfies Record<string, { required: boolean; description: string; schema: OpenApiSchema }>;
 
 /** A route of the REST API: what it serves and what the OpenAPI document says of it, in one place. */
 export interface ApiRoute extends Route {
@@ -42,7 +61,7 @@ export interface ApiRoute extends Route {
   /** The schema of a success, or a media type where it is not JSON. `[name]` is a list. */
   readonly answer: SchemaUse | "text/plain" | "text/html" | "application/gzip" | "websocket";
   /** Headers that it reads. */
-  readonly takes?: readonly "if-match"[];
+  readonly takes?: readonly (keyof typeof requestHeaders)[];
   /** Headers of a success. */
   readonly tells?: readonly ("etag" | "x-tenancy-version")[];
   /** Headers that a success may have. */

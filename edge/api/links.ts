@@ -32,38 +32,43 @@ export interface LinkServices {
 }
 
 const DEFAULT_SECONDS = 3600;
+/** What TENANCY_PROXY_LINK_MAX may be at most. */
+const MOST_SECONDS = 31_536_000;
 const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
   `${workloadNameRule.says}, got ${quote(issue.input)}`;
-const linkBody = v.strictObject({
-  workload: v.pipe(
-    v.string(),
-    v.regex(new RegExp(pattern.subdomain), says),
-    v.maxLength(63, says),
-    v.description("The workload, whose `network.expose` is `link` or `public`."),
-  ),
-  expiresInSeconds: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(31_536_000, "must be at most 31536000"),
-      v.description("How long the link is valid; TENANCY_PROXY_LINK_MAX bounds it."),
+/** @param maxSeconds the document says it too, which is why the schema is a server's own */
+const linkBodyOf = (maxSeconds: number) =>
+  v.strictObject({
+    workload: v.pipe(
+      v.string(),
+      v.regex(new RegExp(pattern.subdomain), says),
+      v.maxLength(63, says),
+      v.description("The workload, whose `network.expose` is `link` or `public`."),
     ),
-    DEFAULT_SECONDS,
-  ),
-  port: v.optional(
-    v.pipe(
-      v.number(),
-      v.integer("must be a whole number"),
-      v.minValue(1, "must be at least 1"),
-      v.maxValue(65_535, "must be at most 65535"),
-      v.description("One of the workload's `network.ports`, the first without it."),
+    expiresInSeconds: v.optional(
+      v.pipe(
+        v.number(),
+        v.integer("must be a whole number"),
+        v.minValue(1, "must be at least 1"),
+        v.maxValue(maxSeconds, `must be at most ${maxSeconds} (TENANCY_PROXY_LINK_MAX)`),
+        v.description("How long the link is valid; TENANCY_PROXY_LINK_MAX bounds it."),
+      ),
+      Math.min(DEFAULT_SECONDS, maxSeconds),
     ),
-  ),
-});
+    port: v.optional(
+      v.pipe(
+        v.number(),
+        v.integer("must be a whole number"),
+        v.minValue(1, "must be at least 1"),
+        v.maxValue(65_535, "must be at most 65535"),
+        v.description("One of the workload's `network.ports`, the first without it."),
+      ),
+    ),
+  });
 
 /** `POST /api/v1/tenants/{id}/links`. */
 export function linkRoutes({ namespace, cache, clock, links }: LinkServices): ApiRoute[] {
+  const linkBody = linkBodyOf(links?.maxSeconds ?? MOST_SECONDS);
   return [
     {
       method: "POST",
@@ -83,12 +88,6 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
             409,
             "this edge knows of no front door: set TENANCY_PROXY_DOMAIN, or serve one with the role proxy",
           );
-        if (expiresInSeconds > links.maxSeconds) {
-          throw new HttpError(
-            400,
-            `body.expiresInSeconds: must be at most ${links.maxSeconds} (TENANCY_PROXY_LINK_MAX)`,
-          );
-        }
         requireFresh(cache.workloads);
         const workload = cache.workloads.store.get(`${namespace}/${name}`);
         if (workload === undefined) throw new HttpError(404, `workload ${quote(name)} does not exist`);

@@ -47,6 +47,7 @@ export function eventsRoute(options: {
       },
       since: { type: "string", minLength: 1, description: "The id of the last message that was seen." },
     },
+    takes: ["upgrade", "sec-websocket-version", "sec-websocket-key"],
     status: 101,
     answer: "websocket",
     errors: [401, 403, 426, 503],

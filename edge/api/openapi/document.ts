@@ -1,22 +1,26 @@
 import { SESSION_COOKIE } from "../../http/session.ts";
-import { type ApiRoute, errorMeanings, headerMeanings, type SchemaUse } from "../api-route.ts";
+import { type ApiRoute, errorMeanings, headerMeanings, requestHeaders, type SchemaUse } from "../api-route.ts";
+import { examples, leastOf, requestExamples } from "./examples.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
-import { nameSchema, schemas, tenantIdSchema } from "./schemas.ts";
+import { nameSchema, type SchemaName, schemas, tenantIdSchema } from "./schemas.ts";
+import { tagOf, tags } from "./tags.ts";
 
 /** The part of an OpenAPI 3.1 document that is written here (https://spec.openapis.org/oas/v3.1.1.html). */
 export interface OpenApiDocument {
   openapi: "3.1.0";
   info: { title: string; version: string; description: string };
   servers: { url: string }[];
-  /** Only where the server asks for a key. */
-  security?: Record<string, string[]>[];
+  /** With an empty one where the server asks for no key. */
+  security: Record<string, string[]>[];
+  tags: { name: string; description: string }[];
   paths: Record<string, Record<string, DocumentedOperation>>;
-  components: { schemas: Record<string, OpenApiSchema>; securitySchemes?: Record<string, object> };
+  components: { schemas: Record<string, OpenApiSchema>; securitySchemes: Record<string, object> };
 }
 
 /** One operation of the document. */
 export interface DocumentedOperation {
   operationId: string;
+  tags: [string];
   summary: string;
   description?: string;
   security?: [];
@@ -27,13 +31,13 @@ export interface DocumentedOperation {
     description?: string;
     schema: OpenApiSchema;
   }[];
-  requestBody?: { required: true; content: Record<string, { schema: object }> };
+  requestBody?: { required: true; content: Record<string, { schema: object; example?: unknown }> };
   responses: Record<
     string,
     {
       description: string;
       headers?: Record<string, { description: string; required: boolean; schema: OpenApiSchema }>;
-      content?: Record<string, { schema: object }>;
+      content?: Record<string, { schema: object; example?: unknown }>;
     }
   >;
 }
@@ -51,7 +55,7 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
 };
 /** Bytes as they are (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
-const errorUse = { schema: ref("Error") };
+const errorUse = { schema: ref("Error"), example: examples.Error };
 
 /**
  * Writes the document of a route table.
@@ -75,16 +79,16 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
         "Isolated, on-demand containers for the tenants of a platform. Every error's body is `{error: string}`.",
     },
     servers: [{ url: "/" }],
-    ...(asksForKey && { security: [{ apiKey: [] }, { session: [] }] }),
+    // A client that is made from this document has to work with a server that asks for the key too.
+    security: [...(asksForKey ? [] : [{}]), { apiKey: [] }, { session: [] }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       schemas: { ...schemas },
-      ...(asksForKey && {
-        securitySchemes: {
-          apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY." },
-          session: { type: "apiKey", in: "cookie", name: SESSION_COOKIE, description: "Of POST /api/v1/session." },
-        },
-      }),
+      securitySchemes: {
+        apiKey: { type: "http", scheme: "bearer", description: "TENANCY_API_KEY." },
+        session: { type: "apiKey", in: "cookie", name: SESSION_COOKIE, description: "Of POST /api/v1/session." },
+      },
     },
   };
 }
@@ -102,19 +106,25 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
   const inPath = [...route.path.matchAll(/(\w+)\/:(\w+)/g)].map(([, of = "", name = ""]) => ({ of, name }));
   return {
     operationId: operationId(route),
+    tags: [tagOf(route.path)],
     summary,
     ...(description !== undefined && { description }),
-    ...(asksForKey && route.public === true && { security: [] as [] }),
+    ...(route.public === true && { security: [] as [] }),
     parameters: [
       ...inPath.map(({ of, name }) => ({
         ...{ name, in: "path" as const, required: true, schema: { type: "string" as const } },
         ...pathParameters[of],
       })),
       ...Object.entries(query).map(([name, schema]) => ({ name, in: "query" as const, required: false, schema })),
-      ...takes.map((name) => ({ name, in: "header" as const, required: false, ...header(name) })),
+      ...takes.map((name) => ({ name, in: "header" as const, ...requestHeaders[name] })),
     ],
     ...(body !== undefined && {
-      requestBody: { required: true as const, content: { "application/json": { schema: schemaOf(body) } } },
+      requestBody: {
+        required: true as const,
+        content: {
+          "application/json": { schema: schemaOf(body), example: requestExamples[`${route.method} ${route.path}`] },
+        },
+      },
     }),
     ...(rawBody !== undefined && {
       requestBody: { required: true as const, content: Object.fromEntries(rawBody.map((type) => [type, rawSchema])) },
@@ -149,18 +159,34 @@ function answered(answer: ApiRoute["answer"]): DocumentedOperation["responses"][
     case "websocket":
       return { description: "The WebSocket is open." };
     case "text/plain":
+      return { description: "Success.", content: { [answer]: { schema: { type: "string" }, example: "hello\n" } } };
     case "text/html":
-      return { description: "Success.", content: { [answer]: { schema: { type: "string" } } } };
+      return {
+        description: "Success.",
+        content: { [answer]: { schema: { type: "string" }, example: "<!doctype html>" } },
+      };
     case "application/gzip":
       return { description: "Success.", content: { [answer]: rawSchema } };
     default:
-      return { description: "Success.", content: { "application/json": { schema: schemaOf(answer) } } };
+      return {
+        description: "Success.",
+        content: { "application/json": { schema: schemaOf(answer), example: exampleOf(answer) } },
+      };
   }
+}
+
+function exampleOf(use: SchemaUse): unknown {
+  if (typeof use === "string") return examples[use];
+  return isList(use) ? [examples[use[0]]] : leastOf(use);
+}
+
+function isList(use: SchemaUse): use is readonly [SchemaName] {
+  return Array.isArray(use);
 }
 
 function schemaOf(use: SchemaUse): object {
   if (typeof use === "string") return ref(use);
-  if (Array.isArray(use)) return { type: "array", items: ref(use[0]) };
+  if (isList(use)) return { type: "array", items: ref(use[0]) };
   return use;
 }
 

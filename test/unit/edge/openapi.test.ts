@@ -9,10 +9,12 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Deliverer, Delivery } from "../../../edge/api/deliveries.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
+import type { OpenApiSchema } from "../../../edge/api/openapi/request-schemas.ts";
 import { rawTar } from "../archive/raw-tar.ts";
 import { serveStore } from "../snapshots/store-server.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
+import { isValid, type Schema } from "./json-schema.ts";
 import { DIGEST, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
@@ -251,9 +253,56 @@ test("the document stands alone: every reference resolves, ids differ, nothing o
   assert.is(new Set(ids).size, ids.length);
 });
 
-test("the key is asked for in the document of a server that has one, and only there", async () => {
+test("every operation has a group, every body and every answer an example that fits its schema", async () => {
+  const document = await documentOf(testEdge());
+  const { components, paths, tags } = document;
+  const known = new Set(tags.map(({ name }) => name));
+  const used = new Set<string>();
+  let found = 0;
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, { tags: own, requestBody, responses }] of Object.entries(methods)) {
+      assert.is(own.length, 1);
+      assert.ok(known.has(own[0]), own[0]);
+      used.add(own[0]);
+      const bodies = [requestBody?.content, ...Object.values(responses).map(({ content }) => content)];
+      for (const [type, { schema, example }] of bodies.flatMap((content) => Object.entries(content ?? {}))) {
+        // Bytes are no JSON.
+        if (type === "application/gzip" || type === "application/x-tar") continue;
+        const what = `${method} ${path}: ${JSON.stringify(example)}`;
+        assert.ok(example !== undefined, what);
+        assert.ok(isValid(example, schema as Schema, components.schemas as Readonly<Record<string, Schema>>), what);
+        found += 1;
+      }
+    }
+  }
+  assert.equal([...used].sort(), [...known].sort());
+  assert.ok(found > 100, `only ${found} examples`);
+});
+
+test("what a route reads of its request is documented with the server's own bounds", async () => {
+  const links = { maxSeconds: 600, address: () => "", create: () => "", problem: () => undefined };
+  const edge = testEdge({ links });
+  const { paths } = await documentOf(edge);
+  const { content } = paths["/api/v1/tenants/{id}/links"]?.post?.requestBody ?? {};
+  const schema = content?.["application/json"]?.schema as OpenApiSchema | undefined;
+  assert.is(schema?.properties?.expiresInSeconds?.maximum, 600);
+  edge.cluster.addWorkload("app", { network: { expose: "link" } });
+  const ask = async (body: object) => (await edge.call("POST /api/v1/tenants/a/links", { body })).status;
+  assert.is(await ask({ workload: "app" }), 201);
+  assert.is(await ask({ workload: "app", expiresInSeconds: 600 }), 201);
+  assert.is(await ask({ workload: "app", expiresInSeconds: 601 }), 400);
+  const inHeader = paths["/ws"]?.get?.parameters.filter((one) => one.in === "header");
+  assert.equal(
+    inHeader?.map(({ name, required }) => `${name} ${required}`),
+    ["upgrade true", "sec-websocket-version true", "sec-websocket-key true"],
+  );
+});
+
+test("the key's scheme is in every document; 401 is in that of a server that has a key, and only there", async () => {
   const without = await documentOf(testEdge());
-  assert.not.match(JSON.stringify(without), /"security|"401"/);
+  assert.not.match(JSON.stringify(without), /"401"/);
+  assert.equal(without.security, [{}, { apiKey: [] }, { session: [] }]);
+  assert.equal(Object.keys(without.components.securitySchemes), ["apiKey", "session"]);
   assert.ok(without.paths["/api/v1/tenants"]?.get?.responses["403"]);
   const edge = testEdge({ apiKey: "secret-key" });
   const headers = { authorization: "Bearer secret-key" };

@@ -1,0 +1,141 @@
+import type { OpenApiSchema } from "./request-schemas.ts";
+import type { ApiTypes, SchemaName } from "./schemas.ts";
+
+const [tenantId, workloadRef, instanceId] = ["alice", "notes", "inst-alice-notes-x7k2p"];
+const at = "2026-11-26T09:30:00.000Z";
+const createdAt = "2026-11-26T09:30:00Z";
+const sha256 = "4f1c0a7d9be2358f6a1d0c4b7e9f2a3c5d8e1b6f0a9c3e7d2b5f8a1c4e6d9b03";
+const version = sha256.slice(0, 16);
+const replica = "5f0c1a2b";
+
+const workloadSpec: ApiTypes["WorkloadSpec"] = {
+  image: { ref: "ghcr.io/acme/notes:1.4" },
+  network: { access: "restricted", allowlist: ["api.example.com"], ports: [8080], expose: "link" },
+  idle: { timeoutSeconds: 1800 },
+  filesystem: { overlayDirs: ["/data"] },
+};
+const poolSpec: ApiTypes["PoolSpec"] = { workloadRef, size: 3 };
+const triggerSpec: ApiTypes["TriggerSpec"] = {
+  ...{ type: "cron", workloadRef, tenant: { static: tenantId } },
+  config: { schedule: "0 3 * * *" },
+};
+const claim: ApiTypes["Claim"] = {
+  ...{ tenantId, phase: "Active", instanceId, endpoint: { host: "10.1.0.12", port: 8080 } },
+  ...{ source: "pool+data", claimedAt: at, workloadRef },
+};
+const listedClaim: ApiTypes["ListedClaim"] = {
+  ...claim,
+  ...{ name: "claim-alice-notes", uid: "0b7c2f5e-6a0d-4d0c-9a54-2f6a8a1f0f3e", createdAt, resume: true },
+};
+const instance: ApiTypes["Instance"] = {
+  ...{ name: instanceId, phase: "Running", ready: true, restarts: 0, tenantId, workloadRef, ip: "10.1.0.12" },
+  labels: { "tenancy.dev/managed": "true", "tenancy.dev/tenant": tenantId, "tenancy.dev/workload": workloadRef },
+  ...{ createdAt, lastActivity: at, claimedAt: at },
+};
+const event: ApiTypes["ObjectEvent"] = {
+  ...{ about: "instance", type: "Normal", reason: "Started", message: "Started container workload", count: 1 },
+  at: createdAt,
+};
+const snapshot: ApiTypes["Snapshot"] = {
+  ...{ tenantId, workloadRef, path: "/snapshots/alice/notes.tar.gz", sizeBytes: 1_048_576, sha256, createdAt: at },
+};
+const delivery: ApiTypes["Deliveries"]["deliveries"][number] = {
+  ...{ id: "nightly-2026-11-26T03:00", at, result: "answered", tenantId, status: 200, ms: 41.5 },
+  ...{ source: "pool", instanceId },
+};
+const open = { generation: 1, createdAt };
+const series = { since: createdAt, replica, stepSeconds: 60 };
+
+/** What a server answered, by the names of the schemas. */
+export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
+  Error: { error: 'workload "notes" does not exist' },
+  Health: { status: "ok" },
+  Session: { asksForKey: true, active: true, expiresAt: "2026-11-26T21:30:00.000Z" },
+  Stats: {
+    instances: { total: 4, byPhase: { Running: 4 } },
+    claims: { total: 1, byPhase: { Active: 1 } },
+    snapshots: { archives: 1, bytes: 1_048_576 },
+  },
+  WorkloadSpec: workloadSpec,
+  Workload: { name: workloadRef, spec: workloadSpec, status: { phase: "Ready" }, createdAt },
+  PoolSpec: poolSpec,
+  Pool: { name: workloadRef, spec: poolSpec, status: { phase: "Ready", ready: 3, warming: 0, desired: 3 }, createdAt },
+  Build: { workload: workloadRef, state: "Built", startedAt: at, finishedAt: at, steps: 6, cached: 4 },
+  Context: { sha256, sizeBytes: 20_480 },
+  Snapshot: snapshot,
+  SnapshotVersion: { ...snapshot, version, sha256, newest: true },
+  Claim: claim,
+  Link: {
+    url: "https://notes--alice.apps.example.com/?tenancy-token=eyJ0",
+    ...{ expiresAt: "2026-11-26T10:30:00.000Z", tenantId, workloadRef },
+  },
+  ListedClaim: listedClaim,
+  ClaimDetail: {
+    ...listedClaim,
+    ...{ requestedAt: at, resumedFrom: version, url: "https://notes--alice.apps.example.com/", events: [event] },
+    timeline: [
+      { step: "Requested", at },
+      { step: "Seen", at: "2026-11-26T09:30:00.006Z" },
+      { step: "Bound", at: "2026-11-26T09:30:00.014Z" },
+      { step: "Active", at: "2026-11-26T09:30:00.096Z" },
+    ],
+  },
+  ObjectEvent: event,
+  Tenant: { tenantId, claims: [claim] },
+  Instance: instance,
+  InstanceDetail: {
+    ...instance,
+    node: "node-1",
+    containers: [{ name: "workload", image: "ghcr.io/acme/notes:1.4", state: "running", ready: true, restarts: 0 }],
+    savedDirs: ["/data"],
+    events: [event],
+  },
+  ClaimHistory: {
+    ...series,
+    sources: [{ source: "pool", claims: [2], p50Ms: [12], p99Ms: [31], hour: { claims: 2, p50Ms: 12, p99Ms: 31 } }],
+    errors: [0],
+    reasons: [],
+  },
+  PoolHistory: { ...series, ready: [3], lowest: [2], warming: [0], refilled: [2], hits: [2], misses: [0] },
+  ExecOutcome: { stdout: "hello\n", stderr: "", exitCode: 0 },
+  Deliveries: { replica, since: createdAt, deliveries: [delivery] },
+  TestDelivery: { ...delivery, test: true, contentType: "text/plain", body: "done" },
+  TriggerSpec: triggerSpec,
+  Trigger: { name: "nightly", spec: triggerSpec, status: { phase: "Active" }, createdAt },
+  OpenWorkload: { name: workloadRef, ...open, phase: "Ready" },
+  OpenPool: { name: workloadRef, ...open, workloadRef, size: 3, phase: "Ready", ready: 3, warming: 0 },
+  OpenTrigger: { name: "nightly", ...open, type: "cron", workloadRef, phase: "Active" },
+  Pong: { id: `${replica}-42`, type: "pong", time: at, fresh: true, versions: { claims: "1042" } },
+};
+
+/** Bodies that a client sends, by route. */
+export const requestExamples: Readonly<Record<string, object>> = {
+  "POST /api/v1/tenants/:id/claim": { workload: workloadRef, resume: true },
+  "POST /api/v1/tenants/:id/release": { workload: workloadRef },
+  "POST /api/v1/tenants/:id/discard": { workload: workloadRef },
+  "POST /api/v1/tenants/:id/links": { workload: workloadRef, expiresInSeconds: 60 },
+  "POST /api/v1/instances/:id/exec": { command: ["ls", "-l", "/data"] },
+  "POST /api/v1/workloads": { name: workloadRef, spec: workloadSpec },
+  "PUT /api/v1/workloads/:name": { spec: workloadSpec },
+  "POST /api/v1/pools": { name: workloadRef, spec: poolSpec },
+  "PUT /api/v1/pools/:name": { spec: poolSpec },
+  "POST /api/v1/triggers": { name: "nightly", spec: triggerSpec },
+  "PUT /api/v1/triggers/:id": { spec: triggerSpec },
+  "POST /api/v1/triggers/:id/test": { data: { note: "a test" } },
+  "POST /api/v1/tenants/:id/snapshots/:workload/rollback": { version },
+  "POST /api/v1/tenants/:id/snapshots/:workload/copy": { tenantId: "bob", version },
+  "POST /api/v1/session": { key: "the-value-of-TENANCY_API_KEY" },
+};
+
+const words: Readonly<Record<string, string>> = { tenantId, workload: workloadRef, instance: instanceId };
+
+/** An answer of a schema that no other route has: what it must have, and nothing else. */
+export function leastOf(schema: OpenApiSchema, name = ""): unknown {
+  const { enum: choices, type, required = [], properties = {}, additionalProperties } = schema;
+  if (choices !== undefined) return choices[0];
+  if (type === "array") return [];
+  if (type !== "object") return words[name] ?? "";
+  return Object.fromEntries(
+    required.map((one) => [one, leastOf(properties[one] ?? (additionalProperties || {}), one)]),
+  );
+}

@@ -1,0 +1,33 @@
+/** The groups of routes, in the order of the document. */
+export const tags = {
+  claims: "Give a tenant an instance, and take it back.",
+  instances: "Look into pods and run commands in them.",
+  workloads: "Describe containers.",
+  builds: "Build a workload's image.",
+  pools: "Keep pods ready.",
+  triggers: "Call tenants by events from outside.",
+  snapshots: "What was saved of tenants' files.",
+  events: "Changes as they happen.",
+  session: "A browser's login.",
+  system: "The service itself.",
+} as const;
+
+export type Tag = keyof typeof tags;
+
+/** In this order: the first that fits counts. */
+const patterns: readonly [RegExp, Tag][] = [
+  [/\/snapshots(\/|$)/, "snapshots"],
+  [/\/(build|context)(\/|$)/, "builds"],
+  [/^\/ws$/, "events"],
+  [/\/session$/, "session"],
+  [/\/(tenants|claims)(\/|$)/, "claims"],
+  [/\/(instances)(\/|$)/, "instances"],
+  [/\/(workloads)(\/|$)/, "workloads"],
+  [/\/(pools)(\/|$)/, "pools"],
+  [/\/(triggers)(\/|$)/, "triggers"],
+];
+
+/** The group of a route, by its path. */
+export function tagOf(path: string): Tag {
+  return patterns.find(([pattern]) => pattern.test(path))?.[1] ?? "system";
+}
