@@ -107,11 +107,12 @@ test("a workload is made by the form: what the API says stands at its field, and
   await page.goto(`${edge.url}/dashboard/workloads`);
   await page.getByRole("link", { name: /create a workload/i }).click();
   await field(page, "name").fill("made");
+  await unfold(page, "resources");
   await field(page, "vcpus").fill("two");
   await page.getByText("body.spec.resources.vcpus: must be a whole number").waitFor();
   assert.is(await field(page, "vcpus").getAttribute("aria-invalid"), "true");
   await assertAccessible();
-  await field(page, "ref").fill("simulated/hello:1");
+  await field(page, "image.ref").fill("simulated/hello:1");
   await button(page, "Create").click();
   await page.locator("[aria-invalid=true]:focus").waitFor();
   await field(page, "vcpus").fill("1");
@@ -140,7 +141,7 @@ test("a change shows what it changes, and is refused where somebody was faster",
   await page.getByRole("alert").getByText('workload "edited" was changed since it was read').waitFor();
   await button(page, "Read again").click();
   await tenancy.until("the form to be read again", async () => {
-    return (await field(page, "ref").inputValue()) === "simulated/hello:2";
+    return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";
   });
   await field(page, "memoryMb").fill("64");
   await save();
@@ -159,7 +160,7 @@ test("what was typed stays over a change of somebody else, and is not left behin
   await put(`${edge.url}/api/v1/workloads/typed`, { spec: { image: { ref: "simulated/hello:2" } } });
   await button(page, "Read again").click();
   await tenancy.until("the form to be read again", async () => {
-    return (await field(page, "ref").inputValue()) === "simulated/hello:2";
+    return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";
   });
   assert.is(await field(page, "memoryMb").inputValue(), "64");
   await page.getByRole("link", { name: "Pools", exact: true }).first().click();
@@ -232,6 +233,11 @@ test("an error is shown in the API's own words", async () => {
 
 function button(within: Pick<Page, "getByRole">, name: string) {
   return within.getByRole("button", { name, exact: true });
+}
+
+/** Opens a group of a form's fields. */
+async function unfold(page: Page, group: string): Promise<void> {
+  await page.locator("details.group:not([open]) > summary", { hasText: group }).click();
 }
 
 function field(page: Page, name: string) {

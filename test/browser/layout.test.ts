@@ -81,4 +81,52 @@ for (const colorScheme of ["light", "dark"] as const) {
   });
 }
 
+test("a form shows what is needed first, folds the rest, and keeps its button in reach", async () => {
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  // The API checks what is typed.
+  expect(/status of 400/);
+  for (const [width, height] of [
+    [1280, 800],
+    [390, 844],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    await page.goto(`${stage.url}/dashboard/create/workload`);
+    await page.getByLabel("image.ref").waitFor();
+    const button = page.getByRole("button", { name: "Create", exact: true });
+    const box = (await button.boundingBox()) ?? { y: height, height: 0 };
+    assert.ok(box.y + box.height <= height, `${width}: the button is at ${box.y} px`);
+    assert.ok(Number(await page.evaluate("document.documentElement.scrollHeight")) < 2 * height);
+    assert.is(await page.getByLabel("memoryMb").filter({ visible: true }).count(), 0);
+    await assertAccessible();
+    // A wrong value in a field that was folded again is unfolded.
+    const group = page.locator("details.group", { hasText: "vcpus" });
+    await group.locator("summary").click();
+    await page.getByLabel("memoryMb").fill("-1");
+    await group.locator("summary").click();
+    await group.getByText("body.spec.resources.memoryMb").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("heading", { level: 1, name: "Workloads" }).waitFor();
+  }
+  await close();
+});
+
+test("in a browser that is zoomed no link of the header is cut off", async () => {
+  const { page, close } = await openPage(stage.browser);
+  for (const width of [660, 720, 960]) {
+    await page.setViewportSize({ width, height: 600 });
+    await page.goto(`${stage.url}/dashboard/claims`);
+    await page.getByRole("row", { name: /alice/ }).waitFor();
+    const nav = page.getByRole("navigation", { name: "Pages" });
+    for (const name of ["Overview", "Snapshots"]) {
+      const box = await nav.getByRole("link", { name, exact: true }).boundingBox();
+      assert.ok(box !== null && box.x >= 0 && box.x + box.width <= width, `${name} at ${width} px`);
+      // What lies over it would take the press.
+      await nav.getByRole("link", { name, exact: true }).click({ trial: true });
+    }
+    assert.is(await nav.evaluate((element) => element.scrollWidth <= element.clientWidth), true, `at ${width} px`);
+    assert.is(await page.evaluate("document.documentElement.scrollWidth"), width);
+  }
+  await close();
+});
+
 test.run();

@@ -1,11 +1,11 @@
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { timeRange } from "./pool-minutes.ts";
 
 type PoolHistory = ApiTypes["PoolHistory"];
 
 const HEIGHT_PX = 180;
-const HOUR_SECONDS = 3600;
 
 /** A pool's last hour: its depth, and below it what it gave and what came after. */
 export default function Chart({ history }: { history: PoolHistory }) {
@@ -69,11 +69,12 @@ function Series({ title, times, lines }: { title: string; times: readonly number
         legend: { show: false },
         cursor: { show: false },
         scales: {
-          x: { range: (_, __, last) => [last - HOUR_SECONDS, last] },
-          y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] },
+          x: { range: (_, first, last) => timeRange(first, last) },
+          // A whole number, so that the highest has its line.
+          y: { range: (_, __, most) => [0, Math.max(1, Math.ceil(most * 1.05))] },
         },
         axes: [
-          { ...axis, values: (_, times_) => times_.map(clockWords) },
+          { ...axis, values: (_, times_) => times_.map(clockWords), incrs: [60, 120, 300, 600, 900, 1800] },
           { ...axis, size: 40, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },
         ],
         series: [

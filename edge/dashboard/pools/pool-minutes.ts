@@ -15,6 +15,14 @@ export interface PoolMinute {
 
 const MINUTE_MS = 60_000;
 
+const HOUR_SECONDS = 3600;
+const LEAST_SECONDS = 300;
+
+/** What of time a chart shows, in seconds: an hour at most, and of a younger history no more than there is. */
+export function timeRange(first: number, last: number): [from: number, to: number] {
+  return [Math.max(last - HOUR_SECONDS, Math.min(first, last - LEAST_SECONDS)), last];
+}
+
 /** A history by the minute, the oldest first: 60 rows can be read, 360 cannot. */
 export function poolMinutes(history: PoolHistory): PoolMinute[] {
   const minutes = new Map<number, PoolMinute>();

@@ -26,6 +26,12 @@ export interface SpecField {
 
 type Spec = Readonly<Record<string, unknown>>;
 
+/** By schema: what nearly all set, beside what its words require. */
+export const usualFields: Readonly<Record<string, readonly string[]>> = {
+  WorkloadSpec: ["image.ref", "network.access", "network.ports", "filesystem.overlayDirs"],
+  TriggerSpec: ["tenant.static", "tenant.from", "config.path", "config.schedule"],
+};
+
 /** The fields of an object's schema, those of the objects in it among them. */
 export function specFields(schema: FieldSchema, at = "", isRequired = true): SpecField[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => {

@@ -1,21 +1,12 @@
-import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { leaveGuard } from "../route.ts";
-import {
-  editableField,
-  type FieldSchema,
-  fieldText,
-  fieldValue,
-  problemsByField,
-  type SpecField,
-  specChanges,
-  specFields,
-  valueAt,
-  withValue,
-} from "./spec-fields.ts";
+import { Labelled } from "./labelled.tsx";
+import { type FieldSchema, problemsByField, specChanges, specFields, usualFields, withValue } from "./spec-fields.ts";
+import { SpecGroups } from "./spec-groups.tsx";
 
 type Spec = Readonly<Record<string, unknown>>;
 interface Document {
@@ -47,6 +38,7 @@ export function SpecForm(props: {
   const document_ = useLoad("openapi", (signal) => call<Document>("GET", "/openapi.json", { signal }));
   const parts = document_.value?.components.schemas[schema];
   const fields = useMemo(() => (parts === undefined ? [] : specFields(parts)), [parts]);
+  const firstPaths = usualFields[schema] ?? [];
   const [name, setName] = useState(props.name ?? "");
   const [first] = useState(props.spec);
   const [spec, setSpec] = useState(props.start ?? first);
@@ -145,12 +137,12 @@ export function SpecForm(props: {
           )}
         </Labelled>
       ) : (
-        <Groups
-          {...{ fields, parts, spec, problems }}
+        <SpecGroups
+          {...{ fields, firstPaths, parts, spec, problems }}
           change={(path, value) => setSpec((was) => withValue(was, path, value))}
         />
       )}
-      <div class="acts">
+      <div class="acts submit">
         <button type="submit" class="primary" aria-disabled={isBusy}>
           {isBusy ? `${verb} …` : verb}
         </button>
@@ -211,124 +203,6 @@ function NotSaved({ changes }: { changes: readonly string[] }) {
         ))}
       </ul>
     </>
-  );
-}
-
-function Groups(props: {
-  fields: readonly SpecField[];
-  parts: FieldSchema | undefined;
-  spec: Spec;
-  problems: ReadonlyMap<string, string>;
-  change(path: string, value: unknown): void;
-}) {
-  const { fields, parts, spec, problems, change } = props;
-  const groups = [...new Set(fields.map(({ path }) => (path.includes(".") ? path.split(".")[0] : "")))];
-  return (
-    <>
-      {groups.map((group = "") => (
-        <fieldset key={group}>
-          <legend>{group === "" ? "In general" : group}</legend>
-          {group !== "" && <p class="muted">{parts?.properties?.[group]?.description}</p>}
-          {fields
-            .filter(({ path }) => (group === "" ? !path.includes(".") : path.startsWith(`${group}.`)))
-            .map((field) => (
-              <Field
-                {...{ key: field.path, field, problem: problems.get(field.path) }}
-                value={valueAt(spec, field.path)}
-                change={(value) => change(field.path, value)}
-              />
-            ))}
-        </fieldset>
-      ))}
-    </>
-  );
-}
-
-function Field(props: { field: SpecField; value: unknown; problem: string | undefined; change(value: unknown): void }) {
-  const { value, problem, change } = props;
-  // As it came: what is typed meanwhile does not change the control.
-  const [field] = useState(() => editableField(props.field, value));
-  const { path, kind, isRequired, schema } = field;
-  const help = kind === props.field.kind ? field.help : `${field.help} As JSON, since plain lines would change it.`;
-  // The text as it was typed: what it stands for may be written in another way.
-  const [typed, setTyped] = useState(() => fieldText(field, value));
-  const set = (text: string): void => {
-    setTyped(text);
-    change(fieldValue(field, text));
-  };
-  const defaultText = schema.default === undefined ? "" : String(schema.default);
-  return (
-    <Labelled label={path.split(".").slice(1).join(".") || path} help={help} problem={problem}>
-      {(described) => {
-        const shared = { ...described, required: isRequired, value: typed };
-        const onInput = (event: { currentTarget: { value: string } }): void => set(event.currentTarget.value);
-        switch (kind) {
-          case "flag":
-          case "choice":
-            return (
-              <select {...shared} onChange={onInput}>
-                <option value="">{defaultText === "" ? "–" : `${defaultText}, by default`}</option>
-                {(kind === "flag" ? ["true", "false"] : (schema.enum ?? [])).map((choice) => (
-                  <option key={choice}>{choice}</option>
-                ))}
-              </select>
-            );
-          case "lines":
-          case "pairs":
-          case "json":
-            return (
-              <textarea
-                {...shared}
-                class="mono"
-                spellcheck={false}
-                rows={Math.min(8, typed.split("\n").length + 1)}
-                placeholder={kind === "lines" ? "one a line" : kind === "pairs" ? "NAME=value, one a line" : "JSON"}
-                onInput={onInput}
-              />
-            );
-          default:
-            return (
-              <input
-                {...shared}
-                inputMode={kind === "number" ? "numeric" : "text"}
-                spellcheck={false}
-                autocomplete="off"
-                maxLength={schema.maxLength}
-                placeholder={defaultText}
-                onInput={onInput}
-              />
-            );
-        }
-      }}
-    </Labelled>
-  );
-}
-
-interface Described {
-  readonly id: string;
-  readonly "aria-describedby": string;
-  readonly "aria-invalid": boolean;
-}
-
-function Labelled(props: {
-  label: string;
-  help: string;
-  problem: string | undefined;
-  children: (described: Described) => preact.JSX.Element;
-}) {
-  const { label, help, problem = "", children } = props;
-  const id = useId();
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      {children({ id, "aria-describedby": `${id}-help ${id}-problem`, "aria-invalid": problem !== "" })}
-      <p id={`${id}-help`} class="muted">
-        {help}
-      </p>
-      <p id={`${id}-problem`} class="is-bad">
-        {problem}
-      </p>
-    </div>
   );
 }
 

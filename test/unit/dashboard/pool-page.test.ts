@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { poolMinutes, poolWords } from "../../../edge/dashboard/pools/pool-minutes.ts";
+import { poolMinutes, poolWords, timeRange } from "../../../edge/dashboard/pools/pool-minutes.ts";
 
 const test = suite("dashboard/pool page");
 
@@ -29,6 +29,13 @@ test("poolWords tells the hit rate, and never 100 % where one missed", () => {
   );
   assert.match(poolWords({ ...history, hits: [999], misses: [1] }), "(99 %)");
   assert.is(poolWords({ ...history, hits: [0], misses: [0] }), "Nobody claimed from it; 4 pods became ready.");
+});
+
+test("timeRange shows an hour at most, and of a younger history what there is", () => {
+  const now = 1_800_000_000;
+  assert.equal(timeRange(now - 7200, now), [now - 3600, now]);
+  assert.equal(timeRange(now - 1200, now), [now - 1200, now]);
+  assert.equal(timeRange(now - 10, now), [now - 300, now]);
 });
 
 test.run();

@@ -1,0 +1,30 @@
+import { useId } from "preact/hooks";
+
+interface Described {
+  readonly id: string;
+  readonly "aria-describedby": string;
+  readonly "aria-invalid": boolean;
+}
+
+/** A control with its label, its help, and what is wrong with it. */
+export function Labelled(props: {
+  label: string;
+  help: string;
+  problem: string | undefined;
+  children: (described: Described) => preact.JSX.Element;
+}) {
+  const { label, help, problem = "", children } = props;
+  const id = useId();
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children({ id, "aria-describedby": `${id}-help ${id}-problem`, "aria-invalid": problem !== "" })}
+      <p id={`${id}-help`} class="muted">
+        {help}
+      </p>
+      <p id={`${id}-problem`} class="is-bad">
+        {problem}
+      </p>
+    </div>
+  );
+}

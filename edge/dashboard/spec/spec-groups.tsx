@@ -1,0 +1,142 @@
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useState } from "preact/hooks";
+import { Labelled } from "./labelled.tsx";
+import { editableField, type FieldSchema, fieldText, fieldValue, type SpecField, valueAt } from "./spec-fields.ts";
+
+type Spec = Readonly<Record<string, unknown>>;
+
+/** What is needed, and what most have, first; the rest is folded, a group each, unless something stands in it. */
+export function SpecGroups(props: {
+  fields: readonly SpecField[];
+  firstPaths: readonly string[];
+  parts: FieldSchema | undefined;
+  spec: Spec;
+  problems: ReadonlyMap<string, string>;
+  change(path: string, value: unknown): void;
+}) {
+  const { fields, firstPaths, parts, spec, problems, change } = props;
+  const isFirst = ({ path, isRequired }: SpecField): boolean => isRequired || firstPaths.includes(path);
+  const rest = fields.filter((field) => !isFirst(field));
+  const groups = [...new Set(rest.map(({ path }) => (path.includes(".") ? (path.split(".")[0] ?? "") : "")))];
+  const shown = (field: SpecField, label: string) => (
+    <Field
+      {...{ key: field.path, field, label, problem: problems.get(field.path) }}
+      value={valueAt(spec, field.path)}
+      change={(value) => change(field.path, value)}
+    />
+  );
+  return (
+    <>
+      {fields.filter(isFirst).map((field) => shown(field, field.path))}
+      {groups.map((name) => {
+        const own = rest.filter(({ path }) => (name === "" ? !path.includes(".") : path.startsWith(`${name}.`)));
+        return (
+          <Folded
+            key={name}
+            name={name === "" ? "In general" : name}
+            holds={own.map(({ path }) => labelOf(path)).join(", ")}
+            isFilled={own.some(({ path }) => valueAt(spec, path) !== undefined)}
+            hasProblem={own.some(({ path }) => problems.has(path))}
+          >
+            {name !== "" && <p class="muted">{parts?.properties?.[name]?.description}</p>}
+            {own.map((field) => shown(field, labelOf(field.path)))}
+          </Folded>
+        );
+      })}
+    </>
+  );
+}
+
+/** A group that is open at first where something stands in it, and that a problem opens. */
+function Folded(props: {
+  name: string;
+  holds: string;
+  isFilled: boolean;
+  hasProblem: boolean;
+  children: ComponentChildren;
+}) {
+  const { name, holds, isFilled, hasProblem, children } = props;
+  const [isOpen, setOpen] = useState(isFilled);
+  useLayoutEffect(() => {
+    if (hasProblem) setOpen(true);
+  }, [hasProblem]);
+  return (
+    <details class="group" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <b>{name}</b> <span class="muted">{holds}</span>
+      </summary>
+      {children}
+    </details>
+  );
+}
+
+/** Of a field within its group. */
+function labelOf(path: string): string {
+  return path.split(".").slice(1).join(".") || path;
+}
+
+function Field(props: {
+  field: SpecField;
+  label: string;
+  value: unknown;
+  problem: string | undefined;
+  change(value: unknown): void;
+}) {
+  const { label, value, problem, change } = props;
+  // As it came: what is typed meanwhile does not change the control.
+  const [field] = useState(() => editableField(props.field, value));
+  const { kind, isRequired, schema } = field;
+  const help = kind === props.field.kind ? field.help : `${field.help} As JSON, since plain lines would change it.`;
+  // The text as it was typed: what it stands for may be written in another way.
+  const [typed, setTyped] = useState(() => fieldText(field, value));
+  const set = (text: string): void => {
+    setTyped(text);
+    change(fieldValue(field, text));
+  };
+  const defaultText = schema.default === undefined ? "" : String(schema.default);
+  return (
+    <Labelled label={label} help={help} problem={problem}>
+      {(described) => {
+        const shared = { ...described, required: isRequired, value: typed };
+        const onInput = (event: { currentTarget: { value: string } }): void => set(event.currentTarget.value);
+        switch (kind) {
+          case "flag":
+          case "choice":
+            return (
+              <select {...shared} onChange={onInput}>
+                <option value="">{defaultText === "" ? "–" : `${defaultText}, by default`}</option>
+                {(kind === "flag" ? ["true", "false"] : (schema.enum ?? [])).map((choice) => (
+                  <option key={choice}>{choice}</option>
+                ))}
+              </select>
+            );
+          case "lines":
+          case "pairs":
+          case "json":
+            return (
+              <textarea
+                {...shared}
+                class="mono"
+                spellcheck={false}
+                rows={Math.min(8, typed.split("\n").length + 1)}
+                placeholder={kind === "lines" ? "one a line" : kind === "pairs" ? "NAME=value, one a line" : "JSON"}
+                onInput={onInput}
+              />
+            );
+          default:
+            return (
+              <input
+                {...shared}
+                inputMode={kind === "number" ? "numeric" : "text"}
+                spellcheck={false}
+                autocomplete="off"
+                maxLength={schema.maxLength}
+                placeholder={defaultText}
+                onInput={onInput}
+              />
+            );
+        }
+      }}
+    </Labelled>
+  );
+}
