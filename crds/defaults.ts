@@ -18,7 +18,7 @@ export interface ResolvedWorkloadSpec {
   idle: { timeoutSeconds?: number; action: "hibernate" | "destroy" };
   /** Absolute, no slash at the end, none inside another. */
   filesystem: { overlayDirs: string[]; preSave?: PreSave };
-  /** Absent: no probe. */
+  /** With ports and no check of the workload's own, a connection to the first port. Absent: no probe. */
   health?: { intervalSeconds: number; unhealthyThreshold: number; httpGet?: { path: string; port: number } };
   entrypoint: { cmd?: string; args?: string[]; env: Record<string, string>; workdir?: string };
   runtimeClassName?: string;
@@ -26,7 +26,8 @@ export interface ResolvedWorkloadSpec {
 
 /** Applies the defaults of the CRD, and what follows from them, to a workload's spec. */
 export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
-  const { resources, network, idle, filesystem, health, entrypoint } = spec;
+  const { resources, network, idle, filesystem, entrypoint } = spec;
+  const health = spec.health ?? ((network?.ports ?? []).length > 0 ? {} : undefined);
   return {
     ...(spec.version !== undefined && { version: spec.version }),
     image: spec.image,

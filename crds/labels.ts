@@ -37,6 +37,11 @@ export const annotation = {
    * files and there were none. Absent where it did not ask.
    */
   resumedFrom: "tenancy.dev/resumed-from",
+  /**
+   * On a warm pod that no probe checks: which run of its program has lasted long enough to count as ready
+   * (docs/decisions/claims.md#a-program-without-a-probe-has-to-run-for-two-seconds).
+   */
+  provenRun: "tenancy.dev/proven-run",
   /** On a pod: hash of the template that it was rendered from. */
   templateHash: "tenancy.dev/template-hash",
   /**

@@ -204,7 +204,10 @@ const healthSchema = Type.Object(
       ),
     ),
   },
-  { description: "How to tell that the container is healthy; without it, running is enough." },
+  {
+    description:
+      "How to tell that the container is healthy. Without it, an instance is ready when its first port takes connections, and without ports when its program has run for 2 s.",
+  },
 );
 
 const entrypointSchema = Type.Object(

@@ -19,6 +19,7 @@ import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
 import type { StartExplanations } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
+import type { ProgramRuns } from "./pod/program-runs.ts";
 import type { SeenTimes } from "./pod/seen-times.ts";
 import type { PoolEvents } from "./pool/pool-events.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
@@ -67,6 +68,7 @@ export interface OperatorContext {
   nodeSilence: NodeSilence;
   /** Of warm pods that are not ready. */
   seenTimes: SeenTimes;
+  programRuns: ProgramRuns;
   /** Of pods whose files go when they are idle. */
   seenUses: SeenUses;
   /** How often in a row files could not be restored, by claim uid. */

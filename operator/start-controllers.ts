@@ -24,6 +24,7 @@ import type { Metrics } from "./metrics.ts";
 import { createPodController } from "./pod/controller.ts";
 import { createStartExplanations } from "./pod/explain-start.ts";
 import { createNodeSilence } from "./pod/node-silence.ts";
+import { createProgramRuns } from "./pod/program-runs.ts";
 import { createSeenTimes } from "./pod/seen-times.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createPoolEvents } from "./pool/pool-events.ts";
@@ -82,6 +83,7 @@ export function startControllers(options: {
     seenUses: new Map(),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     seenTimes: createSeenTimes(),
+    programRuns: createProgramRuns(),
     restoreFailures: new Map(),
     notices: new Map(),
     timelines: createTimelines(client.transport.now),

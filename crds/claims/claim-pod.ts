@@ -31,6 +31,25 @@ export function isPodReady(pod: Pod): boolean {
   return ready?.status === "True" && podAddress(pod) !== undefined;
 }
 
+/** Names the present run of a pod's program that no probe checks; undefined where one does, or where it does not run. */
+export function unprobedRun({ spec, status }: Pod): string | undefined {
+  const program = spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const { state, restartCount = 0 } = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+  if (program === undefined || program.readinessProbe !== undefined || state?.running === undefined) return undefined;
+  return `${restartCount}@${state.running.startedAt}`;
+}
+
+/**
+ * Whether a warm pod can be given to a claim: it is Ready, and where no probe checks its program, the operator has seen
+ * this run of it last long enough. Pods that an older operator labelled do not name the run.
+ */
+export function isWarm(pod: Pod): boolean {
+  if (!isPodReady(pod)) return false;
+  const run = unprobedRun(pod);
+  const proven = pod.metadata.annotations?.[annotation.provenRun];
+  return run === undefined || (pod.metadata.labels?.[label.poolStatus] === "ready" && (proven ?? run) === run);
+}
+
 /** Where a pod's program listens at this moment, if anywhere. */
 export function podEndpoint(pod: Pod): { host: string; port: number } | undefined {
   const host = podAddress(pod);

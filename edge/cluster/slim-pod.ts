@@ -1,4 +1,4 @@
-import { isPodReady, podAddress } from "../../crds/claims/claim-pod.ts";
+import { isPodReady, isWarm, podAddress } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
@@ -80,7 +80,7 @@ export function slimPod(pod: Pod): Pod {
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(podIP !== undefined && { podIP }),
-      ...(isPodReady(pod) && { conditions: ready }),
+      ...((isClaimed(pod) ? isPodReady(pod) : isWarm(pod)) && { conditions: ready }),
       ...(reason !== undefined && { reason }),
       ...(restartCount > 0 && {
         containerStatuses: [{ name: WORKLOAD_CONTAINER, image: "", ready: false, restartCount }],
@@ -96,7 +96,7 @@ export function isClaimed({ metadata }: Pod): boolean {
 
 /**
  * Of which pool a pod is, and whether it is `ready` or `warming`; undefined for one that is none's, or that goes. By the
- * pod's own status, as claims go by it and the pool's status counts: the label may be seconds behind.
+ * slim pod's own status, as claims go by it and the pool's status counts: the label may be seconds behind.
  */
 export function poolPlace(pod: Pod): { readonly pool: string; readonly status: string } | undefined {
   const { labels, deletionTimestamp } = pod.metadata;

@@ -4,7 +4,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
-import { podState } from "../pod/pod-state.ts";
+import { claimedPodState } from "../pod/program-runs.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import { requestedMs } from "./timeline.ts";
@@ -14,7 +14,7 @@ import { requestedMs } from "./timeline.ts";
  * lost its sandbox, as its binding shows, is first waited for: the event of the binding starts the run that does so.
  */
 export async function activateClaim(claim: Claim, pod: Pod, context: OperatorContext): Promise<Claim> {
-  if (podState(pod).state !== "ready") return claim;
+  if (claimedPodState(pod, context).state.state !== "ready") return claim;
   const { annotations = {}, name, uid } = pod.metadata;
   const source = annotations[annotation.source] as ClaimSource;
   const claimedAt = new Date(context.serverNow());

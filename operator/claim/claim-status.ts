@@ -64,7 +64,7 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
       case "ReleaseFailed":
         return reason === "RetryLimitExceeded";
       case "Active":
-        return reason != null || isDestroyed(claim);
+        return (reason != null && reason !== PROGRAM_ENDED) || isDestroyed(claim);
       default:
         return false;
     }
@@ -86,6 +86,9 @@ export function isWaiting({ status }: Claim): boolean {
 export function needsHelper({ status }: Claim): boolean {
   return status?.phase === "ReleaseFailed" || status?.reason === "SnapshotsUnavailable";
 }
+
+/** Why an Active claim is not Ready whose program has ended, until the kubelet has started it again. */
+export const PROGRAM_ENDED = "ProgramEnded";
 
 /** The condition that says whether the files of a release were saved. */
 export const FILES_SAVED = "FilesSaved";

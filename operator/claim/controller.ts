@@ -13,7 +13,8 @@ import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { deletePod } from "../pod/delete-pod.ts";
-import { isProgramRunning, podState } from "../pod/pod-state.ts";
+import { isProgramRunning } from "../pod/pod-state.ts";
+import { claimedPodState } from "../pod/program-runs.ts";
 import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -135,6 +136,7 @@ function forgetPod(pod: Pod, context: OperatorContext): void {
   context.startExplanations.forget(uid);
   context.nodeSilence.forget(uid);
   context.seenTimes.forget(uid);
+  context.programRuns.forget(uid);
   context.seenUses.delete(uid);
   context.editedPods.delete(uid);
   context.snapshots.forgetPod(pod);
@@ -205,7 +207,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
   const isGoing = current === undefined || current.metadata.deletionTimestamp !== undefined;
   if (phase === "Active" && isDestroyed(claim) && isGoing) return awaitAnotherAttempt(claim, context);
   if (current === undefined) return startPod(claim, context);
-  const state = podState(current);
+  const { state, againInMs } = claimedPodState(current, context);
   // A pod that is being deleted is lost already.
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
   if (silentForMs === 0) return leaveNode(claim, current, context);
@@ -216,9 +218,9 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
     const followed = await followPod(claim, { pod: current, state }, context);
     const served = await ensureService(followed, current, context);
     const idle = await releaseWhenIdle(followed, current, context);
-    return soonest(soonest(idle, served?.requeueAfterMs), silentForMs);
+    return soonest(idle, served?.requeueAfterMs, silentForMs, againInMs);
   }
-  return soonest(await reconcileStarting({ claim, pod: current, state }, context), silentForMs);
+  return soonest(await reconcileStarting({ claim, pod: current, state }, context), silentForMs, againInMs);
 }
 
 /**
@@ -235,9 +237,9 @@ async function leaveNode(claim: Claim, pod: Pod, context: OperatorContext): Prom
   return replacePod(claim, context, { reason: "PodLost", message });
 }
 
-function soonest(result: ReconcileResult, afterMs: number | undefined): ReconcileResult {
-  if (afterMs === undefined) return result;
-  return { requeueAfterMs: Math.min(result?.requeueAfterMs ?? Number.POSITIVE_INFINITY, afterMs) };
+function soonest(result: ReconcileResult, ...waits: (number | undefined)[]): ReconcileResult {
+  const given = [result?.requeueAfterMs, ...waits].filter((wait) => wait !== undefined);
+  return given.length === 0 ? result : { requeueAfterMs: Math.min(...given) };
 }
 
 /** Whether the claim carries the finalizer that holds it through its release, and the labels that it is found by. */

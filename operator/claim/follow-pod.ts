@@ -5,11 +5,11 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
 import { failureMessage, type PodState } from "../pod/pod-state.ts";
-import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimStatus } from "./claim-status.ts";
 
 /**
- * Shows on an Active claim where its pod listens at this moment, and whether its program keeps failing, with one write
- * for what changed.
+ * Shows on an Active claim where its pod listens at this moment, and whether its program has ended or keeps failing,
+ * with one write for what changed.
  *
  * A pod whose sandbox is made anew has no address for a while, then another one. A program that fails leaves the claim
  * Active, since its files are in that pod; whoever holds it can release it.
@@ -22,11 +22,11 @@ export async function followPod(
   context: OperatorContext,
 ): Promise<Claim> {
   const moved = await movedEndpoint(claim, pod, context);
-  const failure =
-    state.state === "failed"
-      ? { reason: state.reason, message: `${failureMessage(state, context.config)}, then release and claim again` }
-      : undefined;
-  const isNews = failure?.reason !== claim.status?.reason && (state.state === "failed" || state.state === "ready");
+  const failure = failureOf(state, context);
+  const shown = claim.status?.reason;
+  // One that keeps ending has said so until it runs again.
+  const isRepeated = failure?.reason === PROGRAM_ENDED && shown !== undefined;
+  const isNews = failure?.reason !== shown && !isRepeated && (failure !== undefined || state.state === "ready");
   if (moved === undefined && !isNews && hasCurrentConditions(claim)) return claim;
   const written = await patchClaimStatus(
     claim,
@@ -36,6 +36,17 @@ export async function followPod(
   if (isNews && failure !== undefined)
     context.events.record({ resource: claims, object: written, type: "Warning", ...failure });
   return written;
+}
+
+function failureOf(state: PodState, { config }: OperatorContext): { reason: string; message: string } | undefined {
+  if (state.state === "failed")
+    return { reason: state.reason, message: `${failureMessage(state, config)}, then release and claim again` };
+  if (state.state !== "starting" || state.end === undefined) return undefined;
+  const { message, mend } = state.end;
+  return {
+    reason: PROGRAM_ENDED,
+    message: `the program has ended and is started again (${message}); if it keeps ending, fix ${mend}`,
+  };
 }
 
 /**

@@ -1,13 +1,16 @@
 import { isPodReady } from "../../crds/claims/claim-pod.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import { endFailure, programFailure, pullFailure } from "./start-failure.ts";
+import { endFailure, type Failure, programFailure, pullFailure } from "./start-failure.ts";
 
 /** Where a pod stands on its way to its tenant. */
 export type PodState =
   | { state: "ready" }
-  /** It may still become ready; `since` is when it was given to a node, from which its start is timed. */
-  | { state: "starting"; since: string | undefined; message: string }
+  /**
+   * It may still become ready; `since` is when it was given to a node, from which its start is timed. `end` says how the
+   * workload's program has ended that is about to be started again.
+   */
+  | { state: "starting"; since: string | undefined; message: string; end?: Failure }
   /** No node can take it yet, however long that lasts. */
   | { state: "unschedulable"; message: string }
   /** It will not become ready by itself; `mend` says which field or setting to change, as the object of that verb. */
@@ -40,7 +43,11 @@ export function podState(pod: Pod): PodState {
     const problem = containerProblem(pod, container);
     if (problem !== undefined) return problem;
   }
-  return { state: "starting", since: scheduled?.lastTransitionTime, message: waitingMessage(pod) };
+  const end = programEnd(pod);
+  return {
+    ...{ state: "starting", since: scheduled?.lastTransitionTime, message: waitingMessage(pod) },
+    ...(end !== undefined && { end }),
+  };
 }
 
 /** Whether the workload's own program runs at this moment, ready or not. */
@@ -95,6 +102,12 @@ export function endedByNode({ status }: Pod): boolean {
 
 function exceedsOwnLimit({ reason, message = "" }: PodStatus): boolean {
   return reason === "Evicted" && /exceed(s|ed) [^.]*limit/.test(message);
+}
+
+/** How the workload's program has ended, until the kubelet starts it again. */
+function programEnd(pod: Pod): Failure | undefined {
+  const own = pod.status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  return own === undefined || own.state?.running !== undefined ? undefined : endFailure(pod, own);
 }
 
 /** Why a pod has ended for good. */

@@ -1,3 +1,4 @@
+import { isWarm } from "../../crds/claims/claim-pod.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -76,7 +77,7 @@ function findMemberState(pod: Pod): MemberState | undefined {
   const { state } = podState(pod);
   switch (state) {
     case "ready":
-      return "ready";
+      return isWarm(pod) ? "ready" : "warming";
     case "starting":
       return lostReadiness(pod).isSameRun ? "unready" : "warming";
     case "unschedulable":

@@ -1,9 +1,10 @@
+import { isWarm, unprobedRun } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { label } from "../../crds/labels.ts";
+import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
@@ -74,11 +75,20 @@ function isNodeSilent(pod: Pod, { informers }: OperatorContext): boolean {
  */
 async function markReady(pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
   const { [label.poolStatus]: status, [label.workload]: name = "" } = pod.metadata.labels ?? {};
-  if (status === "ready") return undefined;
+  if (status === "ready" && isWarm(pod)) return undefined;
+  if (unprobedRun(pod) !== undefined) return proveRun(pod, context);
   const ready = context.informers.pods.store.by("warm", name).size;
   const turnMs = context.refillPause.turnMs({ name, ready });
   if (turnMs === undefined) return writeStatusLabel(pod, "ready", context);
   return { requeueAfterMs: Math.min(Math.max(turnMs, SHORTEST_LABEL_WAIT_MS), LONGEST_LABEL_WAIT_MS) };
+}
+
+/** Claims go by the label of a pod that no probe checks, so it is written at once, with the run that it is about. */
+async function proveRun(pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+  const leftMs = context.programRuns.leftMs(pod);
+  if (leftMs === 0) return writeStatusLabel(pod, "ready", context);
+  if (pod.metadata.labels?.[label.poolStatus] === "ready") await writeStatusLabel(pod, "warming", context);
+  return { requeueAfterMs: leftMs };
 }
 
 async function poolExists(name: string, { informers, client, config }: OperatorContext): Promise<boolean> {
@@ -117,7 +127,13 @@ async function writeStatusLabel(
 ): Promise<undefined> {
   const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
   if (reservedPods.has(uid)) return undefined;
-  const body = { metadata: { ...clearManagedFields, resourceVersion, labels: { [label.poolStatus]: status } } };
+  const run = status === "ready" ? unprobedRun(pod) : undefined;
+  const body = {
+    metadata: {
+      ...{ ...clearManagedFields, resourceVersion, labels: { [label.poolStatus]: status } },
+      ...(run !== undefined && { annotations: { [annotation.provenRun]: run } }),
+    },
+  };
   try {
     informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
   } catch (error) {

@@ -56,6 +56,9 @@ ${rows.join("\n")}
 
 The first of \`network.ports\` is the port of a claim's \`endpoint\`; without it that is \`health.httpGet.port\`, and without both ${endpointPort({ image: {} })}.
 
+Without \`health\`, an instance is ready when its first port takes connections, and without \`network.ports\` when its program
+has run for 2 s.
+
 All of them together, but for an image that is built (\`${BUILT_EXAMPLES[0]}\`, [Builds](builds.md)):
 
 \`\`\`yaml

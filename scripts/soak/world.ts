@@ -33,7 +33,10 @@ export interface World extends FaultTargets {
 
 const OPERATORS = ["operator-1", "operator-2"];
 const START_LIMIT_MS = 120_000;
-const FILES = { image: { ref: APP_IMAGE }, resources: SMALL, filesystem: { overlayDirs: [FILES_FOLDER] } };
+const FILES = {
+  ...{ image: { ref: APP_IMAGE }, resources: SMALL, network: { ports: [8080] } },
+  filesystem: { overlayDirs: [FILES_FOLDER] },
+};
 const WORKLOADS: Readonly<Record<string, object>> = {
   c: FILES,
   "b-c": FILES,

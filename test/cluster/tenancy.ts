@@ -204,7 +204,8 @@ export async function startTenancy(
     createWorkload: (workload, spec = {}) =>
       client.create(workloads, {
         metadata: { name: workload, namespace: NAMESPACE },
-        spec: { image: { ref: "simulated/hello:1" }, ...spec },
+        // With a port, so that its pods count as ready when the simulated kubelet says so.
+        spec: { image: { ref: "simulated/hello:1" }, network: { ports: [8080] }, ...spec },
       }),
     createPool: (pool, spec) => client.create(pools, { metadata: { name: pool, namespace: NAMESPACE }, spec }),
     members: (pool, status) =>

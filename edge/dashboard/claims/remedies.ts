@@ -13,6 +13,7 @@ const remedies: Readonly<Record<string, string>> = {
   WorkloadTerminating: "Use another workload, or create it again when it is gone.",
   ImagePullFailed: "Correct spec.image.ref of the workload, then claim again.",
   CrashLooping: "Change the field that the message names, then claim again; an Active claim has to be released first.",
+  ProgramEnded: "Nothing at first: the container is started again. If it keeps ending, change what the message names.",
   StartTimeout: "Find out what the pod waited for: its health check, its image, or its node.",
   QuotaExceeded: "Release a claim, or raise the namespace's ResourceQuota.",
   RestoreFailed: "Do what the message says, claim another version, or go on without the files. The snapshot is kept.",

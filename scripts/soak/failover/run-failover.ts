@@ -113,7 +113,10 @@ export async function runFailover(options: {
     );
     const limits = { resources: { vcpus: 1, memoryMb: 64 } };
     const metadata = { name: WORKLOAD, namespace: NAMESPACE };
-    await client.create(workloads, { metadata, spec: { image: { ref: "simulated/hello:1" }, ...limits } });
+    await client.create(workloads, {
+      metadata,
+      spec: { image: { ref: "simulated/hello:1" }, network: { ports: [8080] }, ...limits },
+    });
     await client.create(pools, { metadata, spec: { workloadRef: WORKLOAD, size: POOL_SIZE, maxFillConcurrency: 4 } });
     const urls = edges.map(({ url }) => url);
     for (const url of urls) await untilServing(url);

@@ -86,17 +86,8 @@ test("a claimed pod answers HTTP, two tenants have two pods, and kubectl shows b
 async function startAsRoot(): Promise<void> {
   await createWorkload("rooted", "localhost/tenancy-hello-root:1", { network: { ports: [8080] } });
   const { instanceId, endpoint } = await claim("erin", "rooted");
-  // Without a health check it counts as ready before it listens.
-  await waitUntil(
-    () =>
-      fetch(`http://${endpoint.host}:${endpoint.port}/`).then(
-        ({ ok }) => ok,
-        () => false,
-      ),
-    {
-      ...{ what: "the pod to answer", limitMs: 60_000 },
-    },
-  );
+  // It has a port and no health check, so it listens.
+  assert.ok((await fetch(`http://${endpoint.host}:${endpoint.port}/`)).ok);
   const status = await stack.kubectl("exec", instanceId, "--", "cat", "/proc/1/status");
   assert.match(status, /^Uid:\s+0/m);
   assert.match(status, /^CapEff:\s+0000000000000000$/m);
@@ -105,8 +96,7 @@ async function startAsRoot(): Promise<void> {
 
 async function explainNoStart(): Promise<void> {
   await createWorkload("missing", "localhost/does-not-exist:1");
-  // With a health check, since a container that lives for a moment counts as ready without one.
-  await createWorkload("crashing", "localhost/tenancy-crash:1", { health: { httpGet: { path: "/" } } });
+  await createWorkload("crashing", "localhost/tenancy-crash:1");
   // The kubelet's pauses between restarts are longer than a claim call waits.
   const [missing, crashing] = await Promise.all(
     ["missing", "crashing"].map((workload) => stack.claim("erin", { workload })),
@@ -122,6 +112,42 @@ async function explainNoStart(): Promise<void> {
   assert.match(described, /CrashLooping/);
   assert.match(described, /ends again and again.*exit code 1/s);
   assert.match(described, /mend the workload's spec\.entrypoint, or the program in its image, then claim again/);
+}
+
+/** A workload without health and ports, of a program that ends with 3 after so many seconds. */
+async function createShortLived(name: string, seconds: number): Promise<void> {
+  const args = ["-c", `echo 'no configuration' >&2; sleep ${seconds}; exit 3`];
+  await createWorkload(name, "localhost/tenancy-hello:1", { entrypoint: { cmd: "/bin/sh", args } });
+}
+
+async function endTooSoon(): Promise<void> {
+  await createShortLived("soon-over", 1);
+  const { status, body } = await stack.claim("erin", { workload: "soon-over" });
+  assert.is(status, 500, JSON.stringify(body));
+  assert.match(body.error ?? "", /ends again and again; last: exit code 3 \(no configuration\)/);
+  const claim = JSON.parse(await stack.kubectl("get", "tc/claim-erin-soon-over", "-o", "json"));
+  assert.equal([claim.status.phase, claim.status.reason], ["Error", "CrashLooping"]);
+  const steps = (claim.status.timeline as { step: string }[]).map(({ step }) => step);
+  assert.equal([steps.includes("Active"), steps.at(-1)], [false, "Error"]);
+}
+
+async function endUnderTenant(): Promise<void> {
+  await createShortLived("over-later", 10);
+  await claim("erin", "over-later");
+  const ready = '{.status.phase} {.status.conditions[?(@.type=="Ready")]}';
+  let said = "";
+  await waitUntil(
+    async () => {
+      said = await stack.kubectl("get", "tc/claim-erin-over-later", "-o", `jsonpath=${ready}`);
+      return said.includes('"status":"False"');
+    },
+    { what: "a claim that is not Ready", limitMs: 240_000, explain: () => said },
+  );
+  assert.match(said, /^Active .*exit code 3 \(no configuration\)/);
+  assert.match(said, /"reason":"(ProgramEnded|CrashLooping)"/);
+  const events = await stack.kubectl("get", "events", "--field-selector", "reason=ProgramEnded");
+  assert.match(events, /claim-erin-over-later/);
+  assert.is((await stack.release("erin", "over-later")).status, 200);
 }
 
 async function nameField(): Promise<void> {
@@ -246,6 +272,8 @@ testAtOnce(test, [
     "an image that does not exist, and one that crashes: an error that says what to do, on the claim as in kubectl describe",
     explainNoStart,
   ],
+  ["a program that exits with 3 after a second is never Active, without a health check too", endTooSoon],
+  ["a program that ends under an Active claim makes the claim not Ready, with its exit code", endUnderTenant],
   [
     "a program that takes too much memory, one that is not there and one that an overlay hides: each names the field to change",
     nameField,

@@ -19,6 +19,8 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
 test("withDefaults: probes every 10 s with a threshold of 3, on the endpoint's port", () => {
   const health = (spec: Parameters<typeof withDefaults>[0]) => withDefaults(spec).health;
   assert.is(health({ image }), undefined);
+  assert.is(health({ image, network: { ports: [] } }), undefined);
+  assert.equal(health({ image, network: { ports: [90] } }), { intervalSeconds: 10, unhealthyThreshold: 3 });
   assert.equal(health({ image, health: {} }), { intervalSeconds: 10, unhealthyThreshold: 3 });
   assert.equal(health({ image, health: { httpGet: {} }, network: { ports: [90] } })?.httpGet, { path: "/", port: 90 });
   assert.equal(health({ image, health: { httpGet: { path: "/ok", port: 91 } }, network: { ports: [90] } })?.httpGet, {

@@ -17,7 +17,11 @@ const workload: Workload = {
 };
 const pod: Pod = {
   metadata: { name: "p", namespace: "n", uid: "pod", annotations: { "tenancy.dev/source": "pool" } },
-  spec: { containers: [{ name: "workload", image: "i", ports: [{ containerPort: 8080 }] }] },
+  spec: {
+    containers: [
+      { name: "workload", image: "i", ports: [{ containerPort: 8080 }], readinessProbe: { tcpSocket: { port: 8080 } } },
+    ],
+  },
   status: {
     phase: "Running",
     podIP: "10.0.0.1",

@@ -32,6 +32,12 @@ const cases: [title: string, status: ClaimStatusPatch, holds: "Ready" | "Reconci
   ["Active with files that it was not given", { phase: "Active", endpoint, message: "has files" }, "Ready", "Active"],
   ["Active without an endpoint", { phase: "Active", endpoint: null }, "Reconciling", "NoEndpoint"],
   ["Active, its program failing", { phase: "Active", endpoint, reason: "CrashLooping" }, "Stalled", "CrashLooping"],
+  [
+    "Active, its program started again",
+    { phase: "Active", endpoint, reason: "ProgramEnded" },
+    "Reconciling",
+    "ProgramEnded",
+  ],
   ["Pending", { phase: "Pending" }, "Reconciling", "Pending"],
   ["Pending for want of a node", { phase: "Pending", reason: "Unschedulable" }, "Reconciling", "Unschedulable"],
   ["Releasing", { phase: "Releasing" }, "Reconciling", "Releasing"],

@@ -130,6 +130,18 @@ for (const { name, pod, is, says } of table) {
   });
 }
 
+test("a program that has ended says how until it runs again, and one that waits for its image says nothing", () => {
+  const endOf = (state: ContainerState, lastState: ContainerState = {}) => {
+    const found = podState(pod(container(state, { restartCount: 1, lastState })));
+    return found.state === "starting" ? found.end?.message : found.state;
+  };
+  const ended = { terminated: { exitCode: 3, reason: "Error" } };
+  assert.is(endOf(ended), "exit code 3 (Error)");
+  assert.is(endOf({ waiting: { reason: "CrashLoopBackOff" } }, ended), "exit code 3 (Error)");
+  assert.is(endOf({ running: {} }, ended), undefined);
+  assert.is(endOf({ waiting: { reason: "ContainerCreating" } }), undefined);
+});
+
 test("a start is timed from when a node took the pod", () => {
   const state = podState(pod(container({ running: {} })));
   assert.is(state.state === "starting" && state.since, scheduled.lastTransitionTime);

@@ -53,6 +53,13 @@ test("health gives a start-up probe once a second and a readiness probe as asked
   assert.is(containerOf(workload())?.readinessProbe, undefined);
 });
 
+test("a port without health has the first one looked at: ready is what takes connections there", () => {
+  const container = containerOf(workload({ network: { ports: [99, 98] } }));
+  assert.equal([container?.startupProbe?.tcpSocket, container?.startupProbe?.periodSeconds], [{ port: 99 }, 1]);
+  assert.equal([container?.readinessProbe?.tcpSocket, container?.readinessProbe?.periodSeconds], [{ port: 99 }, 10]);
+  assert.is(containerOf(workload({ network: { ports: [] } }))?.readinessProbe, undefined);
+});
+
 test("health without httpGet looks whether the endpoint's port takes connections", () => {
   assert.equal(containerOf(workload({ health: {}, network: { ports: [99] } }))?.readinessProbe?.tcpSocket, {
     port: 99,

@@ -22,6 +22,7 @@ import type { Informers } from "../../../operator/informers.ts";
 import { createMetrics } from "../../../operator/metrics.ts";
 import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
 import { createNodeSilence } from "../../../operator/pod/node-silence.ts";
+import { createProgramRuns } from "../../../operator/pod/program-runs.ts";
 import { createSeenTimes } from "../../../operator/pod/seen-times.ts";
 import { createPoolEvents } from "../../../operator/pool/pool-events.ts";
 import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
@@ -89,6 +90,7 @@ export function testOperator({
     timelines: createTimelines(Date.now),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     seenTimes: createSeenTimes(),
+    programRuns: createProgramRuns(),
     buildTurns: createBuildTurns(),
     helperStart: {
       wanted: undefined,
