@@ -8,6 +8,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import { askUntil } from "../../http/ask-until.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { readUpload, UPLOAD_LIMIT_MS } from "../../http/upload.ts";
 import { askStore, type SnapshotServices, storeState } from "../snapshots/store.ts";
@@ -24,13 +25,16 @@ export interface ContextServices {
 }
 
 const RETRY = { headers: { "retry-after": "1" } };
+/** For how long an upload waits for the volume, which the operator makes for the first workload that needs it. */
+const VOLUME_LIMIT_MS = 30_000;
 
 /**
  * Keeps the body of a request as the build context of a workload: streams it to the snapshots volume while it is
  * checked, and names it in the workload's annotation once it is there whole.
  *
  * @throws HttpError 400 that names the place, for what is no archive of a build context; 404, and 409 for a workload
- *   that is built from none; 413; 503 where the store cannot take it; as `readUpload` and `askStore` do
+ *   that is built from none; 413; 503 where the store cannot take it, after half a minute where it is not there; as
+ *   `readUpload` and `askStore` do
  */
 export async function keepContext(
   request: Request,
@@ -39,9 +43,7 @@ export async function keepContext(
 ): Promise<KeptContext> {
   const { cache, contextLimitBytes, clientGone, clock } = services;
   const workload = await findBuilt(name, services);
-  if ((await storeState(services)) === "none") {
-    throw new HttpError(503, "the snapshots volume, which keeps build contexts, is not made yet; try again", RETRY);
-  }
+  await untilVolume(services);
   const upload = readUpload(request, { limit: contextLimitBytes, clientGone, clock });
   const content = checkedOnTheWay(upload.chunks, contextLimitBytes);
   /** What the annotation names now may be of another upload since. */
@@ -66,6 +68,24 @@ export async function keepContext(
   } finally {
     upload.close();
   }
+}
+
+/** @throws HttpError 503 where the volume is still not there after half a minute, or its helper pod does not run */
+async function untilVolume(services: ContextServices & { clientGone: AbortSignal }): Promise<void> {
+  const { clock, clientGone } = services;
+  const problem = await askUntil(
+    async () => {
+      try {
+        if ((await storeState(services)) === "ready") return undefined;
+        return new HttpError(503, "the snapshots volume, which keeps build contexts, is not made yet; try again", RETRY);
+      } catch (error) {
+        if (error instanceof HttpError && error.status === 503) return error;
+        throw error;
+      }
+    },
+    { isGood: (found) => found === undefined, limitMs: VOLUME_LIMIT_MS, clock, clientGone },
+  );
+  if (problem !== undefined) throw problem;
 }
 
 /** @throws HttpError 404; 409 unless the workload is built from an upload */

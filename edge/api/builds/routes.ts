@@ -4,6 +4,7 @@ import { listAll } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
+import { askUntil } from "../../http/ask-until.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { pathParam, queryFlag, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
@@ -31,6 +32,8 @@ export type BuildServices = Omit<ContextServices, "contextLimitBytes"> & {
 };
 
 const ONE = "/api/v1/workloads/:name/build";
+/** For how long a log that is followed is waited for: a rebuild begins a moment after it was asked for. */
+const LOG_LIMIT_MS = 30_000;
 /** Each has a kubectl of its own for as long as it takes. */
 const UPLOADS_AT_ONCE = 4;
 
@@ -97,7 +100,8 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
       method: "GET",
       path: `${ONE}/logs`,
       summary: "What the newest build of a workload printed",
-      description: "Of the build itself, or of how its context was fetched while that has not ended.",
+      description:
+        "Of the build itself, or of how its context was fetched while that has not ended. With `follow`, a build that is about to begin is waited for, up to 30 s.",
       query: { tail: tailSchema, follow: flagSchema("Whether to go on with what is printed from now on.") },
       answer: "text/plain",
       errors: [404, 409, 503, 504],
@@ -105,13 +109,16 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
         const [tail, follow] = [tailOf(request), queryFlag(request, "follow")];
         const { name } = (await find(request)).metadata;
         mayBeSilent?.();
-        const pod = await newestBuild(name);
+        const gone = clientGone ?? request.signal;
+        const { pod } = await askUntil(() => logOf(request), {
+          ...{ isGood: ({ isComing }) => !isComing, limitMs: follow ? LOG_LIMIT_MS : 0, clock, clientGone: gone },
+        });
         if (pod === undefined) throw noLog(name);
         const container = isContextThere(pod) ? "build" : "context";
         return podLogs(
           { pod: pod.metadata.name, container, tail, follow, runs: containerRuns(pod, container) },
           {
-            ...{ kubectl: builds.kubectl, clock, clientGone: clientGone ?? request.signal },
+            ...{ kubectl: builds.kubectl, clock, clientGone: gone },
             failure: (stderr) => kubectlError(stderr, (failure) => logError(failure, name)),
           },
         );
@@ -123,6 +130,15 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     const workload = await readWorkload(pathParam(request, "name", workloadNameRule), services);
     if (workload.spec.image.dockerfile === undefined) throw notBuilt(workload.metadata.name);
     return workload;
+  }
+
+  /** The pod whose log is the newest, and whether a newer build, or the first line of this one, is about to come. */
+  async function logOf(request: RoutedRequest): Promise<{ pod: Pod | undefined; isComing: boolean }> {
+    const workload = await find(request);
+    const pod = await newestBuild(workload.metadata.name);
+    const { state } = buildStatus(workload);
+    const isStarting = state === "Building" && (pod === undefined || !hasBegun(pod));
+    return { pod, isComing: state === "Pending" || isStarting };
   }
 
   async function newestBuild(workload: string): Promise<Pod | undefined> {
@@ -168,6 +184,12 @@ function buildStatus(workload: Workload): BuildStatus {
 /** Whether the init container that brings the context has done so, so that the build is next or under way. */
 function isContextThere({ status }: Pod): boolean {
   return (status?.initContainerStatuses ?? []).some(({ state }) => state?.terminated?.exitCode === 0);
+}
+
+/** Whether the container that has the log has been started. */
+function hasBegun({ status }: Pod): boolean {
+  const { initContainerStatuses = [], containerStatuses = [] } = status ?? {};
+  return [...initContainerStatuses, ...containerStatuses].some(({ state }) => state !== undefined && !state.waiting);
 }
 
 function logError(failure: KubectlError, workload: string): HttpError | undefined {

@@ -15,6 +15,7 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../../crds/workload.ts";
 import { eventually } from "../../eventually.ts";
 import { rawTar } from "../archive/raw-tar.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { BUILD_NAMESPACE } from "./fake-cluster.ts";
 import { type FakeKubectl, fakeKubectl } from "./fake-kubectl.ts";
@@ -223,11 +224,21 @@ test("a volume that cannot take it is said to be so", async () => {
   const answer = await upload(context);
   assert.is(answer.status, 503);
   assert.match(answer.json.error ?? "", /the snapshots volume cannot be reached at the moment; try again/);
-  edge = testEdge({ kubectl: kubectl.command, clock: systemClock, contexts: served.contexts });
+});
+
+test("the first upload waits for the volume that the operator makes for it, half a minute at most", async () => {
+  const clock = manualClock();
+  edge = testEdge({ kubectl: kubectl.command, clock, contexts: served.contexts });
   edge.cluster.addWorkload("app", built);
-  const none = await upload(context);
-  assert.is(none.status, 503);
-  assert.match(none.json.error ?? "", /is not made yet/);
+  const none = upload(context);
+  for (let waits = 0; waits < 60; waits += 1) await clock.runWhenNextIs(500);
+  assert.is((await none).status, 503);
+  assert.match((await none).json.error ?? "", /is not made yet/);
+  const first = upload(context);
+  await eventually(() => clock.nextIn() === 500);
+  edge.cluster.addSnapshots();
+  await clock.runNext();
+  assert.equal(await first, { status: 200, json: { sha256: digestOf(context), sizeBytes: context.length } });
 });
 
 test("a volume without room says so before the rest is sent", async () => {
@@ -387,9 +398,33 @@ test("the log is of the newest build: of its context first, then of the build", 
   ]);
 });
 
+test("a log that is followed right after a rebuild was asked for waits for the build to begin", async () => {
+  const target = "GET /api/v1/workloads/app/build/logs";
+  const clock = manualClock();
+  edge = testEdge({ kubectl: kubectl.command, clock, contexts: served.contexts });
+  const workload = edge.cluster.addWorkload("app", built);
+  edge.cluster.addBuild("before", { exitCode: 0 });
+  const waits = () => eventually(() => clock.nextIn() === 500);
+  const answer = edge.call(`${target}?follow=true`);
+  await waits();
+  setStatus(workload, { phase: "Ready", build: { state: "Building", request: buildRequest(workload) } });
+  edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", waiting: true });
+  await clock.runNext();
+  await waits();
+  edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", exitCode: 0 });
+  await clock.runNext();
+  const { status, text } = await answer;
+  assert.equal([status, text], [200, "line of brief\n"]);
+  // Without follow, what is there is answered.
+  const before = edge.cluster.addWorkload("app", built);
+  setStatus(before, { phase: "Ready" });
+  assert.equal((await edge.call(target)).text, "line of brief\n");
+});
+
 test("a log that cannot be read is said to be so", async () => {
   const target = "GET /api/v1/workloads/app/build/logs";
-  edge.cluster.addWorkload("app", built);
+  const workload = edge.cluster.addWorkload("app", built);
+  setStatus(workload, { phase: "Ready", build: { state: "Built", request: buildRequest(workload) } });
   for (const [pod, status] of [
     ["gone", 404],
     ["starting", 409],

@@ -93,10 +93,14 @@ export class FakeCluster extends MemoryApi {
   }
 
   /** The pod of a build, whose context was fetched where an exit code is given. */
-  addBuild(name: string, options: { workload?: string; createdAt?: string; exitCode?: number } = {}): void {
-    const { workload = "app", createdAt = "2026-01-01T00:00:00Z", exitCode } = options;
+  addBuild(
+    name: string,
+    options: { workload?: string; createdAt?: string; exitCode?: number; waiting?: boolean } = {},
+  ): void {
+    const { workload = "app", createdAt = "2026-01-01T00:00:00Z", exitCode, waiting } = options;
     const labels = { [label.build]: "true", [label.workload]: workload };
-    const state = exitCode === undefined ? { running: {} } : { terminated: { exitCode } };
+    const begun = exitCode === undefined ? { running: {} } : { terminated: { exitCode } };
+    const state = waiting ? { waiting: {} } : begun;
     const context = { name: "context", image: "b", ready: false, restartCount: 0, state };
     this.add(pods, {
       metadata: { name, namespace: BUILD_NAMESPACE, labels, creationTimestamp: createdAt },
