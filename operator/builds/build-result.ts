@@ -112,7 +112,11 @@ export function parseBuildResult(message: string): BuildResult | undefined {
 }
 
 function explain(step: string, error: string): string {
-  const why = error === "" ? "the builder does not say why" : error;
+  const missing = /failed to calculate checksum of ref \S+ ("[^"]*"): not found/.exec(error)?.[1];
+  const why =
+    missing !== undefined
+      ? `${missing} is not there: add it to the build context (see .dockerignore), or to what --from names`
+      : error || "the builder does not say why";
   if (step === "") return why;
   const base = step.startsWith("[internal] load metadata for ")
     ? " (the base image must be in a registry that builds can reach)"

@@ -51,9 +51,12 @@ else
     /^#[0-9]+ / && !($1 in name) { name[$1] = $0; sub(/^#[0-9]+ /, "", name[$1]) }
     /^#[0-9]+ ERROR: / && failed == "" && name[$1] !~ /^(importing|exporting) cache/ { failed = $1; why = $0; sub(/^#[0-9]+ ERROR: /, "", why) }
     /^#[0-9]+ [0-9.]+ / { line = $0; sub(/^#[0-9]+ [0-9.]+ /, "", line); lines[$1, ++n[$1]] = line }
+    /^ *[0-9]+ [|] >>> / && line_failed == "" { line_failed = $0; sub(/^ *[0-9]+ [|] >>> /, "", line_failed) }
     /^error: / { last = $0; sub(/^error: (failed to solve: )?/, "", last) }
     END {
-      print "state=Failed"; print "code=" code; print "step=" substr(name[failed], 1, 500)
+      step = failed == "" ? line_failed : name[failed]
+      if (failed == "" && step != "") for (s in name) if (index(name[s], "] " step)) step = name[s]
+      print "state=Failed"; print "code=" code; print "step=" substr(step, 1, 500)
       print "error=" substr(why == "" ? last : why, 1, 1000); print ""
       first = n[failed] - 19; if (first < 1) first = 1
       for (i = first; i <= n[failed]; i++) print substr(lines[failed, i], 1, 110)

@@ -77,7 +77,11 @@ async function untilVolume(services: ContextServices & { clientGone: AbortSignal
     async () => {
       try {
         if ((await storeState(services)) === "ready") return undefined;
-        return new HttpError(503, "the snapshots volume, which keeps build contexts, is not made yet; try again", RETRY);
+        return new HttpError(
+          503,
+          "the snapshots volume, which keeps build contexts, is not made yet; try again",
+          RETRY,
+        );
       } catch (error) {
         if (error instanceof HttpError && error.status === 503) return error;
         throw error;

@@ -186,10 +186,11 @@ function isContextThere({ status }: Pod): boolean {
   return (status?.initContainerStatuses ?? []).some(({ state }) => state?.terminated?.exitCode === 0);
 }
 
-/** Whether the container that has the log has been started. */
+/** Whether the build has printed something or never will: what brings the context prints nothing unless it fails. */
 function hasBegun({ status }: Pod): boolean {
   const { initContainerStatuses = [], containerStatuses = [] } = status ?? {};
-  return [...initContainerStatuses, ...containerStatuses].some(({ state }) => state !== undefined && !state.waiting);
+  const isRefused = initContainerStatuses.some(({ state }) => (state?.terminated?.exitCode ?? 0) !== 0);
+  return isRefused || containerStatuses.some(({ state }) => state?.running ?? state?.terminated);
 }
 
 function logError(failure: KubectlError, workload: string): HttpError | undefined {

@@ -85,6 +85,34 @@ test("the step that failed is the first that says so: a build file cannot name a
   });
 });
 
+// As BuildKit 0.26 prints it.
+test("a COPY of what is not there names its step and the file, not the builder's cache keys", ({ folder }) => {
+  const log = [
+    "#4 importing cache manifest from r.example/w:cache",
+    "#4 ERROR: failed to configure registry cache importer: r.example/w:cache: not found",
+    "#6 [1/2] FROM localhost/base:1",
+    "#7 [2/2] COPY missing /missing",
+    "#7 CANCELED",
+    "------",
+    " > importing cache manifest from r.example/w:cache:",
+    "------",
+    "Dockerfile:2",
+    "--------------------",
+    "   1 |     FROM localhost/base:1",
+    "   2 | >>> COPY missing /missing",
+    "   3 |     ",
+    "--------------------",
+    'error: failed to solve: failed to compute cache key: failed to calculate checksum of ref z69b::xsjp: "/missing": not found',
+    "",
+  ].join("\n");
+  assert.equal(build(folder, { log, code: 1 }), {
+    state: "Failed",
+    reason: "BuildFailed",
+    message:
+      'step [2/2] COPY missing /missing failed: "/missing" is not there: add it to the build context (see .dockerignore), or to what --from names',
+  });
+});
+
 test("a push that fails is the registry's; a cache that cannot be read is nothing", ({ folder }) => {
   const log = [
     "#2 importing cache manifest from r.example/w:cache",

@@ -408,9 +408,11 @@ test("a log that is followed right after a rebuild was asked for waits for the b
   const answer = edge.call(`${target}?follow=true`);
   await waits();
   setStatus(workload, { phase: "Ready", build: { state: "Building", request: buildRequest(workload) } });
-  edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", waiting: true });
-  await clock.runNext();
-  await waits();
+  for (const context of [{ waiting: true }, { waiting: false }]) {
+    edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", ...context });
+    await clock.runNext();
+    await waits();
+  }
   edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", exitCode: 0 });
   await clock.runNext();
   const { status, text } = await answer;

@@ -105,7 +105,12 @@ export class FakeCluster extends MemoryApi {
     this.add(pods, {
       metadata: { name, namespace: BUILD_NAMESPACE, labels, creationTimestamp: createdAt },
       spec: { containers: [] },
-      status: { phase: "Pending", initContainerStatuses: [context] },
+      status: {
+        ...{ phase: "Pending", initContainerStatuses: [context] },
+        ...(exitCode === 0 && {
+          containerStatuses: [{ name: "build", image: "b", ready: true, restartCount: 0, state: { running: {} } }],
+        }),
+      },
     });
   }
 
