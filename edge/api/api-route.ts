@@ -22,7 +22,7 @@ export const errorMeanings = {
 
 /** What the headers mean that some routes take or answer with. */
 export const headerMeanings = {
-  etag: "Names the spec as it is, for `If-Match`; the status may change under it.",
+  etag: "Names what is answered: a spec for `If-Match`, whose status may change under it, an archive for `If-None-Match`.",
   "x-tenancy-next": "The `after` of the next page; absent on the last one.",
   "x-tenancy-version": "How new the list is: every change up to this resourceVersion is in it.",
 } as const;
@@ -32,6 +32,11 @@ export const requestHeaders = {
   "if-match": {
     required: false,
     description: "The ETag of what was read: what is asked for is refused where the spec has changed since.",
+    schema: { type: "string" },
+  },
+  "if-none-match": {
+    required: false,
+    description: "The ETag of what the caller has: the answer is 304 without a body where nothing has changed.",
     schema: { type: "string" },
   },
   upgrade: {

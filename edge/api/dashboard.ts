@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import type { Log } from "../../crds/log.ts";
 import { HttpError } from "../http/http-error.ts";
+import { isUnchanged } from "../http/if-none-match.ts";
 import type { Route } from "../http/router.ts";
 
 /** What `npm run dashboard` makes of edge/dashboard: every file gzipped, in base64, under a name with its hash. */
@@ -58,7 +59,7 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
 
   function answerPage(request: Request): Response {
     checkPage(request);
-    if (request.headers.get("if-none-match") === etag) return new Response(null, { status: 304, headers });
+    if (isUnchanged(request, etag)) return new Response(null, { status: 304, headers });
     return new Response(html, { headers });
   }
 

@@ -37,7 +37,7 @@ export function createCors(origins: ReadonlySet<string>): Cors {
         status: 204,
         headers: {
           "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
-          "access-control-allow-headers": "authorization, content-type, if-match, x-request-id",
+          "access-control-allow-headers": "authorization, content-type, if-match, if-none-match, x-request-id",
           "access-control-max-age": "600",
         },
       });

@@ -141,6 +141,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
           ),
         }),
       },
+      ...(takes.includes("if-none-match") && { 304: { description: "The caller has what is there." } }),
       ...Object.fromEntries(
         [...new Set(failures)]
           .sort()

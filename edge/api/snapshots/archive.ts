@@ -1,6 +1,7 @@
 import { pattern } from "../../../crds/schema/patterns.ts";
 import type { OpenArchive } from "../../../crds/snapshots/snapshot-store.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { isUnchanged } from "../../http/if-none-match.ts";
 import { queryText } from "../../http/parameters.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { askStore, lookAtSnapshots, noSnapshot, type SnapshotServices } from "./store.ts";
@@ -24,6 +25,7 @@ export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
         },
       },
       answer: "application/gzip",
+      takes: ["if-none-match"],
       tells: ["etag"],
       errors: [404, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
@@ -32,6 +34,8 @@ export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
         mayBeSilent?.();
         const asking = { ...services, clientGone: clientGone ?? request.signal };
         const found = findVersion(key, await lookAtSnapshots(key, services, asking.clientGone), version);
+        const etag = `"${found.sha256}"`;
+        if (isUnchanged(request, etag)) return new Response(null, { status: 304, headers: { etag } });
         const opened = await askStore(({ archives }, call) => archives.open(key, found.sha256, call), {
           ...asking,
           limitMs: DOWNLOAD_LIMIT_MS,
@@ -44,7 +48,7 @@ export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
             "content-type": "application/gzip",
             "content-length": String(found.sizeBytes),
             "content-disposition": `attachment; filename="${tenantId}-${workloadRef}.tar.gz"`,
-            etag: `"${found.sha256}"`,
+            etag,
           },
         });
       },

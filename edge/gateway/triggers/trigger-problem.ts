@@ -53,7 +53,7 @@ export function createWorkloadProblems(options: {
     find({ spec: { workloadRef } }) {
       const workload = workloads.get(`${namespace}/${workloadRef}`);
       if (workload === undefined && isSynced) {
-        const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}": create it, or name another`;
+        const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}", the only one that is served here: create it there, or name another`;
         return { reason: "WorkloadNotFound", message, mayPass: true };
       }
       if (workload?.metadata.deletionTimestamp === undefined) return undefined;

@@ -286,6 +286,12 @@ test("the newest archive and each version can be downloaded as it was saved", as
       [...["application/gzip", String(content.length), `"${digest(content)}"`], 'attachment; filename="a-app.tar.gz"'],
     );
   }
+  const known = (tags: string) => edge.call(`GET ${OF_A}/archive`, { headers: { "if-none-match": tags } });
+  for (const tags of [`"${digest("third")}"`, `"other", W/"${digest("third")}"`, "*"]) {
+    const { status, headers, text } = await known(tags);
+    assert.equal([status, headers.get("etag"), text], [304, `"${digest("third")}"`, ""], tags);
+  }
+  assert.is((await known(`"${digest("second")}"`)).status, 200);
   const head = await download("", "HEAD");
   assert.equal([head.status, head.headers.get("content-length"), head.text], [200, "5", ""]);
   assert.is((await download(`?version=${"0".repeat(16)}`)).status, 404);
