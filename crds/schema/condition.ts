@@ -32,7 +32,8 @@ export const notObserved: readonly Condition[] = [
     type: "Ready",
     status: "Unknown",
     reason: "NotObserved",
-    message: "nobody has looked at it yet: see that an operator and an edge run",
+    message:
+      "No operator has looked at it yet. Check that operator and edge run, and that this is the namespace that they serve (TENANCY_NAMESPACE, tenancy by default).",
     lastTransitionTime: "1970-01-01T00:00:00Z",
   },
 ];

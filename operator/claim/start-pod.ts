@@ -33,7 +33,7 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   const workload = await findWorkload(claim, context);
   if (workload === undefined) {
     const { workloadRef } = claim.spec;
-    const message = `workload "${workloadRef}" does not exist in namespace "${context.config.namespace}": create it, then claim again`;
+    const message = `workload "${workloadRef}" does not exist in namespace "${context.config.namespace}", the only one that is served here: create it there, then claim again`;
     return failClaim(claim, context, { reason: "WorkloadNotFound", message });
   }
   const { metadata, status } = workload;

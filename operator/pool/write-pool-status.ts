@@ -97,7 +97,7 @@ function statusOf(pool: Pool, context: OperatorContext): Written & { ready: numb
   };
   const workload = informers.workloads.store.get(`${config.namespace}/${workloadRef}`);
   if (workload === undefined) {
-    const message = `workload "${workloadRef}" does not exist: create it, the pool then fills by itself`;
+    const message = `workload "${workloadRef}" does not exist in namespace "${config.namespace}", the only one that is served here: create it there, the pool then fills by itself`;
     return { ...counts, phase: "Error", reason: "WorkloadNotFound", message };
   }
   if (workload.metadata.deletionTimestamp !== undefined) {

@@ -8,6 +8,7 @@ import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Log } from "../../crds/log.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { QuotaError, StoreConflict, StoreError, StoreFullError } from "../../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import {
   commitSchema,
   keepContextSchema,
@@ -281,7 +282,10 @@ function refusalOf(error: unknown): [status: number, refusal: StoreRefusal] {
   const isRequest = error instanceof RequestError || error instanceof TypeError || error instanceof v.ValiError;
   if (isRequest) return [400, { error: message, kind: "request" }];
   const { code } = error as NodeJS.ErrnoException;
-  if (code === "ENOSPC" || code === "EDQUOT") return [507, { error: message, kind: "full" }];
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    const full = `the snapshots volume is full (${message}): enlarge its volume claim ${SNAPSHOTS_NAME}, or delete snapshots`;
+    return [507, { error: full, kind: "full" }];
+  }
   // A read-only disk stays so for a while; all else that a disk says may pass.
   const isTransient = code !== "EROFS" && code !== "EACCES";
   return [500, { error: message, kind: "store", isTransient }];

@@ -1,7 +1,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import { events, pods, resourceQuotas } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -47,7 +49,17 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
     reason: "WorkloadNotReady",
     says: /BuildUnavailable.*spec\.image\.ref/,
   },
-  { name: "unknown", reason: "WorkloadNotFound", says: /"unknown" does not exist in namespace "tenancy": create it/ },
+  {
+    name: "no-runtime",
+    spec: { runtimeClassName: "gone" },
+    reason: "WorkloadNotReady",
+    says: /RuntimeClass "gone" not found.*: change spec\.runtimeClassName of the workload/,
+  },
+  {
+    name: "unknown",
+    reason: "WorkloadNotFound",
+    says: /"unknown" does not exist in namespace "tenancy", the only one that is served here: create it there/,
+  },
 ];
 
 test("a start that takes no time is not looked into", async () => {
@@ -105,6 +117,15 @@ testAtOnce(
     },
   ]),
 );
+
+test("a claim in a namespace that no operator serves says which is served", async () => {
+  const spec = { tenantId: "alice", workloadRef: "quick" };
+  const { status } = await tenancy.client.create<Claim>(claims, {
+    metadata: { name: "elsewhere", namespace: "default" },
+    spec,
+  });
+  assert.match(status?.conditions?.[0]?.message ?? "", /the namespace that they serve \(TENANCY_NAMESPACE/);
+});
 
 // Begun by the test above: all that time out here do so at the same time.
 test("a claim whose health check was never passed names the field in the end", async () => {
