@@ -2,7 +2,8 @@ import { NetworkError } from "./client/api-error.ts";
 import { ExecError } from "./client/exec/exec-outcome.ts";
 
 /**
- * What the log says of an error: its name, message, causes and own fields; the stack too where nobody foresaw it.
+ * What the log says of an error: its name, message, causes and own fields; the stack too unless the error was foreseen,
+ * as one is that says `expected`.
  *
  * JSON leaves the first three out of an Error.
  */
@@ -10,7 +11,8 @@ export function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
   // An error with an HTTP status or an exit code is an answer that somebody chose.
   const isAnswer = "status" in error || "exitCode" in error;
-  const foreseen = isAnswer || error instanceof NetworkError || error instanceof ExecError;
+  const isExpected = "expected" in error && error.expected === true;
+  const foreseen = isAnswer || isExpected || error instanceof NetworkError || error instanceof ExecError;
   return {
     ...error,
     name: error.name,

@@ -49,10 +49,13 @@ interface Runner {
   cancelRetry: () => void;
   /** Closes the context of a failed start, which is kept open to hear of changed Secrets. */
   closeFailed: () => void;
+  /** What the log says is wrong with it, by the entry's message. */
+  readonly logged: Map<string, string>;
 }
 
 /** An adapter that ran for so long counts as healthy. */
 const HEALTHY_MS = 60_000;
+const NOT_STARTED = "trigger adapter not started";
 
 /** Makes a reconciler; triggers do not wait for each other, and what one throws harms no other. */
 export function reconcileTriggers(options: {
@@ -96,12 +99,23 @@ export function reconcileTriggers(options: {
 
   /** Retries a trigger whose reconcile itself has thrown. */
   function retryLater(runner: Runner, name: string, error: unknown): void {
-    log.error({ trigger: name, error: describeError(error) }, "trigger reconcile failed");
+    logProblem(runner, { trigger: name, error, level: "error", message: "trigger reconcile failed" });
     const trigger = find(name);
     if (trigger !== undefined) runner.status.write(trigger, error instanceof Error ? error.message : String(error));
     runner.reconciled = undefined;
     runner.cancelRetry();
     runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
+  }
+
+  /** Logs a problem when it is new, not each time that the trigger is retried with it. */
+  function logProblem(
+    { logged }: Runner,
+    problem: { trigger: string; error: unknown; level: "warn" | "error"; message: string },
+  ): void {
+    const { trigger, error, level, message } = problem;
+    const why = error instanceof Error ? error.message : String(error);
+    log[logged.get(message) === why ? "debug" : level]({ trigger, error: describeError(error) }, message);
+    logged.set(message, why);
   }
 
   function createRunner(name: string): Runner {
@@ -114,6 +128,7 @@ export function reconcileTriggers(options: {
       backoff: createBackoff({ initialMs: 1000, maxMs: 60_000 }),
       cancelRetry: nothing,
       closeFailed: nothing,
+      logged: new Map(),
     };
   }
 
@@ -187,7 +202,7 @@ export function reconcileTriggers(options: {
       running = watchAdapter(adapter, { runner, trigger, stop, close });
     } catch (error) {
       stop.abort();
-      log.warn({ trigger: name, error: describeError(error) }, "trigger adapter not started");
+      logProblem(runner, { trigger: name, error, level: "warn", message: NOT_STARTED });
       stopAdapter(runner);
       const why = error instanceof Error ? error.message : String(error);
       runner.status.write(trigger, why, { mayPass: mayPass(error) });
@@ -197,6 +212,7 @@ export function reconcileTriggers(options: {
     }
     stopAdapter(runner);
     runner.running = running;
+    runner.logged.delete(NOT_STARTED);
     runner.status.write(trigger, ...reported);
     log.info({ trigger: name, type: trigger.spec.type }, "trigger adapter started");
   }
@@ -217,13 +233,16 @@ export function reconcileTriggers(options: {
         close();
         alive.delete(running);
         if (failure !== undefined)
-          log.error({ trigger: name, error: describeError(failure) }, "trigger adapter failed");
+          logProblem(runner, { trigger: name, error: failure, level: "error", message: "trigger adapter failed" });
         if (stop.signal.aborted || runner.running !== running) return;
         stop.abort();
         runner.running = undefined;
         const why = failure instanceof Error ? failure.message : "it ended by itself";
         runner.status.write(trigger, `the adapter stopped and is started again: ${why}`, { mayPass: true });
-        if (clock.now() - startedAt > HEALTHY_MS) runner.backoff.reset();
+        if (clock.now() - startedAt > HEALTHY_MS) {
+          runner.backoff.reset();
+          runner.logged.clear();
+        }
         runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
       });
     const running: Running = { trigger, stop, ended };

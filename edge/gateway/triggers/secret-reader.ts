@@ -12,6 +12,8 @@ import { createFreshness, type Freshness } from "../../cluster/freshness.ts";
 /** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
 export class SecretError extends Error {
   override readonly name = "SecretError";
+  /** Somebody who may write Secrets changes it; where it was found says nothing. */
+  readonly expected = true;
   /** Whether there is no such Secret: it may be applied after its trigger. */
   readonly isAbsent: boolean;
 

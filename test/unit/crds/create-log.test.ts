@@ -33,6 +33,11 @@ test("an error shows with its message, its cause and its own fields", () => {
   assert.equal([notRun.reason, notRun.stack], ["ContainerNotRunning", undefined]);
 });
 
+test("an error that says it is expected shows no place in the code", () => {
+  const missing = logged(Object.assign(new Error("Secret s does not exist"), { expected: true }));
+  assert.equal([missing.message, missing.stack], ["Secret s does not exist", undefined]);
+});
+
 test("an error that nobody foresaw shows where it was thrown", () => {
   assert.match(String(logged(new TypeError("oops")).stack), "create-log.test.ts");
 });

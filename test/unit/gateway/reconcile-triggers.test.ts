@@ -1,9 +1,11 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { Log } from "../../../crds/log.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { AdapterContext } from "../../../edge/gateway/adapter.ts";
 import { type AdapterType, reconcileTriggers } from "../../../edge/gateway/triggers/reconcile-triggers.ts";
+import { SecretError } from "../../../edge/gateway/triggers/secret-reader.ts";
 import { manualClock, turns } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -53,6 +55,12 @@ function testEnvironment() {
     },
   });
   const secretChanges: (() => void)[] = [];
+  const logged: string[] = [];
+  const note: Log["warn"] = (fields, message) => {
+    const { error } = fields as { error?: { message: string; stack?: string } };
+    logged.push(`${message}: ${error?.message}${error?.stack === undefined ? "" : " with its stack"}`);
+  };
+  const log: Log = { ...silentLog, warn: note, error: note };
   const reconciler = reconcileTriggers({
     find: (name) => triggers.get(name),
     problemOf({ spec }) {
@@ -71,7 +79,7 @@ function testEnvironment() {
       recheck: () => undefined,
     }),
     clock,
-    log: silentLog,
+    log,
   });
   const put = (name: string, path: string, kind: "webhook" | "messenger" = "webhook", uid = name) => {
     triggers.set(name, {
@@ -86,7 +94,7 @@ function testEnvironment() {
   };
   const served = () =>
     started.filter(({ context }) => !context.signal.aborted).map(({ name, path }) => `${name}${path}`);
-  return { clock, reconciler, started, shown, failures, secretChanges, put, remove, served };
+  return { clock, reconciler, started, shown, failures, secretChanges, logged, put, remove, served };
 }
 
 test("a trigger that cannot even be judged shows why, and stops no other", async () => {
@@ -206,6 +214,44 @@ test("what cannot be started is tried again, later and later, and at once when i
   assert.equal(served(), ["b/1", "a/1"]);
   assert.is(clock.pending(), 0);
   assert.is(started.length, 2);
+});
+
+test("a missing Secret is one line of the log without a stack, until it is another problem or is over", async () => {
+  const { clock, reconciler, put, failures, secretChanges, logged } = testEnvironment();
+  failures.set("a", new SecretError("Secret s does not exist"));
+  put("a", "/1");
+  await reconciler.idle();
+  await clock.pass(35 * 60_000);
+  const missing = "trigger adapter not started: Secret s does not exist";
+  assert.equal(logged, [missing]);
+  failures.set("a", new SecretError("Secret s has no value"));
+  await clock.pass(2 * 60_000);
+  assert.equal(logged, [missing, "trigger adapter not started: Secret s has no value"]);
+  failures.clear();
+  secretChanges.at(-1)?.();
+  await reconciler.idle();
+  failures.set("a", new SecretError("Secret s does not exist"));
+  put("a", "/2");
+  await reconciler.idle();
+  assert.equal(logged.slice(2), [missing]);
+});
+
+test("an adapter that fails again and again with the same is one line of the log, until it has been healthy", async () => {
+  const { clock, reconciler, put, started, logged } = testEnvironment();
+  put("a", "/1");
+  await reconciler.idle();
+  const fail = async () => {
+    started.at(-1)?.finish(new SecretError("401 Unauthorized"));
+    await turns();
+    await clock.pass(60_000);
+    await reconciler.idle();
+  };
+  for (let times = 0; times < 3; times += 1) await fail();
+  assert.equal(logged, ["trigger adapter failed: 401 Unauthorized"]);
+  await clock.pass(10 * 60_000);
+  await fail();
+  await fail();
+  assert.is(logged.length, 2);
 });
 
 test("an edit whose new adapter cannot be started ends the old one, which nobody wants any longer", async () => {
