@@ -4,6 +4,7 @@ import { claims, pools, triggers, workloads } from "../kinds.ts";
 import type { KubernetesObject } from "../kubernetes.ts";
 import { poolSpecSchema, poolStatusSchema } from "../pool.ts";
 import type { Resource } from "../resource.ts";
+import { readablePatterns } from "../schema/readable-patterns.ts";
 import { type JsonSchema, plainSchema } from "../schema/schema.ts";
 import { triggerSpecSchema, triggerStatusSchema } from "../trigger.ts";
 import { workloadSpecSchema, workloadStatusSchema } from "../workload.ts";
@@ -54,6 +55,8 @@ interface Definition {
   selectable?: string[];
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath: string };
   metadata?: JsonSchema;
+  /** Whether the operator checks the whole spec, so that rules suffice that old API servers drop. @default false */
+  isCheckedWhole?: boolean;
 }
 
 // The names of these kinds become label values, so they must be as short as those.
@@ -74,14 +77,13 @@ export const definitions: readonly CustomResourceDefinition[] = [
     spec: workloadSpecSchema,
     status: workloadStatusSchema,
     metadata: labelValueName,
+    isCheckedWhole: true,
     columns: [
       column("Image", ".spec.image.ref", "Image in a registry; empty when it is built from a build file."),
       column("Access", ".spec.network.access", "What the container may reach."),
       column("Phase", ".status.phase", "Where the workload stands."),
       column("Reason", ".status.reason", "Why it is not ready."),
-      { ...column("Message", ".status.message", "What to change."), priority: 1 },
       { ...column("Build", ".status.build.state", "How the build of its image stands."), priority: 1 },
-      { ...column("Built", ".status.image", "The image that was built last and that pods run."), priority: 1 },
       age,
     ],
   }),
@@ -104,7 +106,6 @@ export const definitions: readonly CustomResourceDefinition[] = [
       { ...column("Warming", ".status.warming", "Pods that are starting."), type: "integer" },
       column("Phase", ".status.phase", "Where the pool stands."),
       column("Reason", ".status.reason", "Why it is not full."),
-      { ...column("Message", ".status.message", "What to change."), priority: 1 },
       age,
     ],
   }),
@@ -123,7 +124,6 @@ export const definitions: readonly CustomResourceDefinition[] = [
       column("Instance", ".status.instanceId", "The pod."),
       column("Reason", ".status.reason", "Why it is not active."),
       { ...column("Address", ".status.endpoint.host", "Where the pod listens."), priority: 1 },
-      { ...column("Message", ".status.message", "What happened."), priority: 1 },
       age,
     ],
   }),
@@ -138,9 +138,10 @@ export const definitions: readonly CustomResourceDefinition[] = [
       column("Type", ".spec.type", "The adapter."),
       column("Workload", ".spec.workloadRef", "The workload that is claimed."),
       column("Phase", ".status.phase", "Whether the gateway serves it."),
-      column("Detail", ".status.detail", "What the gateway says."),
       { ...column("Driver", ".spec.driver", "The protocol to the container; plain HTTP when empty."), priority: 1 },
       age,
+      // The last one, since it is a sentence.
+      column("Detail", ".status.detail", "What the gateway says."),
     ],
   }),
 ];
@@ -184,7 +185,7 @@ function definition(kind: Definition): CustomResourceDefinition {
   };
 }
 
-function rootSchema({ description, spec, status, metadata }: Definition): JsonSchema {
+function rootSchema({ description, spec, status, metadata, isCheckedWhole = false }: Definition): JsonSchema {
   return {
     type: "object",
     description,
@@ -193,7 +194,7 @@ function rootSchema({ description, spec, status, metadata }: Definition): JsonSc
       apiVersion: { type: "string", description: "Version of this kind." },
       kind: { type: "string", description: "This kind." },
       metadata: metadata ?? { type: "object" },
-      spec: plainSchema(spec),
+      spec: isCheckedWhole ? readablePatterns(plainSchema(spec)) : plainSchema(spec),
       status: plainSchema(status),
     },
   };

@@ -47,7 +47,7 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
     phase !== "Active"
       ? [phase ?? "Pending", `the claim is ${phase ?? "Pending"}`]
       : isReady
-        ? ["Active", "the instance runs and is its tenant's"]
+        ? ["Active", storyOf({ ...before, ...changes })]
         : ["NoEndpoint", "the instance has no address at this moment"];
   const state = isReady ? "ready" : isStalled() ? "stalled" : "reconciling";
   const now = readiness(state, { reason: reason ?? unnamed, message: message ?? unsaid });
@@ -69,6 +69,14 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
         return false;
     }
   }
+}
+
+/** How a claim became Active, for `kubectl describe`: of what went well there is no Event. */
+function storyOf({ instanceId, source, timeline }: ClaimStatusPatch): string {
+  const steps = timeline ?? [];
+  const seconds = (Date.parse(steps.at(-1)?.at ?? "") - Date.parse(steps[0]?.at ?? "")) / 1000;
+  const took = seconds >= 0 ? `, ready ${seconds.toFixed(1)} s after it was asked for` : "";
+  return `instance ${instanceId ?? "without a name"} runs and is its tenant's (source ${source ?? "unknown"}${took})`;
 }
 
 /** Whether a claim that failed for the reason is tried again by itself once the workload is there. */

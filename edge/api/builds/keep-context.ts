@@ -8,10 +8,10 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { askUntil } from "../../http/ask-until.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { readUpload, UPLOAD_LIMIT_MS } from "../../http/upload.ts";
-import { askStore, type SnapshotServices, storeState } from "../snapshots/store.ts";
+import { askStore, type SnapshotServices } from "../snapshots/store.ts";
+import { untilStore } from "../snapshots/until-store.ts";
 import { annotateWorkload, readWorkload, workloadTerminating } from "../workloads.ts";
 
 /** What an upload works with. */
@@ -23,10 +23,6 @@ export interface ContextServices {
   readonly clock: Clock;
   readonly contextLimitBytes: number;
 }
-
-const RETRY = { headers: { "retry-after": "1" } };
-/** For how long an upload waits for the volume, which the operator makes for the first workload that needs it. */
-const VOLUME_LIMIT_MS = 30_000;
 
 /**
  * Keeps the body of a request as the build context of a workload: streams it to the snapshots volume while it is
@@ -43,7 +39,7 @@ export async function keepContext(
 ): Promise<KeptContext> {
   const { cache, contextLimitBytes, clientGone, clock } = services;
   const workload = await findBuilt(name, services);
-  await untilVolume(services);
+  await untilStore(services);
   const upload = readUpload(request, { limit: contextLimitBytes, clientGone, clock });
   const content = checkedOnTheWay(upload.chunks, contextLimitBytes);
   /** What the annotation names now may be of another upload since. */
@@ -68,28 +64,6 @@ export async function keepContext(
   } finally {
     upload.close();
   }
-}
-
-/** @throws HttpError 503 where the volume is still not there after half a minute, or its helper pod does not run */
-async function untilVolume(services: ContextServices & { clientGone: AbortSignal }): Promise<void> {
-  const { clock, clientGone } = services;
-  const problem = await askUntil(
-    async () => {
-      try {
-        if ((await storeState(services)) === "ready") return undefined;
-        return new HttpError(
-          503,
-          "the snapshots volume, which keeps build contexts, is not made yet; try again",
-          RETRY,
-        );
-      } catch (error) {
-        if (error instanceof HttpError && error.status === 503) return error;
-        throw error;
-      }
-    },
-    { isGood: (found) => found === undefined, limitMs: VOLUME_LIMIT_MS, clock, clientGone },
-  );
-  if (problem !== undefined) throw problem;
 }
 
 /** @throws HttpError 404; 409 unless the workload is built from an upload */

@@ -7,6 +7,7 @@ import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
 import { openPacked, unpackError } from "../../../crds/archive/packed-tar.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
+import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Workload } from "../../../crds/workload.ts";
@@ -18,6 +19,7 @@ import type { ApiRoute } from "../api-route.ts";
 import { readWorkload } from "../workloads.ts";
 import { refuseWhileClaimed } from "./claims-of-snapshot.ts";
 import { askStore, lookAtSnapshots, type SnapshotServices } from "./store.ts";
+import { untilStore } from "./until-store.ts";
 import {
   changed,
   keyOf,
@@ -101,15 +103,19 @@ async function upload(
   const { key, replaces } = to;
   const { clock, clientGone, most, snapshotLimitBytes } = services;
   const workload = await readWorkload(key.workloadRef, services);
+  // An API server before 1.25 has let it in, and the operator may not have looked yet.
+  const problem = workloadProblems(workload.spec, { allowUnknownFields: true }).find((said) =>
+    said.startsWith("spec.filesystem.overlayDirs"),
+  );
+  if (problem !== undefined) throw new HttpError(409, `workload ${quote(key.workloadRef)} is not valid: ${problem}`);
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   if (overlayDirs.length === 0) {
     throw new HttpError(409, `workload ${quote(key.workloadRef)} keeps no files: it has no filesystem.overlayDirs`);
   }
   await refuseWhileClaimed(key, services);
+  await untilStore(services);
   const present = await lookAtSnapshots(key, services, clientGone);
-  if (present === undefined) {
-    throw new HttpError(503, "the snapshots volume is not made yet; try again", { headers: { "retry-after": "1" } });
-  }
+  if (present === undefined) throw new HttpError(503, "the snapshots volume was deleted; try again");
   refusePresent(key, present, replaces);
   refuseOtherThan(replaces, key, present);
   const body = readUpload(request, { limit: snapshotLimitBytes, clientGone, clock });

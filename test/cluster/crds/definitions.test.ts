@@ -132,6 +132,14 @@ for (const { title, kind, spec, field, refusedBy = "schema" } of badSpecs) {
   }
 }
 
+testWithRules("API server: says in words what is wrong with an overlay directory", async () => {
+  for (const directory of ["data", "/a/../b", "/"]) {
+    const said = await refusal(create(workloads, { image: { ref: "a" }, filesystem: { overlayDirs: [directory] } }));
+    assert.match(said, /spec\.filesystem\.overlayDirs\[0\].*must be an absolute path below \//);
+    assert.not.match(said, /\^\(/);
+  }
+});
+
 testWithRatcheting("API server: what was stored before a rule came can still be edited", async () => {
   // What a trigger's type demands of its config is a rule on the whole spec, which an edit of any of its fields asks
   // again.
@@ -336,13 +344,13 @@ test("kubectl get: shows the columns that a person wants", async () => {
   const header = async (...args: string[]) =>
     (await kubectl("get", ...args)).split("\n")[0]?.trim().split(/\s+/).join(" ");
   assert.is(await header("tw"), "NAME IMAGE ACCESS PHASE REASON AGE");
-  assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON MESSAGE BUILD BUILT AGE");
+  assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON BUILD AGE");
   assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
-  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS MESSAGE AGE");
-  assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON MESSAGE AGE");
-  assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE DETAIL AGE");
-  assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DETAIL DRIVER AGE");
+  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS AGE");
+  assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
+  assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE AGE DETAIL");
+  assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DRIVER AGE DETAIL");
 });
 
 test("kubectl get tenancy: lists all four kinds", async () => {

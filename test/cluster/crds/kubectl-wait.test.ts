@@ -233,7 +233,7 @@ test("a deleted workload that is held is Terminating and says who holds it, to k
 
   await kubectl("delete", "tp/held");
   await tenancy.until("the pool is no longer named", async () =>
-    /now claim claim-dora-held do:/.test(await kubectl("get", "tw/held", "-o", "wide")),
+    /now claim claim-dora-held do:/.test(await kubectl("get", "tw/held", "-o", "jsonpath={.status.message}")),
   );
   await kubectl("delete", `tc/${claim.metadata.name}`);
   await kubectl("wait", "tw/held", "--for=delete", "--timeout=120s");

@@ -176,9 +176,6 @@ export const badSpecs: readonly BadSpec[] = [
     ["port 65536", { image, network: { ports: [80, 65536] } }, "spec.network.ports[1]"],
     ["an idle time of zero", { image, idle: { timeoutSeconds: 0 } }, "spec.idle.timeoutSeconds"],
     ["an unknown idle action", { image, idle: { action: "sleep" } }, "spec.idle.action"],
-    ["a relative directory", { image, filesystem: { overlayDirs: ["data"] } }, "spec.filesystem.overlayDirs[0]"],
-    ["a directory upwards", { image, filesystem: { overlayDirs: ["/a/../b"] } }, "spec.filesystem.overlayDirs[0]"],
-    ["the root directory", { image, filesystem: { overlayDirs: ["/"] } }, "spec.filesystem.overlayDirs[0]"],
     ["a directory twice", { image, filesystem: { overlayDirs: ["/a", "/a"] } }, "spec.filesystem.overlayDirs[1]"],
     [
       "a preSave without a command",
@@ -224,6 +221,9 @@ export const badSpecs: readonly BadSpec[] = [
   },
   ...workloads(
     [
+      ["a relative directory", { image, filesystem: { overlayDirs: ["data"] } }, "spec.filesystem.overlayDirs[0]"],
+      ["a directory upwards", { image, filesystem: { overlayDirs: ["/a/../b"] } }, "spec.filesystem.overlayDirs[0]"],
+      ["the root directory", { image, filesystem: { overlayDirs: ["/"] } }, "spec.filesystem.overlayDirs[0]"],
       ["an allowlist under no access", { image, network: { allowlist: ["a.b"] } }, "spec.network.allowlist"],
       [
         "credentials under access none",

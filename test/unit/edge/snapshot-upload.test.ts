@@ -4,7 +4,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { eventually } from "../../eventually.ts";
 import { rawEntry, rawTar, tarEnd } from "../archive/raw-tar.ts";
+import { manualClock } from "../manual-clock.ts";
 import { call, load, save } from "../snapshots/store-contract.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
@@ -100,6 +102,25 @@ test("what is there has to be named, and stays as a version", async (context) =>
     [[metadata.sha256, "replaced"]],
   );
   assert.equal([newest?.uid, newest?.gid], [1000, 2000], "as those before");
+});
+
+test("the first one waits for the volume that the operator makes", async (context) => {
+  const clock = manualClock();
+  const edge = testEdge({ store: context.served.store, clock });
+  edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
+  const first = put({ ...context, edge }, tar);
+  await eventually(() => clock.nextIn() === 500);
+  edge.cluster.addSnapshots();
+  await clock.runNext();
+  const { status, error } = await first;
+  assert.is(status, 201, error);
+});
+
+test("a workload with a directory that an old API server let in takes none", async (context) => {
+  context.edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data/../etc"] } });
+  const { status, error } = await put(context, tar);
+  assert.is(status, 409);
+  assert.match(error, /is not valid: spec\.filesystem\.overlayDirs\[0\]: must be an absolute path/);
 });
 
 test("hostile and broken archives are refused, and nothing is stored", async (context) => {

@@ -51,6 +51,21 @@ const cases: [title: string, status: ClaimStatusPatch, holds: "Ready" | "Reconci
     "WorkloadNotFound",
   ],
 ];
+test("patchClaimStatus: the condition of an Active claim tells how it came to its instance", async () => {
+  const timeline: ClaimStatus["timeline"] = [
+    { step: "Requested", at: "2026-01-01T00:00:00.000Z" },
+    { step: "Active", at: "2026-01-01T00:00:03.460Z" },
+  ];
+  const given: ClaimStatusPatch = { instanceId: "inst-t-w-abc", source: "cold", timeline };
+  const claim = await patched(undefined, { phase: "Active", endpoint, ...given });
+  const ready = claim.status?.conditions?.find(({ type }) => type === "Ready");
+  assert.is(
+    ready?.message,
+    "instance inst-t-w-abc runs and is its tenant's (source cold, ready 3.5 s after it was asked for)",
+  );
+  assert.ok(hasCurrentConditions(claim));
+});
+
 for (const [title, status, holds, reason] of cases) {
   test(`patchClaimStatus: ${holds} holds of a claim that is ${title}`, async () => {
     const conditions = (await patched(undefined, status)).status?.conditions ?? [];

@@ -1,0 +1,31 @@
+import { askUntil } from "../../http/ask-until.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { type SnapshotServices, storeState } from "./store.ts";
+
+/** For how long an upload waits for the volume, which the operator makes for the first workload that needs it. */
+const LIMIT_MS = 30_000;
+
+/**
+ * Waits until the store can be asked.
+ *
+ * @throws HttpError 503 where the volume is still not there after half a minute, or its helper pod does not run; 499
+ *   when the client goes
+ */
+export async function untilStore(
+  services: Pick<SnapshotServices, "client" | "namespace" | "store" | "clock"> & { clientGone: AbortSignal },
+): Promise<void> {
+  const { clock, clientGone } = services;
+  const isGood = (problem: HttpError | undefined) => problem === undefined;
+  const problem = await askUntil(() => problemOf(services), { isGood, limitMs: LIMIT_MS, clock, clientGone });
+  if (problem !== undefined) throw problem;
+}
+
+async function problemOf(services: Parameters<typeof storeState>[0]): Promise<HttpError | undefined> {
+  try {
+    if ((await storeState(services)) === "ready") return undefined;
+    return new HttpError(503, "the snapshots volume is not made yet; try again", { headers: { "retry-after": "1" } });
+  } catch (error) {
+    if (error instanceof HttpError && error.status === 503) return error;
+    throw error;
+  }
+}
