@@ -108,7 +108,9 @@ export class FakeCluster extends MemoryApi {
       status: {
         ...{ phase: "Pending", initContainerStatuses: [context] },
         ...(exitCode === 0 && {
-          containerStatuses: [{ name: "build", image: "b", ready: true, restartCount: 0, state: { running: {} } }],
+          containerStatuses: [
+            { name: "build", image: "b", ready: false, restartCount: 0, state: { terminated: { exitCode: 0 } } },
+          ],
         }),
       },
     });
