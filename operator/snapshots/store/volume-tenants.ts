@@ -143,7 +143,8 @@ export function createVolumeTenants(options: {
         const { names, to } = await windowAt(from);
         const first = firstBehind(names, from);
         const found = names.slice(first, first + most);
-        if (to !== undefined && names.length - first < windowNames / 4) readAhead(to);
+        // Who has read a quarter reads on, and the next names take as long to read as some dozens of pages.
+        if (to !== undefined && first > windowNames / 4) readAhead(to);
         if (found.length > 0 || to === undefined) return found.map((name) => name.slice(0, -1));
         from = to;
       }

@@ -1,3 +1,4 @@
+// @runtimes node
 // @long a million folders take half a minute to make, and some minutes to be read several times
 // @limit 1800
 import { test } from "uvu";

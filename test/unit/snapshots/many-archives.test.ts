@@ -1,3 +1,4 @@
+// @runtimes node
 // @waits
 // @limit 300
 import { test } from "uvu";

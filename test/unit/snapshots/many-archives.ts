@@ -11,6 +11,8 @@ import { type HelperProcess, makeHelperProgram, startHelperProcess } from "./hel
 import { call } from "./store-contract.ts";
 
 const SHA256 = "ab".repeat(32);
+/** Of one file: ext4 has at most 65 000. */
+const MOST_LINKS = 50_000;
 const patient = { ...call, timeoutMs: 900_000 };
 
 /** What the helper pod's container limits its program's heap with. */
@@ -26,7 +28,7 @@ function folderFor(count: number): string {
 }
 
 /**
- * Archives of so many tenants, which are one file under many names.
+ * Archives of so many tenants, which are a few files under many names.
  *
  * @param options.recorded whether each has a record of its own, which takes a block
  */
@@ -36,9 +38,12 @@ function makeArchives(root: string, { count, recorded }: { count: number; record
       ...{ sha256: SHA256, sizeBytes: 10, tenantId, workloadRef: "app", uid: 1, gid: 1 },
       ...{ createdAt: "2026-11-21T12:00:00.000Z", entries: 1, contentBytes: 10, overlayDirs: ["/data"] },
     });
-  const archive = join(root, "..", "archive");
-  writeFileSync(archive, "an archive");
+  let archive = "";
   for (let index = 0; index < count; index += 1) {
+    if (index % MOST_LINKS === 0) {
+      archive = join(root, "..", `archive-${index}`);
+      writeFileSync(archive, "an archive");
+    }
     const tenantId = `tenant-${index}`;
     mkdirSync(join(root, tenantId));
     const path = join(root, tenantId, "app.tar.gz");

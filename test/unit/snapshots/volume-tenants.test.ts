@@ -6,6 +6,7 @@ import * as assert from "uvu/assert";
 import { tenantOrder } from "../../../crds/snapshots/store-pages.ts";
 import { createVolumeTenants, type VolumeTenants } from "../../../operator/snapshots/store/volume-tenants.ts";
 import { errorOf } from "../../error-of.ts";
+import { eventually } from "../../eventually.ts";
 
 const test = suite<{ root: string }>("createVolumeTenants");
 test.before.each((context) => {
@@ -75,11 +76,7 @@ test("what another program has put there comes with the next reading, a minute l
   now = 61_000;
   // This one has it read again, for those that come.
   await tenants.behind(undefined, 1);
-  for (let looks = 0; looks < 1000; looks += 1) {
-    if ((await tenants.behind(undefined, 1))[0] === "a") return;
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  assert.unreachable("it never came");
+  await eventually(async () => (await tenants.behind(undefined, 1))[0] === "a");
 });
 
 test("a volume that cannot be read is an error, and not one without tenants", async ({ root }) => {
