@@ -1,6 +1,6 @@
 // @runtimes node
 // @waits
-// @limit 300
+// @limit 600
 import { test } from "uvu";
 import { testManyArchives } from "./many-archives.ts";
 
