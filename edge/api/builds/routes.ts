@@ -110,9 +110,11 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
         const { name } = (await find(request)).metadata;
         mayBeSilent?.();
         const gone = clientGone ?? request.signal;
-        const { pod } = await askUntil(() => logOf(request), {
-          ...{ isGood: ({ isComing }) => !isComing, limitMs: follow ? LOG_LIMIT_MS : 0, clock, clientGone: gone },
+        const { pod, isPending, isStarting } = await askUntil(() => logOf(request), {
+          isGood: (log) => !log.isPending && !log.isStarting,
+          ...{ limitMs: follow ? LOG_LIMIT_MS : 0, clock, clientGone: gone },
         });
+        if (follow && (isPending || (isStarting && pod === undefined))) throw notBegun(name);
         if (pod === undefined) throw noLog(name);
         const container = isContextThere(pod) ? "build" : "context";
         return podLogs(
@@ -133,12 +135,14 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
   }
 
   /** The pod whose log is the newest, and whether a newer build, or the first line of this one, is about to come. */
-  async function logOf(request: RoutedRequest): Promise<{ pod: Pod | undefined; isComing: boolean }> {
+  async function logOf(
+    request: RoutedRequest,
+  ): Promise<{ pod: Pod | undefined; isPending: boolean; isStarting: boolean }> {
     const workload = await find(request);
     const pod = await newestBuild(workload.metadata.name);
     const { state } = buildStatus(workload);
     const isStarting = state === "Building" && (pod === undefined || !hasBegun(pod));
-    return { pod, isComing: state === "Pending" || isStarting };
+    return { pod, isPending: state === "Pending", isStarting };
   }
 
   async function newestBuild(workload: string): Promise<Pod | undefined> {
@@ -209,6 +213,11 @@ function logError(failure: KubectlError, workload: string): HttpError | undefine
     default:
       return undefined;
   }
+}
+
+function notBegun(workload: string): HttpError {
+  const seconds = LOG_LIMIT_MS / 1000;
+  return new HttpError(504, `the build of workload ${quote(workload)} has not begun after ${seconds} s; try again`);
 }
 
 function noLog(workload: string): HttpError {

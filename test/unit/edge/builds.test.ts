@@ -417,6 +417,14 @@ test("a log that is followed right after a rebuild was asked for waits for the b
   await clock.runNext();
   const { status, text } = await answer;
   assert.equal([status, text], [200, "line of brief\n"]);
+  // A build that does not begin is not taken for the one before it.
+  setStatus(workload, { phase: "Ready", build: { state: "Pending", request: buildRequest(workload) } });
+  const late = edge.call(`${target}?follow=true`);
+  for (let times = 0; times < 60; times += 1) {
+    await waits();
+    await clock.runNext();
+  }
+  assert.is((await late).status, 504);
   // Without follow, what is there is answered.
   const before = edge.cluster.addWorkload("app", built);
   setStatus(before, { phase: "Ready" });
