@@ -65,8 +65,14 @@ function coldClaim(phase: "Pending" | "Active") {
     metadata: { name: "c", uid: "c-uid", finalizers: [finalizer.release], labels: claimLabels(spec) },
     ...{ spec, status: phase === "Active" ? active : { phase } },
   });
-  const annotations = { [annotation.claimUid]: "c-uid", [annotation.source]: "cold" };
-  const labels = { [label.tenant]: "t", [label.workload]: "w" };
+  const annotations = {
+    ...{ [annotation.claimUid]: "c-uid", [annotation.claim]: "c", [annotation.incarnation]: "0" },
+    [annotation.source]: "cold",
+  };
+  const labels = {
+    ...{ [label.managed]: "true", [label.tenant]: "t", [label.workload]: "w" },
+    [label.binding]: "c-uid.0",
+  };
   return {
     ...{ pass, events },
     async see(state: ContainerState, restartCount = 0) {
@@ -140,7 +146,12 @@ function member(metadata: { labelled?: string; proven?: string } = {}) {
   const name = "inst-pool-w-abcdef";
   const pod = unprobedPod(running, {
     ...{ name, uid: "warm" },
-    labels: { [label.workload]: "w", [label.pool]: "pool", [label.poolStatus]: metadata.labelled ?? "warming" },
+    labels: {
+      [label.managed]: "true",
+      [label.workload]: "w",
+      [label.pool]: "pool",
+      [label.poolStatus]: metadata.labelled ?? "warming",
+    },
     annotations: metadata.proven === undefined ? {} : { [annotation.provenRun]: metadata.proven },
   });
   api.add(pods, pod);
