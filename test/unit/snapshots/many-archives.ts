@@ -15,10 +15,11 @@ const SHA256 = "ab".repeat(32);
 const MOST_LINKS = 50_000;
 const patient = { ...call, timeoutMs: 900_000 };
 
-/** What the helper pod's container limits its program's heap with. */
-function heapOptions(): string {
+/** What the helper pod's container limits its program's heap with, in MiB. */
+export function helperHeapMiB(): number {
   const { spec } = renderSnapshotsPod({ namespace: "n", program: { image: "i" }, logLevel: "warn" });
-  return spec.containers[0]?.env?.find(({ name }) => name === "NODE_OPTIONS")?.value ?? "";
+  const options = spec.containers[0]?.env?.find(({ name }) => name === "NODE_OPTIONS")?.value ?? "";
+  return Number(/^--max-old-space-size=(\d+)$/.exec(options)?.[1]);
 }
 
 /** In memory, where that has room for so many folders with two files each. */
@@ -53,8 +54,16 @@ function makeArchives(root: string, { count, recorded }: { count: number; record
 }
 
 /** @param options.count of tenants with an archive each */
-export function testManyArchives({ count, recorded }: { count: number; recorded: boolean }): void {
-  test(`the helper pod's program lists, names, counts and tidies ${count} archives in its own heap`, async () => {
+export function testManyArchives({
+  count,
+  recorded,
+  heapMiB,
+}: {
+  count: number;
+  recorded: boolean;
+  heapMiB: number;
+}): void {
+  test(`the helper pod's program lists, names, counts and tidies ${count} archives in a heap of ${heapMiB} MiB`, async () => {
     const folder = mkdtempSync(join(folderFor(count), "tenancy-many-"));
     const root = join(folder, "volume");
     mkdirSync(root);
@@ -62,8 +71,7 @@ export function testManyArchives({ count, recorded }: { count: number; recorded:
     try {
       const program = await makeHelperProgram(folder);
       makeArchives(root, { count, recorded });
-      const NODE_OPTIONS = heapOptions();
-      assert.match(NODE_OPTIONS, /^--max-old-space-size=\d+$/);
+      const NODE_OPTIONS = `--max-old-space-size=${heapMiB}`;
       helper = await startHelperProcess(program, { folder, root, env: { NODE_OPTIONS } });
       const { store, connection } = helper;
       await all("list", (page) => store.list({ ...page, versions: true }, patient));

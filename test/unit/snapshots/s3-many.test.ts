@@ -60,9 +60,9 @@ async function countOf(read: (page: PageFilter) => Promise<StorePage<SnapshotKey
 
 test("a million keys are named by a list of a thousand requests, and no head is read", async ({ server, store }) => {
   const same = headOf("t1");
-  putHeads(server, { count: 1_000_000, erased: 10, head: () => same });
-  assert.is(await countOf((page) => store.names(page, call)), 900_000);
-  assert.equal(asked(server), { "list heads/": 1000 });
+  putHeads(server, { count: 100_000, erased: 10, head: () => same });
+  assert.is(await countOf((page) => store.names(page, call)), 90_000);
+  assert.equal(asked(server), { "list heads/": 100 });
 });
 
 test("when keys were last in use takes two lists, and no head is read", async ({ server, store }) => {
