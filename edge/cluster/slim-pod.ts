@@ -80,7 +80,7 @@ export function slimPod(pod: Pod): Pod {
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(podIP !== undefined && { podIP }),
-      ...((isClaimed(pod) ? isPodReady(pod) : isWarm(pod)) && { conditions: ready }),
+      ...((labels?.[label.pool] === undefined ? isPodReady(pod) : isWarm(pod)) && { conditions: ready }),
       ...(reason !== undefined && { reason }),
       ...(restartCount > 0 && {
         containerStatuses: [{ name: WORKLOAD_CONTAINER, image: "", ready: false, restartCount }],
