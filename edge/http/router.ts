@@ -18,6 +18,8 @@ export interface RequestContext {
   readonly clientGone?: AbortSignal;
   /** Tells the adapter that the answer may come late, or pause for long: its limit on silent connections is lifted. */
   readonly mayBeSilent?: () => void;
+  /** Whether the runtime sends the end of an answer's head only with its first byte. @default false */
+  readonly headWaits?: boolean;
   /**
    * Makes a WebSocket of a request whose handshake headers are right, and answers it; the result stands for that
    * answer.

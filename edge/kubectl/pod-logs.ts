@@ -39,7 +39,8 @@ const FOLLOW_HEAD_MS = 3000;
  * read within ten minutes.
  *
  * @param options.failure what kubectl fails with, by what it printed
- * @throws what `failure` says, where kubectl fails before its first byte, unless the container is known to run; HttpError 504 when it is silent for 60 s
+ * @throws what `failure` says, where kubectl fails before its first byte, unless the container is known to run;
+ *   HttpError 504 when it is silent for 60 s
  */
 export async function podLogs(
   request: LogsRequest,

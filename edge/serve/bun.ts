@@ -31,6 +31,8 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
       let isSocket = false;
       const response = await handler(request, {
         mayBeSilent: () => bun.timeout(request, 0),
+        // https://github.com/oven-sh/bun/pull/33660
+        headWaits: true,
         upgrade(listener) {
           // Bun would choose the first that is offered, which may hold the key.
           const isOffered = offeredProtocols(request).includes(EVENTS_PROTOCOL);

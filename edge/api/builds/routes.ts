@@ -105,7 +105,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
       query: { tail: tailSchema, follow: flagSchema("Whether to go on with what is printed from now on.") },
       answer: "text/plain",
       errors: [404, 409, 503, 504],
-      async handle(request, { clientGone, mayBeSilent }) {
+      async handle(request, { clientGone, mayBeSilent, headWaits = false }) {
         const [tail, follow] = [tailOf(request), queryFlag(request, "follow")];
         const { name } = (await find(request)).metadata;
         mayBeSilent?.();
@@ -118,7 +118,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
         if (pod === undefined) throw noLog(name);
         const container = isContextThere(pod) ? "build" : "context";
         return podLogs(
-          { pod: pod.metadata.name, container, tail, follow, runs: containerRuns(pod, container) },
+          { pod: pod.metadata.name, container, tail, follow, runs: !headWaits && containerRuns(pod, container) },
           {
             ...{ kubectl: builds.kubectl, clock, clientGone: gone },
             failure: (stderr) => kubectlError(stderr, (failure) => logError(failure, name)),

@@ -30,14 +30,15 @@ export function logsRoute(services: InstanceServices): ApiRoute {
     },
     answer: "text/plain",
     errors: [404, 409, 503, 504],
-    async handle(request, { clientGone, mayBeSilent }) {
+    async handle(request, { clientGone, mayBeSilent, headWaits = false }) {
       const name = pathParam(request, "id", instanceNameRule);
       const [tail, follow] = [tailOf(request), queryFlag(request, "follow")];
       const previous = queryFlag(request, "previous");
       await findInstance(name, services);
       mayBeSilent?.();
       const { kubectl, clock } = services;
-      const runs = follow && (await runsNow(name, services));
+      // Without a head that goes out, nothing would be won, and the words of a failure lost.
+      const runs = follow && !headWaits && (await runsNow(name, services));
       const logsRequest = { pod: name, container: WORKLOAD_CONTAINER, tail, follow, previous, runs };
       return podLogs(logsRequest, {
         ...{ kubectl, clock, clientGone: clientGone ?? request.signal },

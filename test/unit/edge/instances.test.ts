@@ -17,6 +17,7 @@ const claimed = {
   labels: { [label.workload]: "app", [label.tenant]: "a" },
   annotations: {
     [annotation.claim]: "claim-a-app",
+    [annotation.claimUid]: "uid-claim-a-app",
     [annotation.claimedAt]: "2026-01-01T00:00:10.000Z",
   },
   podIP: "10.0.0.1",

@@ -198,6 +198,10 @@ test("the answer to a follower of a quiet program begins at once, and one that c
     const request = new Request(`http://edge.test/api/v1/instances/${pod}/logs?follow=true`);
     return (await still.handler(request, { clientGone: gone.signal })).status;
   };
+  // Where the runtime holds the head back, a failure's words are waited for instead.
+  still.cluster.addInstance("no-node");
+  const onBun = new Request("http://edge.test/api/v1/instances/no-node/logs?follow=true");
+  assert.is((await still.handler(onBun, { clientGone: gone.signal, headWaits: true })).status, 503);
   for (const pod of ["quiet", "starting", "gone"]) still.cluster.addInstance(pod);
   assert.is(await follow("quiet"), 200);
   const waiting = { waiting: { reason: "ContainerCreating" } };
@@ -236,7 +240,8 @@ test("a log stream that breaks off fails, so that it does not look complete", as
 
 test("HEAD of logs leaves nothing running", async () => {
   assert.is((await edge.call("HEAD /api/v1/instances/inst-a/logs?follow=true")).status, 200);
-  await ended();
+  // It may be killed before it has said its process id.
+  await eventually(() => kubectl.pids().every((pid) => !isRunning(pid)));
 });
 
 test("without kubectl, or with an old one, both are a 503 that says what to install", async () => {
