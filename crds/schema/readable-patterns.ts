@@ -9,7 +9,7 @@ import { patternHints } from "./schema-problems.ts";
 const UNREADABLE: readonly string[] = [pattern.directory];
 
 /**
- * The schema with rules in CEL in the place of patterns that nobody can read, so that `kubectl apply` says in words what
+ * The schema with rules in CEL in the place of long patterns, so that `kubectl apply` says in words what
  * is wrong. The API server skips all rules where a pattern fails, so it has one or the other.
  *
  * Servers before 1.25 drop the rules. So this is for a spec alone that the operator checks as a whole before it uses it.

@@ -3,7 +3,6 @@ import { relationOf } from "./lineage.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import { type KeptAs, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
-
 import { compareKeys, eachInPages } from "./store-pages.ts";
 
 /** What became of one tenant and workload. */

@@ -119,7 +119,7 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
   };
 }
 
-/** Has one head that is not the key's own, or no head, keep nobody from a look at all the others. */
+/** One head that cannot be read, or is another key's, fails no list. */
 export async function unlessWrong<T>(read: Promise<T>): Promise<T | "wrong"> {
   return await read.catch((error: unknown) => {
     if (error instanceof ArchiveError) return "wrong";

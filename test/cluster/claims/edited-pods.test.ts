@@ -184,7 +184,7 @@ test("marks that were edited while no operator ran are put back from the claim, 
   operator = tenancy.startOperator({ snapshots });
   const known = all.filter(({ edit }) => edit.every(({ key }) => !UNKNOWN.test(key)));
   await Promise.all(known.map(({ pod, edit }) => untilRepaired(pod, edit)));
-  // Nobody can tell that this was not asked for: it ends its claim.
+  // Without an operator that saw the edit, this ends its claim.
   const isEnded = ({ edit }: (typeof all)[number]) =>
     edit.some(({ key, value }) => /idle-timeout/.test(key) && value !== null);
   await Promise.all(all.filter((one) => !isEnded(one)).map(({ claim, edit }) => staysAndReleases(claim, edit)));

@@ -126,7 +126,7 @@ test("reconcileArchives reads two hundred thousand archives in pages, and ends",
   const { requeueAfterMs = 0 } = (await tend()) ?? {};
   assert.equal(called, ["tidy", "delete t199998"]);
   assert.equal([pages.length, Math.max(...pages)], [400, 500]);
-  // Some are in use, which is to be noted anew.
+  // The use of some has to be noted again.
   assert.ok(requeueAfterMs <= HOUR_MS / 20, `${requeueAfterMs}`);
 });
 

@@ -14,7 +14,7 @@ test.before.each((context) => {
 });
 test.after.each(({ root }) => rmSync(root, { recursive: true, force: true }));
 
-/** More than are read anew for each page. */
+/** More than are read again for each page. */
 const MANY = 4100;
 
 function makeTenants(root: string, count: number): string[] {
