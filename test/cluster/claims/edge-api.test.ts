@@ -121,15 +121,16 @@ for (const runtime of edgeRuntimes) {
       [first.json.instanceId],
     );
 
-    const ref = refOf(tenant, "app");
-    const held = { metadata: { finalizers: [finalizer.release, "test.tenancy.dev/hold"] } };
-    await client.patch(claims, ref, { type: "merge", body: held });
+    // A release ends when the pod is gone.
+    const pod = { namespace: NAMESPACE, name: first.json.instanceId ?? "" };
+    const held = { metadata: { finalizers: ["test.tenancy.dev/hold"] } };
+    await client.patch(pods, pod, { type: "merge", body: held });
     assert.equal((await release(tenant, "app")).json, { status: "released", tenantId: tenant });
     const next = claim(tenant, "app");
-    await eventually(async () => (await client.get(claims, ref)).metadata.finalizers?.length === 1);
+    await eventually(async () => (await client.get(pods, pod)).metadata.deletionTimestamp !== undefined);
     const waits = await Promise.race([next, new Promise((resolve) => setTimeout(resolve, 300, "waits"))]);
     assert.is(waits, "waits", "a claim was answered while the release was under way");
-    await client.patch(claims, ref, { type: "merge", body: { metadata: { finalizers: null } } });
+    await client.patch(pods, pod, { type: "merge", body: { metadata: { finalizers: null } } });
     const anew = await next;
     assert.is(anew.status, 201, anew.text);
     assert.is(anew.json.source, "cold");
