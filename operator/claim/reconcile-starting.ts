@@ -2,7 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import { failureMessage, isProgramRunning, type PodState } from "../pod/pod-state.ts";
+import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isReadyToUse, rememberRoot } from "../workload/readiness.ts";
 import { activateClaim } from "./activate-claim.ts";
@@ -50,7 +50,9 @@ export async function reconcileStarting(
       }
       return undefined;
     case "starting": {
-      if (!needsFiles(pod) && (await switchToWarmPod({ claim, pod }, context))) return undefined;
+      // One that only has to run for a moment longer stays: a warm one that no operator has proven would take as long.
+      const isStarted = podState(pod).state === "ready";
+      if (!isStarted && !needsFiles(pod) && (await switchToWarmPod({ claim, pod }, context))) return undefined;
       const answer = waitsForFiles(pod) ? await restoreFiles({ claim, pod, into: "waiting" }, context) : undefined;
       return answer?.restored === false ? answer.result : awaitStart(claim, { ...state, pod }, context);
     }
