@@ -38,9 +38,9 @@ function* changedPod(change: Change<Pod>, context: OperatorContext): Iterable<st
   if (type === "deleted") return;
   noteEdit(change, context);
   const owner = ownerOf(object, context);
-  if (owner === undefined && !isInstance(object)) return;
-  const isDamaged = context.editedPods.has(object.metadata.uid ?? "") || markChanges(object, { owner }) !== undefined;
-  if (owner === undefined || isDamaged) yield keyOf(object);
+  const isNoted = context.editedPods.has(object.metadata.uid ?? "");
+  if (owner === undefined && !isInstance(object) && !isNoted) return;
+  if (owner === undefined || isNoted || markChanges(object, { owner }) !== undefined) yield keyOf(object);
 }
 
 function* podsOfClaim({ type, object: claim }: Change<Claim>, { informers }: OperatorContext): Iterable<string> {
@@ -68,8 +68,10 @@ function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: Opera
 async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
   if (pod === undefined) return undefined;
-  const owner = ownerOf(pod, context);
-  if (owner === undefined && !isInstance(pod)) return undefined;
+  // What it was before an edit says whose it is: an edit can leave no mark, or name another claim in all of them.
+  const known = context.editedPods.get(pod.metadata.uid ?? "") ?? pod;
+  const owner = ownerOf(known, context);
+  if (owner === undefined && !isInstance(known)) return undefined;
   if (await repairPod(pod, owner, context)) return undefined;
   if (owner !== undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
   const pool = pod.metadata.labels?.[label.pool];

@@ -94,9 +94,10 @@ export function markChanges(
   { owner, before }: { owner: Claim | undefined; before?: Pod | undefined },
 ): Pick<ObjectMeta, "labels" | "annotations"> | undefined {
   const wanted: Marks = { labels: {}, annotations: {} };
-  if (before !== undefined && isTakenBack(pod, before))
-    for (const key of MARKS) wanted[LABELS.includes(key) ? "labels" : "annotations"][key] = markOf(before, key);
-  if (owner !== undefined) addOwnMarks(wanted, { owner, pod });
+  const known = before !== undefined && isTakenBack(pod, before) ? before : undefined;
+  if (known !== undefined)
+    for (const key of MARKS) wanted[LABELS.includes(key) ? "labels" : "annotations"][key] = markOf(known, key);
+  if (owner !== undefined) addOwnMarks(wanted, { owner, pod: known ?? pod });
   Object.assign(wanted.annotations, overlayStamps(pod.spec));
   const labels = difference(wanted.labels, pod.metadata.labels);
   const annotations = difference(wanted.annotations, pod.metadata.annotations);
