@@ -26,7 +26,11 @@ export function createServerTime(
   let ahead: { readonly least: number; readonly most: number } | undefined;
 
   return {
-    now: () => (ahead === undefined ? clock.now() : steady.now() + (ahead.least + ahead.most) / 2),
+    now() {
+      if (ahead === undefined) return clock.now();
+      // A server dates an answer when it begins to send it, which can be long after the request came.
+      return steady.now() + ahead.least + Math.min(ahead.most - ahead.least, RESOLUTION_MS) / 2;
+    },
     heard(date, sentAt) {
       const second = Date.parse(date ?? "");
       if (Number.isNaN(second)) return;

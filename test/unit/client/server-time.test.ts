@@ -37,6 +37,19 @@ test("createServerTime is within a second of the server, however late answers co
   );
 });
 
+test("createServerTime takes a date for that of the answer's end, where a server took long", () => {
+  let steady = 0;
+  const time = createServerTime({ clock: { now: () => 0 }, steady: { now: () => steady } });
+  // The second one is another server's, whose clock is 5 s ahead.
+  for (const offset of [1_000_000, 1_005_000]) {
+    const sentAt = steady;
+    steady += 30_000;
+    time.heard(header(steady + offset), sentAt);
+    assert.ok(Math.abs(time.now() - (steady + offset)) <= 1000, `${time.now() - (steady + offset)}`);
+    time.heard(header(steady + offset), steady);
+  }
+});
+
 test("createServerTime narrows down to less than a second with each answer", () => {
   let steady = 0;
   const time = createServerTime({ clock: { now: () => 0 }, steady: { now: () => steady } });
