@@ -5,12 +5,15 @@ import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
-import { isEdited, markChanges } from "./pod-identity.ts";
+import { isEdited, isInstance, markChanges } from "./pod-identity.ts";
 
 /** Remembers a pod as it was before somebody edited its marks. */
 export function noteEdit(change: Change<Pod>, { editedPods }: OperatorContext): void {
-  const { uid = "" } = change.object.metadata;
-  if (change.previous !== undefined && !editedPods.has(uid) && isEdited(change)) editedPods.set(uid, change.previous);
+  const { object, previous } = change;
+  const { uid = "" } = object.metadata;
+  // One that no operator repairs would stay noted.
+  if (previous === undefined || editedPods.has(uid) || !isInstance(previous)) return;
+  if (isEdited(change)) editedPods.set(uid, previous);
 }
 
 /**

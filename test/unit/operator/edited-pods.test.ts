@@ -5,6 +5,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
+import { hasEditedPod } from "../../../operator/claim/claim-pods.ts";
 import { startWatches } from "../../../operator/controller.ts";
 import { createPodController } from "../../../operator/pod/controller.ts";
 import { testOperator } from "./test-operator.ts";
@@ -81,6 +82,17 @@ test("an edited incarnation is taken back", async () => {
   await settle();
   assert.equal([marks().labels, marks().annotations], [marksOf("a").labels, marksOf("a").annotations]);
   assert.is(context.editedPods.size, 0);
+});
+
+test("an edit of a person's own copy of a pod, as kubectl debug makes one, holds up nothing", async () => {
+  const { api, settle, context } = operator();
+  const { annotations } = marksOf("a");
+  const copy = (tenant: string) =>
+    unprobedPod(running, { name: "debugger", uid: "d", annotations, labels: { [label.tenant]: tenant } });
+  for (const tenant of ["x", "y"]) api.add(pods, copy(tenant));
+  await settle();
+  assert.equal(api.read(pods, "debugger").metadata.labels, { [label.tenant]: "y" });
+  assert.not(hasEditedPod(api.read(claims, "c-a"), context));
 });
 
 test.run();
