@@ -75,6 +75,8 @@ export async function claimTenant(
 const LOOK_AGAIN_MS = 1000;
 /** No change of the claim tells that its program answers again. */
 const STARTS_AGAIN_MS = 250;
+/** What takes longer than these looks is seen by the watch of pods too, and each look is two requests. */
+const SOON_LOOKS = 8;
 /** Within this time after an attempt, the address of its warm pod cannot have passed to another pod. */
 const FRESH_MS = 2000;
 
@@ -133,6 +135,7 @@ async function waitForClaim(
   let awaited: string | undefined;
   // Answers of the API server since the last wait: conflicts with other writers must not make this loop spin.
   let answers = 0;
+  let unready = 0;
 
   for (;;) {
     const found = cache.claims.store.by("key", claimKey(request));
@@ -169,7 +172,8 @@ async function waitForClaim(
         }
         awaited = claim.metadata.uid;
         answers = 0;
-        await pause(pod.state === "reachable" ? STARTS_AGAIN_MS : LOOK_AGAIN_MS, [limit, clientGone]);
+        const isSoon = pod.state === "reachable" && ++unready <= SOON_LOOKS;
+        await pause(isSoon ? STARTS_AGAIN_MS : LOOK_AGAIN_MS, [limit, clientGone]);
         break;
       }
       case "wait":

@@ -118,6 +118,7 @@ test("a pod that is not ready, as while its container starts again, is answered 
   assert.equal((await pending).json, { ...answered, source: "existing", endpoint });
 
   edge.cluster.podOf(made, { isReady: false });
+  const looksBefore = looksAtPod(edge);
   let isAnswered = false;
   const late = claim(edge).finally(() => {
     isAnswered = true;
@@ -129,6 +130,8 @@ test("a pod that is not ready, as while its container starts again, is answered 
   const answer = await late;
   assert.is(answer.status, 504);
   assert.match(answer.error ?? "", /its program does not answer its health check, or has no address at the moment/);
+  const looks = looksAtPod(edge) - looksBefore;
+  assert.ok(looks < 40, `${looks} looks in 30 s`);
 });
 
 test("where the pod cannot be asked for it is a 503, never an old address", async () => {
