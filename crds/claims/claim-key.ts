@@ -19,10 +19,12 @@ export function hasKey({ spec }: Claim, key: ClaimKey): boolean {
 
 /**
  * Whether the release of a claim is over and its object stays only for the finalizer of somebody else. Its files are
- * saved and its pods are gone: the tenant may claim again under another name.
+ * saved and its pods are gone, or it was deleted before an operator took it up: the tenant may claim again under another
+ * name.
  */
 export function isOver({ metadata, status }: Claim): boolean {
-  if (metadata.deletionTimestamp === undefined || status?.phase !== "Released") return false;
+  const phase = status?.phase ?? "Released";
+  if (metadata.deletionTimestamp === undefined || phase !== "Released") return false;
   // A finalizer cannot be added to an object that is being deleted, so this stays true.
   return metadata.finalizers?.includes(finalizer.release) !== true;
 }

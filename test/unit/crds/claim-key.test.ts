@@ -34,4 +34,15 @@ test("canonicalClaim: one that is released, then the Active one, then the oldest
   assert.is(canonicalClaim([]), undefined);
 });
 
+test("canonicalClaim: one that only the finalizer of somebody else holds does not count, released or never taken up", () => {
+  const next = claim("n", 6);
+  for (const status of [undefined, { phase: "Released" } as const]) {
+    const left = claim("l", 1, { isGoing: true, ...(status && { status }) });
+    left.metadata.finalizers = ["example.com/audit"];
+    assert.is(canonicalClaim([left, next]), next);
+  }
+  const saving = claim("s", 1, { isGoing: true, status: { phase: "Releasing" } });
+  assert.is(canonicalClaim([saving, next]), saving);
+});
+
 test.run();
