@@ -64,11 +64,15 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     if (tenantId !== undefined) query.set("tenant", tenantId);
     if (workloadRef !== undefined) query.set("workload", workloadRef);
     if (after !== undefined) query.set("after", `${after.tenantId}/${after.workloadRef}`);
+    const isWanted = (item: T): boolean =>
+      (tenantId === undefined || item.tenantId === tenantId) &&
+      (workloadRef === undefined || item.workloadRef === workloadRef) &&
+      (after === undefined || compareKeys(item, after) > 0);
     return limited(call, (signal) =>
       repeat(signal, async () => {
         const { lines, next } = await askLines({ method: "GET", path: `/v1/${kind}?${query}`, signal });
-        // An earlier version of the server answers all at once, in no order.
-        return { items: lines.map(read).sort(compareKeys), next };
+        // An earlier version of the server answers all that it has at once, in no order.
+        return { items: lines.map(read).filter(isWanted).sort(compareKeys), next };
       }),
     );
   }

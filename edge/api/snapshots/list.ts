@@ -165,7 +165,7 @@ async function readPage(
     if (left === 0) break;
     const page = { ...filter, limit: left, after: next };
     const read = await askStore(({ archives }, call) => archives.list(page, call), ask);
-    entries.push(...read.items);
+    for (const entry of read.items) entries.push(entry);
     next = read.next;
     if (next === undefined) break;
   }

@@ -4,11 +4,12 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection } from "../../../crds/snapshots/store-connection.ts";
 import { MARK } from "../../../crds/snapshots/store-protocol.ts";
 import { errorOf } from "../../error-of.ts";
-import { listAll } from "./store-contract.ts";
+import { call, listAll } from "./store-contract.ts";
 import { TOKEN } from "./store-server.ts";
 import { volumeSuite } from "./volume-suite.ts";
 
@@ -54,6 +55,31 @@ test("that is cut off, or comes without its end, is an error", async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   }
+});
+
+test("of a server of an earlier version, which answers all that it has, has what was asked for alone", async () => {
+  const keys = ["a/app", "stranger/app", "b/app", "b/other", "c/app"].map((path) => {
+    const [tenantId = "", workloadRef = ""] = path.split("/");
+    return { tenantId, workloadRef, sizeBytes: 1, usedAt: "2026-11-21T12:00:00.000Z" };
+  });
+  const lines = [...keys, { end: keys.length }].map((line) => `${JSON.stringify(line)}\n`).join("");
+  const server = createServer((_, response) => void response.setHeader(MARK, "1").end(lines));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const endpoint = async () => ({ secure: false, options: { host: "127.0.0.1", port }, token: TOKEN });
+  const store = createStoreClient({ connection: createStoreConnection({ endpoint }) });
+  const shown = (items: readonly SnapshotKey[]) =>
+    items.map(({ tenantId, workloadRef }) => `${tenantId}/${workloadRef}`);
+  const one = { limit: 1, tenantId: "nobody", workloadRef: "app" };
+  const behind = { limit: 9, workloadRef: "app", after: { tenantId: "b", workloadRef: "app" }, versions: true };
+  const found = [
+    await store.names(one, call),
+    await store.names({ ...one, tenantId: "b" }, call),
+    await store.list(behind, call),
+  ].map(({ items }) => shown(items));
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  assert.equal(found, [[], ["b/app"], ["c/app", "stranger/app"]]);
 });
 
 test("tells archives without what was recorded of them, and leaves out what is no archive", async ({ root, store }) => {
