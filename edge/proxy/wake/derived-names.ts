@@ -18,7 +18,7 @@ export interface DerivedNames {
   drop(key: ClaimKey): void;
 }
 
-/** The archives are listed at most this often, */
+/** The archives are listed so long after the end of the last list, */
 const LIST_MS = 60_000;
 /** and so long after a list that failed. */
 const FAILED_MS = 5000;
@@ -43,7 +43,6 @@ export function createDerivedNames(options: {
   let failed: { readonly at: number; readonly error: unknown } | undefined;
 
   async function list(): Promise<void> {
-    const at = clock.now();
     const looked = wanted;
     wanted = new Set();
     try {
@@ -56,7 +55,8 @@ export function createDerivedNames(options: {
         else isComplete = false;
       }
       names = found;
-      last = { at, isComplete, wanted: looked };
+      // A list of many may take longer than it is used.
+      last = { at: clock.now(), isComplete, wanted: looked };
       failed = undefined;
     } catch (error) {
       failed = { at: clock.now(), error };

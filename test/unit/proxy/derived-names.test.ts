@@ -148,6 +148,25 @@ test("DerivedNames: of more names than are remembered, those that are asked for 
   assert.is(derived.isListed(digits("nobody_1")), true);
 });
 
+test("KnownTenants: a list that takes longer than it is used tells those who waited for it", async () => {
+  const clock = manualClock();
+  let lists = 0;
+  const known = createKnownTenants({
+    claims: new FakeCluster().cache.claims,
+    clock,
+    async readNames() {
+      lists += 1;
+      if (lists > 3) throw new Error("listed again and again");
+      await clock.pass(61_000);
+      return { items: [{ tenantId: "user_1", workloadRef: "app" }], next: undefined };
+    },
+  });
+  const digits = derivedDigits({ workload: "app", tenantId: "user_1" }) ?? "";
+  await known.refresh(digits);
+  assert.is(lists, 1);
+  assert.equal([known.isListed(digits), known.named(digits)?.tenantId], [true, "user_1"]);
+});
+
 test("KnownTenants: strangers' names are remembered up to a bound, and too many at once are refused", async () => {
   let looks = 0;
   let answer = createDeferred<void>();
