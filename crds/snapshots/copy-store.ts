@@ -184,8 +184,10 @@ function isSame(a: SnapshotMetadata, b: SnapshotMetadata): boolean {
 async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
   const { newest, revision: replaces } = await to.look(key, call);
   if (newest === undefined) return { kind: "present" };
-  // The list of the source is older than this.
-  if ((await from.look(key, call)).state === "kept") throw new StoreConflict("it was saved meanwhile");
+  // The list of the source is older than this, and a volume that was taken away since has nothing either.
+  const { state } = await from.look(key, call);
+  if (state === "unmarked") throw new StoreConflict("the source says of nothing any more that it was erased");
+  if (state !== "none") throw new StoreConflict("it was saved meanwhile");
   await to.delete(key, { ...call, replaces });
   return { kind: "deleted" };
 }

@@ -70,6 +70,25 @@ async function copyOneArchive({ from, to }: { from: SnapshotStore; to: SnapshotS
   assert.match(String(error), /the connection is cut/);
 }
 
+test("deletes nothing where the source is taken away in the middle of a copy", async ({ from, to, folder }) => {
+  await save(from, "of the other", other);
+  await save(to, "of one that is erased");
+  const onBegin = () => {
+    rmSync(join(folder, "from"), { recursive: true });
+    mkdirSync(join(folder, "from"));
+  };
+  const outcomes: CopyOutcome[] = [];
+  await copyStore(
+    { from, to },
+    { ...call, deletes: true, onBegin, onKey: (_, outcome) => void outcomes.push(outcome) },
+  );
+  assert.equal(
+    outcomes.map(({ kind }) => kind),
+    ["failed"],
+  );
+  assert.is(await load(to), "of one that is erased");
+});
+
 test("goes on where it was ended", async ({ from, to }) => {
   for (const hour of [1, 2, 3]) await save(from, `of ${hour}`, key, at(hour));
   await copyOneArchive({ from, to });
