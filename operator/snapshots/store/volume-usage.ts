@@ -67,29 +67,29 @@ export function createVolumeUsage(options: {
 
   async function countAll(): Promise<void> {
     let last: string | undefined;
-    const batch = new Set<string>();
+    const left = new Set<string>();
     const found = noCounts();
     next = {
       counts: found,
-      isCounted: (tenantId) =>
-        batch.has(tenantId) || (last !== undefined && tenantOrder(tenantId) <= tenantOrder(last)),
+      // One that came since is not among those that are left, and had nothing.
+      isCounted: (tenantId) => !left.has(tenantId) && last !== undefined && tenantOrder(tenantId) <= tenantOrder(last),
     };
     try {
       for (;;) {
         const some = await tenants.behind(last, TENANTS_AT_ONCE);
         if (some.length === 0) break;
+        last = some.at(-1);
+        for (const tenantId of some) left.add(tenantId);
         await Promise.all(
           some.map((tenantId) =>
             turns.take(tenantId, async () => {
               // One whose folder cannot be read, which its own saves and the lists tell, counts as none.
               const entries = await listTenant(tenantId).catch(() => []);
               addEntries(found, entries);
-              batch.add(tenantId);
+              left.delete(tenantId);
             }),
           ),
         );
-        last = some.at(-1);
-        batch.clear();
       }
       counts = found;
       isKnown = true;
