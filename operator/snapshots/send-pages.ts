@@ -31,8 +31,10 @@ export async function sendPages(
   let after: SnapshotKey | undefined;
   do {
     const { items, next } = await read({ ...filter, after });
+    // Nobody reads the others.
+    signal.throwIfAborted();
     if (!response.headersSent) response.writeHead(200, type);
-    if (!response.write(linesOf(items)) && !signal.aborted) await once(response, "drain", { signal });
+    if (!response.write(linesOf(items))) await once(response, "drain", { signal });
     sent += items.length;
     after = next;
   } while (after !== undefined);
