@@ -24,7 +24,16 @@ const MOST_CACHED = 20_000;
 /** Bytes of a head without archives; no other has so many. */
 export const EMPTY_HEAD_BYTES = JSON.stringify({ commit: "0".repeat(32), versions: [] }).length;
 /** Bytes that a head with an archive has at least: its SHA-256, the name of its object, and what else is recorded. */
-export const LEAST_HEAD_BYTES = 280;
+const LEAST_HEAD_BYTES = 280;
+/** Bytes of a head that has nothing but what a deletion has still to erase: so many, and so many for each. */
+const ERASING_HEAD_BYTES = EMPTY_HEAD_BYTES + `,"erase":[]`.length - 1;
+const ERASED_BYTES = `"20260101T000000Z-0123456789abcdef.tar.gz",`.length;
+
+/** Whether a head of that size surely names an archive, so that no look at it is needed. */
+export function surelyNames(sizeBytes: number): boolean {
+  return sizeBytes >= LEAST_HEAD_BYTES && (sizeBytes - ERASING_HEAD_BYTES) % ERASED_BYTES !== 0;
+}
+
 /** Says of a head what its content says, to tell that both are of one write. */
 const COMMIT = "x-amz-meta-commit";
 

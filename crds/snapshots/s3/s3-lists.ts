@@ -5,11 +5,13 @@ import type { StoreEntry, StoreUse } from "../snapshot-store.ts";
 import type { PageFilter, StorePage } from "../store-pages.ts";
 import { inTurns } from "./in-turns.ts";
 import type { S3Bucket, S3Object } from "./s3-bucket.ts";
-import { asOlder, EMPTY_HEAD_BYTES, LEAST_HEAD_BYTES, metadataOf, type S3Heads } from "./s3-heads.ts";
+import { asOlder, EMPTY_HEAD_BYTES, metadataOf, type S3Heads, surelyNames } from "./s3-heads.ts";
 import type { S3Layout } from "./s3-layout.ts";
 
 /** Of lists of heads, for one page of ours: most of what they name may be erased, or another workload's. */
 const MOST_LISTED = 5000;
+/** Of heads, by one request, however few are wanted. */
+const LEAST_LISTED = 100;
 
 /** Pages of what is in object storage. Names and times of keys are in the bucket's own lists; a head is read for more. */
 export interface S3Lists {
@@ -31,8 +33,8 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
     const { tenantId, workloadRef, limit } = filter;
     if (tenantId !== undefined && !isTenantId(tenantId)) return { items: [], next: undefined };
     const items: HeadObject[] = [];
-    // Where nothing is left out, as many as are wanted are enough.
-    const most = workloadRef === undefined ? Math.min(limit, 1000) : undefined;
+    // Where little is left out, as many as are wanted are enough. Of erased ones there may be many in a row.
+    const most = workloadRef === undefined ? Math.min(Math.max(limit, LEAST_LISTED), 1000) : undefined;
     let next = filter.after;
     let at = next && layout.head(next);
     let listed = 0;
@@ -59,12 +61,13 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
   /** ISO 8601 times at which keys were last in use, by the storage's clock. */
   async function usedAtOf(found: readonly HeadObject[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const names = found.map(({ key }) => layout.used(key)).sort();
+    const wanted = new Set(names);
     const noted = new Map<string, string>();
     const [first, last] = [names[0], names.at(-1)];
     if (first !== undefined && last !== undefined) {
       // What comes behind all but its last letter begins with it at the latest.
       for await (const objects of bucket.pages(layout.usedUnder(), { after: first.slice(0, -1), signal })) {
-        for (const { key, at } of objects) noted.set(key, at);
+        for (const { key, at } of objects) if (wanted.has(key)) noted.set(key, at);
         if ((objects.at(-1)?.key ?? "") >= last) break;
       }
     }
@@ -103,8 +106,8 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
     async names(filter, signal) {
       const { items, next } = await headPage(filter, signal);
       const named = await inTurns(items, async ({ key, object }) => {
-        // One that is so small has nothing, or not yet erased what it had, or cannot be read.
-        if (object.sizeBytes >= LEAST_HEAD_BYTES) return [key];
+        // Another has nothing, or not yet erased what it had, or cannot be read.
+        if (surelyNames(object.sizeBytes)) return [key];
         const head = await unlessWrong(heads.listed(key, object.etag, signal));
         return head === "wrong" || (head?.versions ?? []).length > 0 ? [key] : [];
       });

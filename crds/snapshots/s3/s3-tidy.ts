@@ -2,7 +2,7 @@ import type { SnapshotKey } from "../snapshot-key.ts";
 import { inTurns } from "./in-turns.ts";
 import type { S3Bucket, S3Object } from "./s3-bucket.ts";
 import { elementOf, elementsOf } from "./s3-client.ts";
-import { blobsOf, EMPTY_HEAD_BYTES, LEAST_HEAD_BYTES, type S3Heads } from "./s3-heads.ts";
+import { blobsOf, EMPTY_HEAD_BYTES, type S3Heads, surelyNames } from "./s3-heads.ts";
 import type { S3Layout } from "./s3-layout.ts";
 import { unlessWrong } from "./s3-lists.ts";
 import type { S3Uploads } from "./s3-uploads.ts";
@@ -65,10 +65,12 @@ export function createS3Tidy(options: {
   async function headsOf(some: readonly Group[], signal: AbortSignal): Promise<ReadonlyMap<string, S3Object>> {
     const found = new Map<string, S3Object>();
     const names = some.map(({ key }) => layout.head(key)).sort();
+    const wanted = new Set(names);
     const [first, last] = [names[0], names.at(-1)];
     if (first === undefined || last === undefined) return found;
     for await (const objects of bucket.pages(layout.heads(), { after: first.slice(0, -1), signal })) {
-      for (const object of objects) found.set(object.key, object);
+      // Between two of them there may be any number of others, of keys whose archives were erased.
+      for (const object of objects) if (wanted.has(object.key)) found.set(object.key, object);
       if ((objects.at(-1)?.key ?? "") >= last) break;
     }
     return found;
@@ -98,7 +100,7 @@ export function createS3Tidy(options: {
 
   /** Whether the head is the one that was written with the only archive that there is, which needs no look at it. */
   function isNamed([only, ...others]: readonly S3Object[], { sizeBytes, at }: S3Object): boolean {
-    if (only === undefined || others.length > 0 || sizeBytes < LEAST_HEAD_BYTES) return false;
+    if (only === undefined || others.length > 0 || !surelyNames(sizeBytes)) return false;
     return Math.abs(Date.parse(at) - Date.parse(only.at)) < COMMIT_MS;
   }
 

@@ -140,4 +140,30 @@ test("a sweep reads the heads of keys that have an old archive beside another, a
   );
 });
 
+test("what a deletion has left of many archives is erased, however soon it came after the last one", async ({
+  server,
+  store,
+}) => {
+  const at = new Date(Date.now() - 2 * 86_400_000).toISOString();
+  for (const count of [1, 4, 5, 6, 9]) {
+    const blobs = Array.from({ length: count }, (_, index) => BLOB.replace(/^2026/, String(2000 + index)));
+    const body = Buffer.from(JSON.stringify({ commit, versions: [], erase: blobs }));
+    server.objects.set(`heads/t${count}/w.json`, { body, etag: '"h"', commit, at });
+    server.objects.set(`archives/t${count}/w/${blobs[0]}`, { body: Buffer.from("x"), etag: '"x"', commit: "", at });
+  }
+  assert.is(await countOf((page) => store.names(page, call)), 0, "names");
+  await store.tidy(call);
+  assert.equal(
+    [...server.objects.keys()].filter((name) => name.startsWith("archives/")),
+    [],
+  );
+});
+
+test("a list of one reads past many erased ones in a few requests", async ({ server, store }) => {
+  putHeads(server, { count: 1000, erased: 1 });
+  server.objects.set("heads/u/w.json", { body: headOf("u"), etag: '"u"', commit });
+  assert.equal((await store.names({ limit: 1 }, call)).items, [{ tenantId: "u", workloadRef: "w" }]);
+  assert.equal(asked(server), { "list heads/": 11 });
+});
+
 test.run();
