@@ -259,7 +259,9 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       const due = isAll ? late.length : late.findIndex(({ dueAt }) => dueAt > now);
       const sent = due === -1 ? late : late.slice(0, due);
       late = due === -1 ? [] : late.slice(due);
-      if (sent.length > 0 && !outgoing.destroyed) outgoing.write(Buffer.concat(sent.map(({ line }) => line)));
+      // An expired watch has ended, and lines may still come.
+      if (sent.length > 0 && !outgoing.destroyed && !outgoing.writableEnded)
+        outgoing.write(Buffer.concat(sent.map(({ line }) => line)));
       const next = late[0];
       if (next !== undefined) timer = setTimeout(() => release(false), Math.max(1, next.dueAt - performance.now()));
     };
