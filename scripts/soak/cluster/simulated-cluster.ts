@@ -32,7 +32,8 @@ export async function startSimulatedCluster({
   onStop(() => api.close());
 
   const podsFolder = join(folder, "pods");
-  mkdirSync(join(podsFolder, "volume"), { recursive: true });
+  const volume = join(podsFolder, "volume");
+  mkdirSync(volume, { recursive: true });
   const base = await makePodBase(folder, await findStaticBusybox(log));
   const kubelet = await startKubelet({
     ...{ api, folder: podsFolder, base, helper: await bundleSnapshots(tree), onTrouble },
@@ -41,7 +42,7 @@ export async function startSimulatedCluster({
   onStop(() => kubelet.stop());
   const answerExec = createExecEndpoint(kubelet);
   return {
-    ...{ api, kubeconfigPath, pods: kubelet },
+    ...{ api, kubeconfigPath, pods: kubelet, volume },
     onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
     poolSizes: { c: 2, "b-c": 1, guarded: 2 },
     pairs: PAIRS,

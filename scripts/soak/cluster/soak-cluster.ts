@@ -38,6 +38,8 @@ export interface SoakCluster {
   readonly pairs: readonly Pair[];
   /** How long after the last fault everything must have come to rest. */
   readonly mustRestMs: number;
+  /** The folder that the snapshots volume is, where pods are folders. */
+  readonly volume?: string;
   /** Brings what its namespace takes, once that is there. */
   prepare?(): Promise<void>;
   /** What operators and edge are told of this cluster. */

@@ -62,6 +62,18 @@ export interface FaultProxyOptions {
   helperPort?: SoakCluster["helperPort"];
   /** Gets what is asked of its bucket. */
   objects?: SoakObjects | undefined;
+  tap?: Tap | undefined;
+}
+
+/** Sees what passes between one program and the API server, and decides what the program gets of it. */
+export interface Tap {
+  /**
+   * Called when the API server has carried out a write; the program gets the answer once this resolves, and never where
+   * that is with true.
+   */
+  onWritten(write: { readonly method: string; readonly path: string; readonly body: string }): Promise<boolean>;
+  /** Called with each event of a watch; returns how often the program gets it. */
+  onEvent(plural: string, line: Buffer): number;
 }
 
 interface Watch {
@@ -167,9 +179,12 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       return;
     }
     forwarded.on("error", () => outgoing.destroy());
-    forwarded.on("response", (answer) => {
+    forwarded.on("response", async (answer) => {
       answer.on("error", () => outgoing.destroy());
-      if (isLost) {
+      const { method = "GET", url: path = "/" } = incoming;
+      const isWritten = options.tap !== undefined && method !== "GET" && (answer.statusCode ?? 500) < 300;
+      const isWithheld = isWritten && (await options.tap?.onWritten({ method, path, body: body.toString("utf8") }));
+      if (isLost || isWithheld) {
         hit("answer lost");
         answer.resume();
         answer.on("end", () => outgoing.destroy());
@@ -278,10 +293,12 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
       const end = rest.lastIndexOf(10) + 1;
       if (end === 0) return;
-      const delayMs = watchDelayMs.get(plural) ?? 0;
-      if (delayMs > 0) hit(`watch of ${plural} delayed`);
-      const dueAt = Math.max(performance.now() + delayMs, late.at(-1)?.dueAt ?? 0);
-      late.push({ line: rest.subarray(0, end), dueAt });
+      for (const line of tapped(plural, rest.subarray(0, end))) {
+        const delayMs = watchDelayMs.get(plural) ?? 0;
+        if (delayMs > 0) hit(`watch of ${plural} delayed`);
+        const dueAt = Math.max(performance.now() + delayMs, late.at(-1)?.dueAt ?? 0);
+        late.push({ line, dueAt });
+      }
       rest = rest.subarray(end);
       if (timer === undefined) release(false);
     });
@@ -293,6 +310,16 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       clearTimeout(timer);
       watches.delete(watch);
     });
+  }
+
+  /** What the program gets of whole lines, which a tap sees one by one. */
+  function* tapped(plural: string, lines: Buffer): Iterable<Buffer> {
+    if (options.tap === undefined) return yield lines;
+    for (let from = 0, end = 0; from < lines.length; from = end) {
+      end = lines.indexOf(10, from) + 1;
+      const line = lines.subarray(from, end);
+      for (let times = options.tap.onEvent(plural, line); times > 0; times -= 1) yield line;
+    }
   }
 
   return {
