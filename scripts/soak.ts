@@ -6,6 +6,9 @@ import { renderFailover } from "./soak/failover/render-failover.ts";
 import { runFailover } from "./soak/failover/run-failover.ts";
 import { parseOptions, type SoakOptions, usage } from "./soak/options.ts";
 import { runSoak } from "./soak/run-soak.ts";
+import { renderSystematic, type SystematicReport } from "./soak/systematic/report.ts";
+import { runEverywhere } from "./soak/systematic/run-everywhere.ts";
+import { runStates } from "./soak/systematic/run-states.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 
 const API_SERVER_AWAY_MS = 60_000;
@@ -35,6 +38,16 @@ if (options.help) {
     process.exitCode = stopping.signal.aborted ? 130 : 1;
   }
   setTimeout(() => process.exit(), 2000).unref();
+} else if (options.driver !== undefined) {
+  try {
+    const report = await runSystematic(options.driver);
+    console.log(`\n${renderSystematic(report)}`);
+    if (report.differences.length > 0) process.exitCode = 1;
+  } catch (error) {
+    console.error(error instanceof Error ? error.stack : error);
+    process.exitCode = stopping.signal.aborted ? 130 : 1;
+  }
+  setTimeout(() => process.exit(), 2000).unref();
 } else {
   try {
     const { violations, trouble, summary, traceFolder } = await runSoak({
@@ -58,6 +71,13 @@ if (options.help) {
   }
   // All is stopped; should anything of this process's own still be open, it may not keep it.
   setTimeout(() => process.exit(), 2000).unref();
+}
+
+function runSystematic(driver: "crash-everywhere" | "states"): Promise<SystematicReport> {
+  const { tree, keepGoing, traceFolder, seed, story, at, field } = options;
+  const shared = { tree, keepGoing, traceFolder, log: console.log, signal: stopping.signal };
+  if (driver === "states") return runStates({ ...shared, seed, fields: field === undefined ? undefined : [field] });
+  return runEverywhere({ ...shared, at, stories: story === undefined ? undefined : [story] });
 }
 
 function readOptions(): SoakOptions {

@@ -1,13 +1,19 @@
 import { parseArgs } from "node:util";
 
-export const usage = `usage: npm run soak -- [--failover N] [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
+export const usage = `usage: npm run soak -- [--failover N | --crash-everywhere | --states] [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
   --failover N    instead of all that follows: N leaders lost, edges killed in between and the API server away for a
                   minute, under a load of claims; tells how long none was completed (docs/operating.md)
+  --crash-everywhere  instead: tells stories such as a claim, and tells each again for each write of the operator, with the operator
+                  killed there, and for each of its watch events, with that one late, doubled and lost (docs/soak.md)
+  --story NAME    of --crash-everywhere: that story alone
+  --at WHERE      of --crash-everywhere: that disturbance alone, such as "crash PATCH pods 1"
+  --states        instead: moves each field of a workload and a pool through its limits and back (docs/soak.md)
+  --field PATH    of --states: that field alone, such as workload.network.access
   --minutes N     how long faults are injected and tenants come and go (default: 3)
   --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance); an even one keeps
                   snapshots on the volume, an odd one in object storage
   --containers    runs pods as real containers, on a local cluster of its own, instead of as folders of this machine
-  --keep-going    goes on after a violation, and reports all of them at the end
+  --keep-going    goes on after a violation or difference, and reports all of them at the end
   --tree FOLDER   the checkout whose operator and edge are run, such as one of an older commit (default: this one)
   --trace FOLDER  where every event is written, in events.jsonl, and what the programs write (default: a temporary one, which is kept
                   on a failure)`;
@@ -15,6 +21,11 @@ export const usage = `usage: npm run soak -- [--failover N] [--minutes N] [--see
 export interface SoakOptions {
   /** How many leaders are lost, where nothing else is done. */
   readonly failover: number | undefined;
+  /** Which systematic driver runs instead. */
+  readonly driver: "crash-everywhere" | "states" | undefined;
+  readonly story: string | undefined;
+  readonly at: string | undefined;
+  readonly field: string | undefined;
   readonly minutes: number;
   readonly seed: number;
   readonly isContainers: boolean;
@@ -34,6 +45,11 @@ export function parseOptions(commandArguments: readonly string[], root: string):
     args: [...commandArguments],
     options: {
       failover: { type: "string" },
+      "crash-everywhere": { type: "boolean", default: false },
+      states: { type: "boolean", default: false },
+      story: { type: "string" },
+      at: { type: "string" },
+      field: { type: "string" },
       minutes: { type: "string", default: "3" },
       seed: { type: "string" },
       containers: { type: "boolean", default: false },
@@ -53,6 +69,10 @@ export function parseOptions(commandArguments: readonly string[], root: string):
     throw new Error(`--failover: must be a whole number above 0, not ${values.failover}`);
   return {
     failover,
+    driver: values["crash-everywhere"] ? "crash-everywhere" : values.states ? "states" : undefined,
+    story: values.story,
+    at: values.at,
+    field: values.field,
     minutes,
     seed: Number(seed),
     isContainers: values.containers,

@@ -23,6 +23,11 @@ export interface SoakResult {
   readonly traceFolder: string | undefined;
 }
 
+export type RandomSoakOptions = Pick<
+  SoakOptions,
+  "seed" | "minutes" | "keepGoing" | "tree" | "isContainers" | "traceFolder"
+>;
+
 /** Of a round: until faults end, everything comes to rest, and every tenant comes back to its files. */
 const ROUND_MS: readonly [number, number] = [35_000, 60_000];
 const PROGRESS_EVERY_MS = 5000;
@@ -31,7 +36,7 @@ const PROGRESS_EVERY_MS = 5000;
  * Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep
  * going.
  */
-export async function runSoak(options: SoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
+export async function runSoak(options: RandomSoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
   const { seed, minutes, keepGoing, tree, isContainers, log } = options;
   const traceFolder = options.traceFolder ?? join(tmpdir(), `tenancy-soak-${seed}-${process.pid}`);
   const trace = startTrace(traceFolder);

@@ -14,13 +14,11 @@ for (const seed of [1, 2]) {
     const { violations, trouble, summary, traceFolder } = await runSoak({
       ...{
         seed,
-        failover: undefined,
         minutes: 0.5,
         keepGoing: false,
         isContainers: false,
         tree,
         traceFolder: undefined,
-        help: false,
       },
       log: () => undefined,
       signal: new AbortController().signal,
