@@ -188,10 +188,14 @@ export async function startKubelet(options: {
       entry.running.add(init.name);
       const child = runInPod(root, init.command ?? []);
       child.stdin?.end();
+      let reported: Promise<void> | undefined;
       const isDone = await new Promise<boolean>((resolve) => {
         entry.commands.add(child);
         // Most end at once, and one that waits for files is seen as running.
-        const timer = setTimeout(() => background(report(entry, initStatus(entry, init.name))), 30);
+        const timer = setTimeout(() => {
+          reported = report(entry, initStatus(entry, init.name));
+          background(reported);
+        }, 30);
         child.on("close", (code) => {
           clearTimeout(timer);
           entry.commands.delete(child);
@@ -199,6 +203,8 @@ export async function startKubelet(options: {
         });
       });
       entry.running.delete(init.name);
+      // What is reported after this must not come before it.
+      await reported;
       if (isDone) return;
       await pause(500, over.signal);
     }
