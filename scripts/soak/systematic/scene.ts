@@ -6,6 +6,9 @@ import { APP_IMAGE, CLAIMS_PATH, type Claim, PODS_PATH, POOLS_PATH, type Pod, WO
 import type { OperatedCluster } from "../operators.ts";
 import { OWNED_PATHS } from "./end-state.ts";
 
+/** With a port, since a pod without one is ready only after some seconds. */
+export const BASE_SPEC = { image: { ref: APP_IMAGE }, resources: SMALL, network: { ports: [8080] } };
+
 /** What users do in one run, whose objects all have its name in theirs. */
 export interface Scene {
   workload(spec?: object): Promise<void>;
@@ -109,8 +112,7 @@ export function createScene(run: string, { api, pods, checker, history }: Operat
   }
 
   return {
-    workload: (spec = {}) =>
-      put(workloadPath, "TenancyWorkload", { image: { ref: APP_IMAGE }, resources: SMALL, ...spec }),
+    workload: (spec = {}) => put(workloadPath, "TenancyWorkload", { ...BASE_SPEC, ...spec }),
     async workloadReady() {
       await until("the workload", async () => (await isReady(workloadPath)) !== undefined);
     },

@@ -2,8 +2,7 @@ import { poolSpecSchema } from "../../../crds/pool.ts";
 import { plainSchema } from "../../../crds/schema/schema.ts";
 import { workloadSpecSchema } from "../../../crds/workload.ts";
 import { FILES_FOLDER } from "../cluster/pod-files.ts";
-import { SMALL } from "../faults/fences.ts";
-import { APP_IMAGE } from "../objects.ts";
+import { BASE_SPEC } from "./scene.ts";
 import { type Field, fieldsOf, withField } from "./spec-values.ts";
 
 /** The specs of a workload and of its pool. */
@@ -12,7 +11,7 @@ export interface Specs {
   readonly pool: { readonly size: number };
 }
 
-const BASE: Specs = { workload: { image: { ref: APP_IMAGE }, resources: SMALL }, pool: { size: 1 } };
+const BASE: Specs = { workload: BASE_SPEC, pool: { size: 1 } };
 /** Nothing is built in a soak, and a workload without an image keeps the ready pods that it had, on purpose. */
 const LEFT_OUT = /^workload\.image\.(dockerfile|context|args)|^pool\.workloadRef/;
 /** Instead of a limit: more pods than fit, and a claim that ends while it is looked at. */
@@ -23,7 +22,7 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
 /** What a field needs beside it. */
 const OVERLAY = { overlayDirs: [FILES_FOLDER] };
 const COMPANIONS: readonly (readonly [RegExp, string, object])[] = [
-  [/^workload\.network\.(allowlist|credentials)/, "network", { access: "restricted" }],
+  [/^workload\.network\.(allowlist|credentials)/, "network", { ...BASE_SPEC.network, access: "restricted" }],
   [
     /^workload\.filesystem\.preSave/,
     "filesystem",
