@@ -48,11 +48,12 @@ export async function reconcilePool(
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
   const workload = informers.workloads.store.get(`${config.namespace}/${pool.spec.workloadRef}`);
-  // The workload's next event starts the next run. Pods that are ready stay.
-  if (workload === undefined || !isReadyToUse(workload)) return undefined;
-
-  const template = templateHash(workload, config);
-  if (template === undefined) return undefined;
+  const template = workload !== undefined && isReadyToUse(workload) ? templateHash(workload, config) : undefined;
+  // The workload's next event starts the next run. Its pods stay, as many as the pool may have.
+  if (workload === undefined || template === undefined) {
+    await removeSurplus(pool, context);
+    return undefined;
+  }
   const members = membersOf(pool, template, context);
   await removeMembers(members, { pool, workload }, context);
 
@@ -110,6 +111,13 @@ function membersOf(pool: Pool, template: string, { informers, historySince }: Op
     isOld,
     mayBeStale: (state) => historySince !== undefined || all(state).size > ofTemplate(state).size,
   };
+}
+
+/** Deletes the pods that are too many, whatever their template; those that are warming first. */
+async function removeSurplus({ metadata: { name }, spec }: Pool, context: OperatorContext): Promise<void> {
+  const { store } = context.informers.pods;
+  const kept = [...store.by("pool", `${name}/ready`), ...store.by("pool", `${name}/warming`)];
+  await Promise.all(last(kept, kept.length - spec.size).map((pod) => deleteUnclaimed(pod, context)));
 }
 
 /** Deletes the pods that no claim may have, those that are too many, and where there is no room one stale pod. */

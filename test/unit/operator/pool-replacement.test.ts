@@ -55,6 +55,14 @@ function full(size: number, { historySince }: { historySince?: string } = {}) {
       await writePoolStatus("n/p", context);
       return api.read(pools, "p").status;
     },
+    /** Scales the pool, while the workload is in Error if that is asked for. */
+    async scale(size: number, { isBroken = false } = {}) {
+      const { status: _, ...workload } = api.read(workloads, "w");
+      const status = { phase: isBroken ? "Error" : "Ready", observedGeneration: 1 } as const;
+      if (isBroken) api.add(workloads, { ...workload, status });
+      api.add(pools, { metadata: { name: "p", generation: 2 }, spec: { workloadRef: "w", size } });
+      await controller.reconcile("n/p", { signal: new AbortController().signal });
+    },
     edit: () => {
       const { spec, ...others } = api.read(workloads, "w");
       const status = { phase: "Ready", observedGeneration: 2 } as const;
@@ -84,6 +92,15 @@ test("a pool whose history is known keeps what it has", async () => {
   await pool.reconcile();
   assert.equal([pool.deleted(), pool.created(), (await pool.status())?.phase], [0, 0, "Ready"]);
 });
+
+for (const isBroken of [false, true]) {
+  test(`a pool that is scaled down keeps no more than its size${isBroken ? ", though its workload is in Error" : ""}`, async () => {
+    const pool = full(3);
+    await pool.reconcile();
+    await pool.scale(1, { isBroken });
+    assert.equal([pool.left(), pool.created()], [1, 0]);
+  });
+}
 
 for (const [what, options] of Object.entries({ "of unknown history": { historySince }, "of an old template": {} })) {
   test(`where the nodes have no room beside those ${what}, one goes before each new one, and no more`, async () => {
