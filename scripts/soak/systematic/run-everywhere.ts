@@ -83,7 +83,7 @@ export async function runEverywhere(options: EverywhereOptions): Promise<Systema
     const source = { api, pods, volume: cluster.volume };
     await untilLed();
     for (const story of stories) {
-      await tell(story);
+      await runStory(story);
       if (signal.aborted || (differences.length > 0 && !options.keepGoing)) break;
     }
     const seconds = (performance.now() - startedAt) / 1000;
@@ -98,7 +98,7 @@ export async function runEverywhere(options: EverywhereOptions): Promise<Systema
       await waitUntil(isLed, { what: "an operator to lead", limitMs: REST_LIMIT_MS, signal });
     }
 
-    async function tell(story: Story): Promise<void> {
+    async function runStory(story: Story): Promise<void> {
       const { traffic, state: expected, pods: fewest } = await runOnce(story);
       const all = disturbancesOf(traffic);
       const chosen = all.filter((one, index) =>
@@ -131,7 +131,7 @@ export async function runEverywhere(options: EverywhereOptions): Promise<Systema
       }
     }
 
-    /** Tells a story once, and clears up. The lines say how it ended otherwise than is expected. */
+    /** Runs a story once and cleans up. The lines say how its end differs from the expected one. */
     async function runOnce(
       story: Story,
       given?: { disturbance: Disturbance; expected: readonly string[] },
