@@ -66,8 +66,8 @@ export async function readState(run: string, { api, pods, volume }: StateSource)
   });
   if (volume !== undefined) lines.push(...(await archivesIn(volume, run)));
   return lines
-    .filter((line) => !LEFT_OUT.some((left) => left.test(line)))
     .map((line) => normal(line, names))
+    .filter((line) => !LEFT_OUT.some((left) => left.test(line)))
     .sort();
 }
 
@@ -93,6 +93,7 @@ const VARYING: readonly (readonly [RegExp, string])[] = [
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME"],
   [/\b10\.\d+\.\d+\.\d+\b/g, "ADDRESS"],
   [/\bsoak-\d\b/g, "NODE"],
+  [/\b\d+\.\d s\b/g, "SECONDS"],
   [/\b[0-9a-f]{16}([0-9a-f]{48})?\b/g, "DIGEST"],
 ];
 
@@ -104,7 +105,7 @@ const LEFT_OUT = [
   // Which of the claim's pods it is: one whose restore was interrupted is replaced.
   /\.(podIncarnation|tenancy\.dev\/(incarnation|binding)): /,
   // A warm pod gets those of its workload when it is given to a claim.
-  /^pods\/\S+-pool-\S+\.annotations\.tenancy\.dev\/idle-/,
+  /^pods\/POD-OF-POOL\.annotations\.tenancy\.dev\/idle-/,
 ];
 
 function normal(line: string, names: ReadonlyMap<string, string>): string {

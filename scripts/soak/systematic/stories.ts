@@ -61,7 +61,7 @@ export const STORIES: readonly Story[] = [
   {
     name: "pool claim with resume",
     // A pod whose restore was interrupted is replaced by one that is made for the claim.
-    afterCrash: /source: "(pool|cold)\+data"|initContainers\[tenancy-tools\]/,
+    afterCrash: /source:? "?(pool|cold)\+data|initContainers\[tenancy-tools\]/,
     async before(scene) {
       await withFiles(scene);
       await scene.release();
