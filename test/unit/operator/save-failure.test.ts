@@ -6,6 +6,7 @@ import { NetworkError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation, label } from "../../../crds/labels.ts";
 import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
 import type { HelperStart } from "../../../operator/context.ts";
@@ -77,6 +78,34 @@ test("saveFiles says which file it is, what to do, and since when", async () => 
   );
   await fail(locked);
   assert.is(writes(), 1, "nothing new is to be told");
+});
+
+test("saveFiles reads nothing from a pod that carries another tenant", async () => {
+  let reads = 0;
+  const { api, context } = testOperator({
+    snapshots: {
+      async save() {
+        reads += 1;
+        return archive;
+      },
+    },
+  });
+  api.add(claims, {
+    metadata: { name: "claim-t-w", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w", resume: true },
+    status: { phase: "Releasing" },
+  });
+  const labels = { [label.tenant]: "bob" };
+  const annotations = { [annotation.claimUid]: "claim-uid" };
+  api.add(pods, { ...pod, metadata: { ...pod.metadata, labels, annotations } });
+  const claim = () => api.read(claims, "claim-t-w");
+  const message = () => claim().status?.message ?? "";
+  for (let run = 0; run < 100 && message() === ""; run += 1) {
+    await saveFiles(claim(), pod, context);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.match(message(), 'carries the tenant "bob" and the claim claim-uid, not "t" and claim-uid');
+  assert.is(reads, 0);
 });
 
 test("saveFiles keeps since when a save has failed, whatever it fails with next", async () => {
