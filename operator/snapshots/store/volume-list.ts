@@ -14,7 +14,12 @@ const FIRST_TENANTS = 16;
 /** Of those that have nothing of the one workload that is wanted. */
 const MOST_TENANTS = 5000;
 
-type Select = (keys: readonly SnapshotKey[]) => readonly SnapshotKey[];
+/** What a page still needs of a tenant. */
+interface Part {
+  readonly isWanted: (key: SnapshotKey) => boolean;
+  /** At most so many keys. */
+  readonly left: number;
+}
 
 /** Lists in pages: what is in memory is one page, however many archives there are. */
 export interface VolumeList {
@@ -43,21 +48,27 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
     return [...new Set(refs)].map((workloadRef) => ({ tenantId, workloadRef })).sort(compareKeys);
   }
 
-  /** @param options.select which of the tenant's keys are wanted. @default all */
+  /** @param options.part which of the tenant's archives are wanted. @default all */
   async function entriesOf(
     tenantId: string,
-    { versions, select = (keys) => keys }: { versions: boolean; select?: Select },
+    { versions, part }: { versions: boolean; part?: Part },
   ): Promise<StoreEntry[]> {
     const entries: StoreEntry[] = [];
     const names = await namesIn(join(root, tenantId));
-    for (const key of select(await keysOf(tenantId, { names, versions }))) {
+    let keys = 0;
+    for (const key of await keysOf(tenantId, { names, versions })) {
+      if (keys === part?.left) break;
+      if (part?.isWanted(key) === false) continue;
+      const before = entries.length;
       const stored = await readStored(placesOf(root, key).archive, names);
       if (stored !== undefined) entries.push(entryOf(key, stored));
-      if (!versions || !names.includes(".versions")) continue;
-      for (const one of await state.versions(key)) {
+      const older = versions && names.includes(".versions") ? await state.versions(key) : [];
+      for (const one of older) {
         const { kept = "replaced" } = one;
         entries.push({ ...entryOf(key, one), version: basename(one.path, ".tar.gz"), kept });
       }
+      // A folder of older versions may be empty.
+      if (entries.length > before) keys += 1;
     }
     return entries;
   }
@@ -80,7 +91,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
 
   async function readPage<T extends SnapshotKey>(
     filter: PageFilter,
-    read: (tenantId: string, select: Select) => Promise<readonly T[]>,
+    read: (tenantId: string, part: Part) => Promise<readonly T[]>,
   ): Promise<StorePage<T>> {
     await state.checkRoot();
     const { workloadRef, after, limit } = filter;
@@ -92,9 +103,8 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
     let last = after;
     for await (const batch of batches(filter, () => size)) {
       // One more says whether that is all.
-      const left = limit + 1 - keys;
-      const select: Select = (some) => some.filter(isWanted).slice(0, left);
-      const found = (await Promise.all(batch.map((tenantId) => read(tenantId, select)))).flat();
+      const part = { isWanted, left: limit + 1 - keys };
+      const found = (await Promise.all(batch.map((tenantId) => read(tenantId, part)))).flat();
       for (const item of found) {
         if (last === undefined || compareKeys(item, last) !== 0) {
           if (keys === limit) return { items, next: last };
@@ -117,11 +127,12 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
   return {
     listTenant: (tenantId, versions) => entriesOf(tenantId, { versions }),
     list: ({ versions, ...filter }) =>
-      readPage(filter, (tenantId, select) => turns.take(tenantId, () => entriesOf(tenantId, { versions, select }))),
+      readPage(filter, (tenantId, part) => turns.take(tenantId, () => entriesOf(tenantId, { versions, part }))),
     names: (filter) =>
-      readPage(filter, async (tenantId, select) =>
-        select(await keysOf(tenantId, { names: await namesIn(join(root, tenantId)), versions: false })),
-      ),
+      readPage(filter, async (tenantId, { isWanted, left }) => {
+        const names = await namesIn(join(root, tenantId));
+        return (await keysOf(tenantId, { names, versions: false })).filter(isWanted).slice(0, left);
+      }),
   };
 }
 

@@ -96,6 +96,16 @@ test("tells archives without what was recorded of them, and leaves out what is n
   assert.equal(shown.sort(), ["a 10 10", "grown 23 undefined", "lost 10 undefined", "unparsable 10 undefined"]);
 });
 
+test("leaves out no archive behind folders of older versions that are empty", async ({ root, store }) => {
+  put(root, "a");
+  for (const workload of ["aa", "ab", "ac"]) mkdirSync(join(root, "a", ".versions", workload), { recursive: true });
+  const { items } = await store.list({ limit: 1, versions: true }, call);
+  assert.equal(
+    items.map(({ workloadRef }) => workloadRef),
+    ["app"],
+  );
+});
+
 test("of two thousand archives comes in one go", async ({ folder, root, store }) => {
   // One file under many names, since making so many would be most of the work.
   const archive = join(folder, "archive");
