@@ -78,7 +78,8 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
       usedSockets.add(socket);
       // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is not a GET.
       request.reusedSocket = false;
-      if (reused || !socket.connecting) send();
+      // A request that was aborted can leave its connection in the middle of the handshake.
+      if (!socket.connecting && (socket as { secureConnecting?: boolean }).secureConnecting !== true) send();
       else socket.once(secure ? "secureConnect" : "connect", send);
     });
     /** Not before the connection is ready: what is written earlier leaves at that moment, however late it is. */

@@ -149,7 +149,10 @@ function createApiGuard(config: TriggerGuard["config"], { clock, log, readSecret
   const post = createPoster({ clock });
   const fromSecrets = Object.entries(config.headerSecretRefs ?? {});
   async function headersNow(signal: AbortSignal): Promise<Record<string, string>> {
-    const read = fromSecrets.map(async ([name, ref]) => [name, await readSecret(ref, { signal })] as const);
+    const read = fromSecrets.map(async ([name, ref]) => {
+      // As `echo` ends the text of a Secret that is made by hand.
+      return [name, (await readSecret(ref, { signal })).replace(/\r?\n$/, "")] as const;
+    });
     return { ...config.headers, ...Object.fromEntries(await Promise.all(read)) };
   }
   return async ({ trigger, tenantId, source }, { signal }) => {

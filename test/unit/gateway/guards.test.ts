@@ -21,7 +21,7 @@ const deps = {
   log: silentLog,
   async readSecret({ name, key }: SecretReference) {
     if (name === "missing") throw new Error(`Secret ${name} does not exist`);
-    return `value of ${name}/${key}`;
+    return `value of ${name}/${key}\n`;
   },
 };
 const signal = new AbortController().signal;
