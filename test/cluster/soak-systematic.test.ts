@@ -1,3 +1,4 @@
+// @long a driver that finds defects, and proves no promise of its own
 // @own-cluster
 // @limit 300
 import { join } from "node:path";

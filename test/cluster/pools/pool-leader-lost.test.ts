@@ -1,3 +1,4 @@
+// @long it waits for a minute without a leader; unit/operator/history and pool-replacement prove each rule
 // @own-cluster
 // @limit 600
 // @waits
