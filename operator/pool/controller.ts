@@ -84,11 +84,15 @@ function poolWatches(context: OperatorContext): Watch[] {
       return type !== "deleted" && isEdited ? [keyOf(object)] : [];
     }),
     watch(informers.pods, (change) => {
-      const pool = poolOf(change);
+      const { object, previous } = change;
       const [now, before] = memberStates(change);
+      const pools = new Set([object, previous].flatMap((pod) => pod?.metadata.labels?.[label.pool] ?? []));
+      // Between two pools a pod moves when somebody edits its label, and when that is taken back.
       const isChanged =
-        now !== before || (now === "warming" && isUnschedulable(change.object) !== isUnschedulable(change.previous));
-      return pool !== undefined && isChanged ? [`${config.namespace}/${pool}`] : [];
+        now !== before ||
+        pools.size > 1 ||
+        (now === "warming" && isUnschedulable(object) !== isUnschedulable(previous));
+      return isChanged ? [...pools].map((pool) => `${config.namespace}/${pool}`) : [];
     }),
   ];
 }

@@ -50,6 +50,21 @@ function newLeader({ cached, present }: { cached: Pod[]; present: Pod[] }) {
   return { api, reconcile, endDeletion: () => deleted.resolve() };
 }
 
+test("a pod that somebody moves to another pool, and its way back, concern both pools", () => {
+  const { context } = testOperator();
+  const proven = { conditions: [{ type: "Ready", status: "True" as const }] };
+  const pod = { ...member("aaaaaa"), status: proven };
+  const moved = { ...member("aaaaaa", "other"), status: proven };
+  const keysOf = (object: Pod, previous: Pod) =>
+    createPoolController(context)
+      .watches.filter(({ informer }) => informer === context.informers.pods)
+      .flatMap(({ map }) => [...map({ type: "modified", object, previous })])
+      .sort();
+  assert.equal(keysOf(moved, pod), ["n/other", "n/p"]);
+  assert.equal(keysOf(pod, moved), ["n/other", "n/p"]);
+  assert.equal(keysOf(pod, pod), []);
+});
+
 test("a new leader creates no pod that its predecessor did and its cache does not show", async () => {
   const { api, reconcile } = newLeader({ cached: [member("aaaaaa")], present: [member("aaaaaa"), member("bbbbbb")] });
   await reconcile();
