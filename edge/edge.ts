@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Clock, systemClock } from "../crds/client/clock.ts";
+import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
@@ -85,9 +85,9 @@ export async function startEdge(options: {
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
-  // Times that the operator and other edges read are the API server's.
-  const clock: Clock = { ...systemClock, now: client.transport.now };
-  const { now } = clock;
+  const { now } = systemClock;
+  // To compare with times of objects, and for times that are compared so. Durations that people see need a steadier one.
+  const serverTime = client.transport.now;
   const history = {
     claims: createClaimHistory({ now }),
     pools: createPoolHistory({ now, cache: () => cache }),
@@ -145,7 +145,14 @@ export async function startEdge(options: {
     contextLimitBytes: config.contextLimitBytes,
   };
   const recorder = createEventRecorder({ client, namespace, component: "tenancy-edge", log });
-  const activity = createActivity({ client, namespace, cache, clock, log, instance });
+  const activity = createActivity({
+    client,
+    namespace,
+    cache,
+    clock: { ...systemClock, now: serverTime },
+    log,
+    instance,
+  });
   if (isApi) {
     void kubectl.problem().then((problem) => {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");
@@ -188,7 +195,7 @@ export async function startEdge(options: {
     cache,
     waiters,
     findLivePod: createFindLivePod({ client, namespace, cache }),
-    clock,
+    clock: systemClock,
     tracer: tracing?.tracer,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
@@ -199,6 +206,7 @@ export async function startEdge(options: {
     const { registry } = metrics;
     gateway = startGateway({
       claims: services,
+      timeOfDay: serverTime,
       triggers,
       triggersSynced: triggers.synced,
       workloadsSynced: cache.synced,
@@ -248,6 +256,7 @@ export async function startEdge(options: {
       proxy = await startProxy({
         config: config.proxy,
         claims: services,
+        timeOfDay: serverTime,
         isKey,
         localOnly: config.localOnly,
         frontDoor,

@@ -1,5 +1,6 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
+import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
@@ -86,8 +87,8 @@ export function startControllers(options: {
     programRuns: createProgramRuns(),
     restoreFailures: new Map(),
     notices: new Map(),
-    timelines: createTimelines(client.transport.now),
-    traces: options.tracer && createClaimTraces(options.tracer, client.transport.now),
+    timelines: createTimelines(systemClock.now),
+    traces: options.tracer && createClaimTraces(options.tracer, systemClock.now),
     serviceWatch: createServiceWatch({
       client: options.client,
       namespace: config.namespace,

@@ -61,6 +61,8 @@ const COMPONENT = "tenancy-gateway";
 export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
   claims: EventServices["claims"];
+  /** The API server's time, to compare with times of objects. @default the time of `claims.clock` */
+  timeOfDay?: (() => number) | undefined;
   /** The triggers, with every change of which `enqueueTrigger` is called. */
   triggers: CachedTriggers;
   triggersSynced: Promise<void>;
@@ -92,7 +94,7 @@ export function startGateway(options: {
   const holds = createReleaseHolds({
     activity,
     clock: steadyClock,
-    timeOfDay: clock.now,
+    timeOfDay: options.timeOfDay ?? clock.now,
     signal: hardStop.signal,
   });
   const polledBots = createPolledBots(clock);

@@ -66,6 +66,8 @@ export async function startProxy(options: {
   openFiles?: number | undefined;
   /** Of the times between looks at a claim. @default one that no setting of the system's clock moves */
   steady?: Clock | undefined;
+  /** The API server's time, to compare with times of objects. @default the time of `claims.clock` */
+  timeOfDay?: (() => number) | undefined;
   log: Log;
 }): Promise<RunningProxy> {
   const { config, isKey, localOnly, frontDoor, tokens, areKeysKnown, activity, registry, instance, log } = options;
@@ -98,7 +100,11 @@ export async function startProxy(options: {
     onWoken: ({ claim, ms }) => access.woken(claim.source ?? "existing", ms),
   });
   const known = createKnownTenants({ claims: cache.claims, readNames: options.readNames, clock });
-  const uses = createInstanceUses({ activity, clock: options.steady ?? steadyClock, timeOfDay: clock.now });
+  const uses = createInstanceUses({
+    activity,
+    clock: options.steady ?? steadyClock,
+    timeOfDay: options.timeOfDay ?? clock.now,
+  });
   const route = createRoute({
     frontDoor,
     namespace,

@@ -17,7 +17,7 @@ export async function activateClaim(claim: Claim, pod: Pod, context: OperatorCon
   if (claimedPodState(pod, context).state.state !== "ready") return claim;
   const { annotations = {}, name, uid } = pod.metadata;
   const source = annotations[annotation.source] as ClaimSource;
-  const claimedAt = new Date(context.serverNow());
+  const claimedAt = new Date();
   const notice = noticeOf(claim, context);
   const timeline = context.timelines.of(claim, "Active", claimedAt);
   const active = await patchClaimStatus(

@@ -17,7 +17,7 @@ export async function failClaim(
   context: OperatorContext,
   { reason, message }: { reason: ClaimErrorReason; message: string },
 ): Promise<undefined> {
-  const timeline = context.timelines.of(claim, "Error", new Date(context.serverNow()));
+  const timeline = context.timelines.of(claim, "Error", new Date());
   const failed = await patchClaimStatus(
     claim,
     {

@@ -144,7 +144,7 @@ async function createPod(
         [annotation.incarnation]: String(revision),
         [annotation.source]: archive === undefined ? "cold" : "cold+data",
         ...(resumedFrom !== undefined && { [annotation.resumedFrom]: resumedFrom }),
-        [annotation.claimedAt]: new Date(context.serverNow()).toISOString(),
+        [annotation.claimedAt]: new Date().toISOString(),
       },
     },
     config,

@@ -61,7 +61,7 @@ export async function takeWarmPod(
           [annotation.incarnation]: String(revision),
           [annotation.source]: source,
           [annotation.resumedFrom]: resumedFrom,
-          [annotation.claimedAt]: new Date(context.serverNow()).toISOString(),
+          [annotation.claimedAt]: new Date().toISOString(),
           // The workload may have been changed since the pod was made.
           [annotation.idleAction]: action,
           [annotation.idleTimeoutSeconds]: timeoutSeconds?.toString() ?? null,
