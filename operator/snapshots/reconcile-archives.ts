@@ -1,4 +1,5 @@
 import { claimKey } from "../../crds/claims/claim-key.ts";
+import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
@@ -43,7 +44,7 @@ export async function reconcileArchives(context: OperatorContext, signal: AbortS
 
   // Of a million archives one is due each moment.
   const restMs = REST_TIMES * (performance.now() - began);
-  const nextMs = Math.max(restMs, nextEnd - context.serverNow());
+  const nextMs = Math.max(restMs, nextEnd - systemClock.now());
   return { requeueAfterMs: Math.max(1000, Math.min(HOUR_MS, isAnyInUse ? graceMs / 2 : HOUR_MS, nextMs)) };
 }
 
@@ -58,7 +59,8 @@ async function sweepPage(
   { unusedForMs, noteAfterMs, signal }: { unusedForMs: number; noteAfterMs: number; signal: AbortSignal },
 ): Promise<{ isAnyInUse: boolean; nextEnd: number }> {
   const { snapshots, log } = context;
-  const now = context.serverNow();
+  // This machine's own clock, as one of the three that have to agree.
+  const now = systemClock.now();
   const inUse = page.filter((key) => isInUse(key, context));
   const stale = inUse.filter(({ usedAt }) => Date.parse(usedAt) + noteAfterMs < now);
   if (stale.length > 0) await snapshots.touch(stale, signal);

@@ -31,7 +31,7 @@ export async function sendPages(
   let after: SnapshotKey | undefined;
   do {
     const { items, next } = await read({ ...filter, after });
-    // Nobody reads the others.
+    // Once the client has gone, no further page is read.
     signal.throwIfAborted();
     if (!response.headersSent) response.writeHead(200, type);
     if (!response.write(linesOf(items))) await once(response, "drain", { signal });

@@ -59,6 +59,7 @@ function volume(options: {
     },
   });
   api.now = () => Date.now() - serverBehindMs;
+  context.serverNow = api.now;
   if (hasHelper) api.add(pods, runningHelper());
   for (const key of [...(options.claims ?? []), ...hidden]) {
     const [tenantId = "", workloadRef = ""] = key.split("/");
@@ -67,6 +68,13 @@ function volume(options: {
   }
   return { called, pages, tend: () => reconcileArchives(context, signal) };
 }
+
+test("reconcileArchives deletes nothing that this process's own clock does not find due", async () => {
+  const ahead = { serverBehindMs: -HOUR_MS, volumeBehindMs: -HOUR_MS };
+  const { called, tend } = volume({ archives: [archive("young", 1000)], ttlMs: MINUTE_MS, ...ahead });
+  await tend();
+  assert.equal(called, ["tidy"]);
+});
 
 test("reconcileArchives tidies, and deletes nothing without TENANCY_SNAPSHOT_TTL", async () => {
   const { called, tend } = volume({ archives: [archive("old", 1000 * HOUR_MS)] });
