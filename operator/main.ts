@@ -4,7 +4,7 @@
 async function main(): Promise<void> {
   // Each is loaded alone, since the helper pod has little memory.
   if (process.argv[2] === "snapshots") {
-    const { serveSnapshots } = await import("./snapshots/serve-snapshots.ts");
+    const { serveSnapshots } = await import("./snapshots/helper/serve-snapshots.ts");
     return serveSnapshots(process.env);
   }
   const { runOperator } = await import("./run-operator.ts");

@@ -3,7 +3,7 @@ import { givenOverlayId, hasLostFiles } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { RESTORE_GATE, TOOLS_CONTAINER, TOOLS_IMAGE_BUSYBOX } from "../snapshots/pod-tools.ts";
+import { RESTORE_GATE, TOOLS_CONTAINER, TOOLS_IMAGE_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { waitsForFiles } from "./restore-files.ts";
 
 const ASK_LIMIT_MS = 10_000;

@@ -5,7 +5,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
+import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
 import { reportWait } from "./report-start.ts";

@@ -9,8 +9,8 @@ import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
-import { collectOutput } from "../snapshots/exec-output.ts";
-import { TOOLS_BUSYBOX } from "../snapshots/pod-tools.ts";
+import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
+import { collectOutput } from "../snapshots/streams/exec-output.ts";
 
 /** What a starting pod waits for, and what to change if that never comes; the latter as the object of "mend". */
 export interface Explanation {

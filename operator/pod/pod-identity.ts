@@ -4,7 +4,7 @@ import type { Change } from "../../crds/client/watch/informer.ts";
 import type { ObjectMeta, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { OperatorContext } from "../context.ts";
-import { overlayStamps } from "../snapshots/pod-tools.ts";
+import { overlayStamps } from "../snapshots/pods/pod-tools.ts";
 
 /** The labels and annotations of a pod that only the operator writes; undefined for one that the pod must not have. */
 interface Marks {

@@ -12,7 +12,7 @@ import {
   shareInitContainer,
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
-import { podTools } from "../snapshots/pod-tools.ts";
+import { podTools } from "../snapshots/pods/pod-tools.ts";
 
 /** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
 export interface PodIdentity {

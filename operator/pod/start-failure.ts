@@ -1,7 +1,7 @@
 import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
-import { TOOLS_CONTAINER } from "../snapshots/pod-tools.ts";
+import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
 
 /** What keeps a container from running, and which field or setting to change; the latter as the object of "mend". */
 export interface Failure {

@@ -1,5 +1,5 @@
 import { QuotaError } from "../../crds/snapshots/snapshot-store.ts";
-import { areSameFiles, createQuietFilesReader, type QuietFiles, type QuietFilesReader } from "./quiet-files.ts";
+import { areSameFiles, createQuietFilesReader, type QuietFiles, type QuietFilesReader } from "./pods/quiet-files.ts";
 
 /** No archive takes less. */
 const SMALLEST_BYTES = 1;

@@ -22,16 +22,16 @@ import {
 import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
 import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
-import type { ArchiveRoom } from "./archive-room.ts";
-import { TOOLS_CONTAINER } from "./pod-tools.ts";
-import { runPreSave } from "./pre-save.ts";
-import { createPrestartedRestores } from "./prestarted-restores.ts";
+import { TOOLS_CONTAINER } from "./pods/pod-tools.ts";
+import { runPreSave } from "./pods/pre-save.ts";
+import { createPrestartedRestores } from "./pods/prestarted-restores.ts";
+import { restoreCommand } from "./pods/restore-command.ts";
+import { type RestoredSnapshot, restoreOverlay } from "./pods/restore-overlay.ts";
+import { saveOverlay } from "./pods/save-overlay.ts";
+import { createUnchangedCheck, type RestoredFiles } from "./pods/unchanged-files.ts";
 import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
-import { restoreCommand } from "./restore-command.ts";
-import { type RestoredSnapshot, restoreOverlay } from "./restore-overlay.ts";
-import { saveOverlay } from "./save-overlay.ts";
-import { withTransferHeap } from "./transfer-heap.ts";
-import { createUnchangedCheck, type RestoredFiles } from "./unchanged-files.ts";
+import type { ArchiveRoom } from "./streams/archive-room.ts";
+import { withTransferHeap } from "./streams/transfer-heap.ts";
 
 // For what only looks at the volume or changes a name on it.
 const LOOK_LIMIT_MS = 20_000;

@@ -17,7 +17,7 @@ export function bundleOperator(root: string): Promise<string> {
 
 /** Bundles the program of the helper pod alone into one file for Node, `dist/snapshots.mjs`, and returns its path. */
 export function bundleSnapshots(root: string): Promise<string> {
-  return bundle("operator/snapshots/server-main.ts", { root, target: "node", name: "snapshots.mjs" });
+  return bundle("operator/snapshots/helper/server-main.ts", { root, target: "node", name: "snapshots.mjs" });
 }
 
 /** Bundles the edge into one file for Bun, `dist/edge.js`, as its image has it, and returns its path. */

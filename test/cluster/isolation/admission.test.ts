@@ -9,7 +9,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { PROXY_CONTAINER, REDIRECT_CONTAINER } from "../../../operator/egress/layout.ts";
-import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
+import { TOOLS_CONTAINER } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../../scripts/cluster/programs.ts";

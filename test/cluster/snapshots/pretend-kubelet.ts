@@ -7,7 +7,7 @@ import { startInformer } from "../../../crds/client/watch/informer.ts";
 import { HistoryError } from "../../../crds/client/watch/listing.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
-import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
+import { TOOLS_CONTAINER } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { NAMESPACE } from "../tenancy.ts";
 
 /**

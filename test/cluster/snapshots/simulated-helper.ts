@@ -7,7 +7,7 @@ import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
 import { SECRET_KEYS, STORE_PORT } from "../../../crds/snapshots/store-endpoint.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
-import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/server.ts";
+import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/helper/server.ts";
 import { bundleSnapshots } from "../../../scripts/start/bundle-programs.ts";
 import { NAMESPACE, type Tenancy } from "../tenancy.ts";
 

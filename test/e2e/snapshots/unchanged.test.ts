@@ -2,7 +2,7 @@
 import { statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
-import { TIMES_OF_MAPPED_FILES } from "../../../operator/snapshots/unchanged-files.ts";
+import { TIMES_OF_MAPPED_FILES } from "../../../operator/snapshots/pods/unchanged-files.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import type { Lifecycle } from "./lifecycle.ts";

@@ -5,9 +5,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import { contextScript, tarOfConfigMap } from "../../../operator/builds/feed-context.ts";
-import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
-import { feedCommand } from "../../../operator/snapshots/feed-command.ts";
-import { END, frames } from "../../../operator/snapshots/frames.ts";
+import { ExecFailure } from "../../../operator/snapshots/streams/exec-output.ts";
+import { feedCommand } from "../../../operator/snapshots/streams/feed-command.ts";
+import { END, frames } from "../../../operator/snapshots/streams/frames.ts";
 import { localExec } from "../snapshots/local-exec.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
 

@@ -4,7 +4,7 @@ import type { WorkloadNetwork } from "../../../crds/network.ts";
 import { egressRules } from "../../../operator/egress/egress-rules.ts";
 import { egressSidecar, pickProxyUid, shareInitContainer } from "../../../operator/egress/egress-sidecar.ts";
 import { redirectScript } from "../../../operator/egress/redirect-script.ts";
-import { podTools, TOOLS_FOLDER } from "../../../operator/snapshots/pod-tools.ts";
+import { podTools, TOOLS_FOLDER } from "../../../operator/snapshots/pods/pod-tools.ts";
 
 const test = suite("egressSidecar");
 const header = (name: string, secret: string, key: string) => ({

@@ -5,7 +5,7 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { ContainerState, Pod } from "../../../crds/kubernetes.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import { lostFiles } from "../../../operator/claim/lost-files.ts";
-import { RESTORE_GATE } from "../../../operator/snapshots/pod-tools.ts";
+import { RESTORE_GATE } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { testOperator } from "./test-operator.ts";
 
 const claim: Claim = {

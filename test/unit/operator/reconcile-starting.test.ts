@@ -12,7 +12,7 @@ import { claimPods } from "../../../operator/claim/claim-pods.ts";
 import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
-import { TOOLS_CONTAINER } from "../../../operator/snapshots/pod-tools.ts";
+import { TOOLS_CONTAINER } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { testOperator } from "../operator/test-operator.ts";
 import { archive } from "../snapshots/helper-objects.ts";
 

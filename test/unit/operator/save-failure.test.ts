@@ -11,8 +11,8 @@ import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
 import type { HelperStart } from "../../../operator/context.ts";
 import { createHelperController } from "../../../operator/snapshots/controller.ts";
-import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
 import type { SavedSnapshot } from "../../../operator/snapshots/snapshots.ts";
+import { ExecFailure } from "../../../operator/snapshots/streams/exec-output.ts";
 import { testOperator } from "../operator/test-operator.ts";
 import { archive } from "../snapshots/helper-objects.ts";
 

@@ -3,9 +3,9 @@ import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { ExecFailure } from "../../../operator/snapshots/exec-output.ts";
-import { fedScript, feedCommand } from "../../../operator/snapshots/feed-command.ts";
-import { END, frames } from "../../../operator/snapshots/frames.ts";
+import { ExecFailure } from "../../../operator/snapshots/streams/exec-output.ts";
+import { fedScript, feedCommand } from "../../../operator/snapshots/streams/feed-command.ts";
+import { END, frames } from "../../../operator/snapshots/streams/frames.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 

@@ -8,7 +8,7 @@ import { copyStore } from "../../../crds/snapshots/copy-store.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection } from "../../../crds/snapshots/store-connection.ts";
-import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
+import { restoreOverlay } from "../../../operator/snapshots/pods/restore-overlay.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, listAll, save } from "./store-contract.ts";

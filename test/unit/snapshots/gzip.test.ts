@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { gzip } from "../../../operator/snapshots/gzip.ts";
+import { gzip } from "../../../operator/snapshots/streams/gzip.ts";
 
 const test = suite("gzip");
 

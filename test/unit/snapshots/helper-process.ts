@@ -25,7 +25,7 @@ export interface HelperProcess {
 /** Makes the helper pod's program, and the secrets that it reads, in a folder. @returns its path */
 export async function makeHelperProgram(folder: string): Promise<string> {
   const bundle = join(folder, "server.mjs");
-  const entry = join(repository, "operator/snapshots/server-main.ts");
+  const entry = join(repository, "operator/snapshots/helper/server-main.ts");
   await runCommand(join(repository, "node_modules/.bin/bun"), ["build", "--target=node", entry, "--outfile", bundle]);
   const [from, until] = [Date.now() - 60_000, Date.now() + 3_600_000].map((at) => new Date(at)) as [Date, Date];
   const { certificate, key } = makeSelfSigned({ name: SNAPSHOTS_NAME, from, until });

@@ -1,7 +1,7 @@
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
-import type { RestoreOverlayOptions } from "../../../operator/snapshots/restore-overlay.ts";
-import type { SaveOverlayOptions } from "../../../operator/snapshots/save-overlay.ts";
+import type { RestoreOverlayOptions } from "../../../operator/snapshots/pods/restore-overlay.ts";
+import type { SaveOverlayOptions } from "../../../operator/snapshots/pods/save-overlay.ts";
 
 /** Where overlay directories are saved to and restored from: the newest archive of a key. */
 export function overlayStore(

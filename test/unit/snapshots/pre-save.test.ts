@@ -5,7 +5,7 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../../crds/defaults.ts";
-import { runPreSave } from "../../../operator/snapshots/pre-save.ts";
+import { runPreSave } from "../../../operator/snapshots/pods/pre-save.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 

@@ -15,11 +15,14 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec/exec.ts";
-import { frames } from "../../../operator/snapshots/frames.ts";
-import { createPrestartedRestores, type PrestartedRestores } from "../../../operator/snapshots/prestarted-restores.ts";
-import { RESTORE_ANSWER, restoreCommand } from "../../../operator/snapshots/restore-command.ts";
-import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
-import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import {
+  createPrestartedRestores,
+  type PrestartedRestores,
+} from "../../../operator/snapshots/pods/prestarted-restores.ts";
+import { RESTORE_ANSWER, restoreCommand } from "../../../operator/snapshots/pods/restore-command.ts";
+import { restoreOverlay } from "../../../operator/snapshots/pods/restore-overlay.ts";
+import { saveOverlay } from "../../../operator/snapshots/pods/save-overlay.ts";
+import { frames } from "../../../operator/snapshots/streams/frames.ts";
 import { manualClock } from "../manual-clock.ts";
 import { localExec } from "./local-exec.ts";
 import { overlayStore } from "./overlay-store.ts";

@@ -13,7 +13,12 @@ import {
   renderSnapshotsPod,
   renderSnapshotsPolicy,
 } from "../../../operator/snapshots/helper-pod.ts";
-import { podTools, RESTORE_GATE, TOOLS_FOLDER, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pod-tools.ts";
+import {
+  podTools,
+  RESTORE_GATE,
+  TOOLS_FOLDER,
+  TOOLS_IMAGE_BUSYBOX,
+} from "../../../operator/snapshots/pods/pod-tools.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
 const image = "tools:1";

@@ -7,7 +7,7 @@ import { Readable, Transform, Writable } from "node:stream";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
-import { type SaveOverlayOptions, saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import { type SaveOverlayOptions, saveOverlay } from "../../../operator/snapshots/pods/save-overlay.ts";
 import { localExec, unprivilegedExec, untilCommandsEnd } from "./local-exec.ts";
 import { call, machine, saveSuite } from "./save-suite.ts";
 import { staticBusybox } from "./static-busybox.ts";

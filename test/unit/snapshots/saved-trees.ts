@@ -25,8 +25,8 @@ import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import { restoreOverlay } from "../../../operator/snapshots/restore-overlay.ts";
-import { saveOverlay } from "../../../operator/snapshots/save-overlay.ts";
+import { restoreOverlay } from "../../../operator/snapshots/pods/restore-overlay.ts";
+import { saveOverlay } from "../../../operator/snapshots/pods/save-overlay.ts";
 import { unprivilegedExec, untilCommandsEnd } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 

@@ -9,8 +9,8 @@ import { connect as connectSecurely } from "node:tls";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { MARK, TOKEN as TOKEN_HEADER } from "../../../crds/snapshots/store-protocol.ts";
+import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/helper/server.ts";
 import { makeSelfSigned } from "../../../operator/snapshots/self-signed.ts";
-import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/server.ts";
 import { eventually } from "../../eventually.ts";
 import { TOKEN } from "./store-server.ts";
 

@@ -3,9 +3,9 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
 import { archiveDigits, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import { collectOutput } from "../../../operator/snapshots/exec-output.ts";
-import { fedScript, feedCommand } from "../../../operator/snapshots/feed-command.ts";
-import { END, frames } from "../../../operator/snapshots/frames.ts";
+import { collectOutput } from "../../../operator/snapshots/streams/exec-output.ts";
+import { fedScript, feedCommand } from "../../../operator/snapshots/streams/feed-command.ts";
+import { END, frames } from "../../../operator/snapshots/streams/frames.ts";
 import { storeScripts } from "./shell-scripts.ts";
 import { call } from "./store-contract.ts";
 

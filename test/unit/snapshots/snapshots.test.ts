@@ -17,7 +17,7 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { type MostKept, type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
-import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pod-tools.ts";
+import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";

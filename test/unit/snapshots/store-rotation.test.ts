@@ -68,7 +68,7 @@ test("whoever has seen the new one or not yet is let in meanwhile, and later the
   const between = { ...second, ...former, "names-token": "for names" };
   show(secret, first);
   const bundle = join(folder, "server.mjs");
-  const entry = join(repository, "operator/snapshots/server-main.ts");
+  const entry = join(repository, "operator/snapshots/helper/server-main.ts");
   await runCommand(join(repository, "node_modules/.bin/bun"), ["build", "--target=node", entry, "--outfile", bundle]);
   const env = { TENANCY_SNAPSHOT_ROOT: join(folder, "volume"), TENANCY_SNAPSHOT_SECRETS: secret };
   const server = spawn(process.execPath, [bundle], {

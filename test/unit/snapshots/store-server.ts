@@ -6,7 +6,7 @@ import { createContextClient } from "../../../crds/snapshots/context-client.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection, type StoreEndpoint } from "../../../crds/snapshots/store-connection.ts";
-import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/server.ts";
+import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/helper/server.ts";
 
 /** False where a file of test/cluster/snapshots runs the tests over object storage. */
 export const isOverVolume = process.env.TENANCY_TEST_STORE !== "s3";

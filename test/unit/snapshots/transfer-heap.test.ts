@@ -8,7 +8,7 @@ import { OPERATOR_FLAGS } from "../../../scripts/start/bundle-programs.ts";
 const program = `
 import { constants, PerformanceObserver } from "node:perf_hooks";
 import { setImmediate } from "node:timers/promises";
-const { withTransferHeap } = await import(${JSON.stringify(new URL("../../../operator/snapshots/transfer-heap.ts", import.meta.url).href)});
+const { withTransferHeap } = await import(${JSON.stringify(new URL("../../../operator/snapshots/streams/transfer-heap.ts", import.meta.url).href)});
 const objects = Array.from({ length: 100_000 }, (_, index) => ({ index, name: "object " + index, of: [index] }));
 let collections = 0;
 const observer = new PerformanceObserver((list) => {

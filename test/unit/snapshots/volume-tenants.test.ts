@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { tenantOrder } from "../../../crds/snapshots/store-pages.ts";
-import { createVolumeTenants, type VolumeTenants } from "../../../operator/snapshots/store/volume-tenants.ts";
+import { createVolumeTenants, type VolumeTenants } from "../../../operator/snapshots/helper/store/volume-tenants.ts";
 import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
 

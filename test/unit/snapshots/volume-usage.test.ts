@@ -1,7 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { createTurns } from "../../../operator/snapshots/store/turns.ts";
-import { createVolumeUsage, NO_USAGE } from "../../../operator/snapshots/store/volume-usage.ts";
+import { createTurns } from "../../../operator/snapshots/helper/store/turns.ts";
+import { createVolumeUsage, NO_USAGE } from "../../../operator/snapshots/helper/store/volume-usage.ts";
 
 test("VolumeUsage: a tenant that came while its neighbours were counted counts too", async () => {
   const tenants = ["a", "z"];

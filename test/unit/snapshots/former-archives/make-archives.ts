@@ -25,7 +25,7 @@ const checkout = resolve(process.argv[2] ?? "");
 const { createArchiveStore } = (await import(join(checkout, "operator/snapshots/archive-store.ts"))) as {
   createArchiveStore(options: object): FormerStore;
 };
-const { saveOverlay } = (await import(join(checkout, "operator/snapshots/save-overlay.ts"))) as {
+const { saveOverlay } = (await import(join(checkout, "operator/snapshots/pods/save-overlay.ts"))) as {
   saveOverlay(options: object): Promise<SnapshotMetadata>;
 };
 

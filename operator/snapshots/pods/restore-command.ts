@@ -1,5 +1,5 @@
-import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
-import { fedScript } from "./feed-command.ts";
+import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
+import { fedScript } from "../streams/feed-command.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { SAY_POD_TIME } from "./pod-time.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";

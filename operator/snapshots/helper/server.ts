@@ -4,11 +4,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createSecureServer } from "node:https";
 import { pipeline } from "node:stream/promises";
 import * as v from "valibot";
-import { ArchiveError } from "../../crds/archive/archive-error.ts";
-import type { Log } from "../../crds/log.ts";
-import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
-import { QuotaError, StoreConflict, StoreError, StoreFullError } from "../../crds/snapshots/snapshot-store.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import type { Log } from "../../../crds/log.ts";
+import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { QuotaError, StoreConflict, StoreError, StoreFullError } from "../../../crds/snapshots/snapshot-store.ts";
+import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import {
   commitSchema,
   keepContextSchema,
@@ -20,7 +20,7 @@ import {
   TOKEN,
   touchSchema,
   UPLOAD_ID,
-} from "../../crds/snapshots/store-protocol.ts";
+} from "../../../crds/snapshots/store-protocol.ts";
 import { sendPages } from "./send-pages.ts";
 import { createVolume } from "./store/volume.ts";
 import { READ_BYTES, type ReadSpace } from "./store/volume-files.ts";

@@ -1,7 +1,7 @@
 import { lstat, lutimes, readdir, readFile, readlink, rm, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { type Clock, systemClock } from "../../../crds/client/clock.ts";
-import { sleep } from "../../../crds/waits.ts";
+import { type Clock, systemClock } from "../../../../crds/client/clock.ts";
+import { sleep } from "../../../../crds/waits.ts";
 
 /** One of another machine, or of another pod, whose processes are not seen here: it is a pod's that was replaced. */
 const OTHERS_MS = 60_000;

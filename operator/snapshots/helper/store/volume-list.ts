@@ -1,9 +1,9 @@
 import { readdir } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { isObjectName, isTenantId } from "../../../crds/names.ts";
-import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
-import { compareKeys, type PageFilter, type StorePage } from "../../../crds/snapshots/store-pages.ts";
+import { isObjectName, isTenantId } from "../../../../crds/names.ts";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { StoreEntry } from "../../../../crds/snapshots/snapshot-store.ts";
+import { compareKeys, type PageFilter, type StorePage } from "../../../../crds/snapshots/store-pages.ts";
 import type { Turns } from "./turns.ts";
 import { ifFolder, placesOf, readStored, type StoredFile } from "./volume-files.ts";
 import type { VolumeState } from "./volume-state.ts";

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { ArchiveError } from "../../../crds/archive/archive-error.ts";
-import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
-import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import type { KeptSnapshots, SnapshotVersion } from "../../../crds/snapshots/snapshot-store.ts";
+import { ArchiveError } from "../../../../crds/archive/archive-error.ts";
+import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
+import type { KeptSnapshots, SnapshotVersion } from "../../../../crds/snapshots/snapshot-store.ts";
 import { digitsOf, ifThere, placesOf, readStored, type StoredFile } from "./volume-files.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
 

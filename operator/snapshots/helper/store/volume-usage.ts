@@ -1,7 +1,7 @@
-import { bytesOfEach, storedBytes, withinQuota } from "../../../crds/snapshots/quota.ts";
-import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import type { MostKept, SnapshotVersion, StoreEntry, StoreUsage } from "../../../crds/snapshots/snapshot-store.ts";
-import { tenantOrder } from "../../../crds/snapshots/store-pages.ts";
+import { bytesOfEach, storedBytes, withinQuota } from "../../../../crds/snapshots/quota.ts";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { MostKept, SnapshotVersion, StoreEntry, StoreUsage } from "../../../../crds/snapshots/snapshot-store.ts";
+import { tenantOrder } from "../../../../crds/snapshots/store-pages.ts";
 import type { Turns } from "./turns.ts";
 import type { VolumeTenants } from "./volume-tenants.ts";
 

@@ -1,8 +1,8 @@
 import { readFileSync, watch } from "node:fs";
 import { Server as SecureServer } from "node:https";
 import { join } from "node:path";
-import { createLog, type Log } from "../../crds/log.ts";
-import { SECRET_KEYS, STORE_PORT } from "../../crds/snapshots/store-endpoint.ts";
+import { createLog, type Log } from "../../../crds/log.ts";
+import { SECRET_KEYS, STORE_PORT } from "../../../crds/snapshots/store-endpoint.ts";
 import { createSnapshotServer } from "./server.ts";
 
 interface Secrets {

@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isObjectName } from "../../../crds/names.ts";
-import { StoreError, StoreFullError } from "../../../crds/snapshots/snapshot-store.ts";
+import { isObjectName } from "../../../../crds/names.ts";
+import { StoreError, StoreFullError } from "../../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
 import { ifThere, type ReadSpace, removeIfEmpty, syncFolders } from "./volume-files.ts";
 import { type WrittenFile, writeFile } from "./write-file.ts";

@@ -1,6 +1,6 @@
 import { createGunzip, type Gunzip } from "node:zlib";
-import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
-import type { Pace } from "../../crds/client/exec/pace-meter.ts";
+import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
+import type { Pace } from "../../../crds/client/exec/pace-meter.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 
 /** A container with the tools and the overlay directories, as `podTools` renders them. */

@@ -1,8 +1,8 @@
-import { quote } from "../../crds/archive/entry-reader.ts";
-import { createNumberColumn } from "../../crds/archive/number-column.ts";
-import { createPathIndex } from "../../crds/archive/path-index.ts";
-import type { PathKind } from "../../crds/archive/path-kinds.ts";
-import type { TarEntry } from "../../crds/archive/tar-header.ts";
+import { quote } from "../../../crds/archive/entry-reader.ts";
+import { createNumberColumn } from "../../../crds/archive/number-column.ts";
+import { createPathIndex } from "../../../crds/archive/path-index.ts";
+import type { PathKind } from "../../../crds/archive/path-kinds.ts";
+import type { TarEntry } from "../../../crds/archive/tar-header.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
 import { DIRECTORY, FILE, SYMLINK, TYPE } from "./unchanged-files.ts";
 

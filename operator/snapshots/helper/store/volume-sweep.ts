@@ -1,7 +1,7 @@
 import { lstat, readdir, rm, utimes } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { isTenantId } from "../../../crds/names.ts";
-import { checkSnapshotKey, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { isTenantId } from "../../../../crds/names.ts";
+import { checkSnapshotKey, type SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { Turns } from "./turns.ts";
 import { ifFolder, ifThere, placesOf, readStored, recordPath, removeIfEmpty } from "./volume-files.ts";
 import type { VolumeOwner } from "./volume-owner.ts";

@@ -1,4 +1,4 @@
-import { BLOCK, type TarEntry, writeTarHeader } from "../../crds/archive/tar-header.ts";
+import { BLOCK, type TarEntry, writeTarHeader } from "../../../crds/archive/tar-header.ts";
 
 /** What is left to do when everything is unpacked. */
 export interface RestorePlan {

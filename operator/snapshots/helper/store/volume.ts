@@ -1,4 +1,4 @@
-import { systemClock } from "../../../crds/client/clock.ts";
+import { systemClock } from "../../../../crds/client/clock.ts";
 import { createTurns } from "./turns.ts";
 import { createVolumeCommits, type VolumeCommits } from "./volume-commits.ts";
 import { createVolumeContexts, type VolumeContexts } from "./volume-contexts.ts";

@@ -1,8 +1,8 @@
 import { Readable, Writable } from "node:stream";
-import type { Exec } from "../../crds/client/exec/exec.ts";
-import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
-import type { Pace } from "../../crds/client/exec/pace-meter.ts";
-import { linkSignals } from "../../crds/waits.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
+import type { Pace } from "../../../crds/client/exec/pace-meter.ts";
+import { linkSignals } from "../../../crds/waits.ts";
 import { ExecFailure } from "./exec-output.ts";
 
 export interface FeedCommandOptions {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { TarEntry } from "../../crds/archive/tar-header.ts";
+import type { TarEntry } from "../../../crds/archive/tar-header.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
 import { type PodTime, wasSetBack } from "./pod-time.ts";
 

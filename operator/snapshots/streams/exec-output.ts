@@ -1,6 +1,6 @@
 import { Writable } from "node:stream";
-import type { Exec } from "../../crds/client/exec/exec.ts";
-import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
 
 /**
  * Runs a command and gives what it wrote, when that is not the archive itself.

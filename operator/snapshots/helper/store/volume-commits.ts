@@ -1,9 +1,9 @@
 import { link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { keptAs, keptVersions } from "../../../crds/snapshots/kept-versions.ts";
-import { descentOf } from "../../../crds/snapshots/lineage.ts";
-import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
-import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { keptAs, keptVersions } from "../../../../crds/snapshots/kept-versions.ts";
+import { descentOf } from "../../../../crds/snapshots/lineage.ts";
+import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import {
   type CommittedSnapshot,
   type KeptAs,
@@ -11,7 +11,7 @@ import {
   type SnapshotVersion,
   StoreConflict,
   StoreError,
-} from "../../../crds/snapshots/snapshot-store.ts";
+} from "../../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
 import {
   cannotStore,

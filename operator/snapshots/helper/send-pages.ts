@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import * as v from "valibot";
-import { checkSnapshotKey, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
-import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts";
+import { checkSnapshotKey, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import type { PageFilter, StorePage } from "../../../crds/snapshots/store-pages.ts";
 
 const MOST_KEYS = 1000;
 const limitSchema = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MOST_KEYS));

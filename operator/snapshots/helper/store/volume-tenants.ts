@@ -1,8 +1,8 @@
 import type { Dirent } from "node:fs";
 import { lstat, opendir } from "node:fs/promises";
 import { join } from "node:path";
-import { isTenantId } from "../../../crds/names.ts";
-import { tenantOrder } from "../../../crds/snapshots/store-pages.ts";
+import { isTenantId } from "../../../../crds/names.ts";
+import { tenantOrder } from "../../../../crds/snapshots/store-pages.ts";
 import { ifThere } from "./volume-files.ts";
 
 /** A folder of a million names is read in a second and a half. */

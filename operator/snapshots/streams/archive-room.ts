@@ -1,6 +1,6 @@
 import { Transform } from "node:stream";
-import { ArchiveError } from "../../crds/archive/archive-error.ts";
-import type { SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 
 /** What archives may take of the snapshots volume. */
 export interface ArchiveRoom {

@@ -1,6 +1,6 @@
-import { OVERLAY_ID_MESSAGE } from "../../crds/claims/claim-pod.ts";
-import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../crds/kubernetes.ts";
-import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { OVERLAY_ID_MESSAGE } from "../../../crds/claims/claim-pod.ts";
+import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../../crds/kubernetes.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 
 /** Where the tools are in the workload's container, read-only: in no image's way. */
 export const TOOLS_FOLDER = "/.tenancy";

@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
-import type { Exec, ExecResult } from "../../crds/client/exec/exec.ts";
-import type { PreSave } from "../../crds/defaults.ts";
-import { ExecFailure } from "./exec-output.ts";
+import type { Exec, ExecResult } from "../../../crds/client/exec/exec.ts";
+import type { PreSave } from "../../../crds/defaults.ts";
+import { ExecFailure } from "../streams/exec-output.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 

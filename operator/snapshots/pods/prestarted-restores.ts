@@ -1,8 +1,8 @@
-import { type Clock, systemClock } from "../../crds/client/clock.ts";
-import type { Exec } from "../../crds/client/exec/exec.ts";
-import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
-import { createDeferred, onAbort } from "../../crds/waits.ts";
-import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
+import { type Clock, systemClock } from "../../../crds/client/clock.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
+import { createDeferred, onAbort } from "../../../crds/waits.ts";
+import { type FeedCommandOptions, feedCommand } from "../streams/feed-command.ts";
 import { POD_PACE } from "./overlay-pod.ts";
 import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
 

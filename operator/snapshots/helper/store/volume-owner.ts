@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { link, lstat, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
-import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import { StoreConflict, StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { ifThere } from "./volume-files.ts";
 
 const OWNER = ".helper";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { type PodTime, readPodTime, SAY_FILE_SYSTEM, SAY_POD_TIME } from "./pod-time.ts";
 
 /** A file, directory, link or anything else of a pod's overlay directories. Strings are bytes, one a character. */

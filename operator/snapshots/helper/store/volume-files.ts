@@ -3,9 +3,9 @@ import { createReadStream } from "node:fs";
 import { link, open, readdir, rename, rm, rmdir, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { parseSnapshotMetadata, type SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import { type KeptAs, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import { parseSnapshotMetadata, type SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
+import { type KeptAs, StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { readSmallFile } from "./read-small-file.ts";
 
 /** How many digits of its SHA-256 name an archive in names of files. */

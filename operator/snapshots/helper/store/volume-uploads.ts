@@ -1,9 +1,9 @@
 import { mkdir, open, readdir, rm, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { checkSnapshotKey, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
-import { linkSignals } from "../../../crds/waits.ts";
+import { checkSnapshotKey, type SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
+import { StoreConflict } from "../../../../crds/snapshots/snapshot-store.ts";
+import { linkSignals } from "../../../../crds/waits.ts";
 import type { Turns } from "./turns.ts";
 import { cannotStore, ifThere, linkOrCopy, placesOf, removeIfEmpty } from "./volume-files.ts";
 import { type FoundFile, MARK, type VolumeState } from "./volume-state.ts";
