@@ -14,7 +14,7 @@ import { pattern } from "../crds/schema/patterns.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
-import { isAddressRange } from "./egress/address-ranges.ts";
+import { isAddressRange } from "./cluster/address-ranges.ts";
 
 /** With a fraction where one is wanted; `says` ends a sentence that the name of the variable begins. */
 function number(says: string, accepts: (value: number) => boolean) {

@@ -20,11 +20,11 @@ import type { Metrics } from "./metrics.ts";
 import type { StartExplanations } from "./pod/explain-start.ts";
 import type { NodeSilence } from "./pod/node-silence.ts";
 import type { ProgramRuns } from "./pod/program-runs.ts";
-import type { SeenTimes } from "./pod/seen-times.ts";
 import type { PoolEvents } from "./pool/pool-events.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { PoolRefusals } from "./pool/pool-refusals.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
+import type { SeenTimes } from "./pool/seen-times.ts";
 import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
 
 /** What every reconciler works with. */

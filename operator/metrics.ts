@@ -1,7 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { SnapshotMetadata } from "../crds/snapshots/snapshot-metadata.ts";
 import type { StoreUsage } from "../crds/snapshots/snapshot-store.ts";
-import { buildFailureReasons } from "./builds/build-result.ts";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -16,6 +15,23 @@ export const claimErrorReasons = [
   "QuotaExceeded",
   "RestoreFailed",
   "Duplicate",
+] as const;
+
+/** Why an image could not be built. */
+export const buildFailureReasons = [
+  /** A step failed, or the build file cannot be read. */
+  "BuildFailed",
+  "BuildTimeout",
+  /** There is no build context, or it cannot be fetched. */
+  "ContextMissing",
+  /** There is one that may not be. */
+  "ContextRefused",
+  /** The image was built and could not be pushed. */
+  "RegistryRefused",
+  /** The builder did not start. */
+  "BuilderUnavailable",
+  /** Its pod ended without saying how. */
+  "BuildLost",
 ] as const;
 
 /** How the store of archives stands. */

@@ -18,3 +18,9 @@ export class ArchiveError extends Error {
     this.reason = reason;
   }
 }
+
+/** A path in a message, cut where it is long. */
+export function quote(path: string): string {
+  const shown = Buffer.from(path.slice(0, 200), "latin1").toString("utf8");
+  return JSON.stringify(shown).slice(1, -1);
+}

@@ -1,6 +1,6 @@
-import { ArchiveError } from "./archive-error.ts";
+import { ArchiveError, quote } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
-import { createEntryRules, type EntryReader, quote } from "./entry-reader.ts";
+import { createEntryRules, type EntryReader } from "./entry-reader.ts";
 
 /**
  * Tells the entries that may be in a build context from those that may not.

@@ -1,4 +1,4 @@
-import { ArchiveError } from "./archive-error.ts";
+import { ArchiveError, quote } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
 import { createPathKinds, type PathKind } from "./path-kinds.ts";
 import type { TarEntry, TarEntryType, TarHeader } from "./tar-header.ts";
@@ -249,10 +249,4 @@ export function createEntryReader(options: {
       return { type, path, mode, uid, gid, mtime, size, target };
     },
   };
-}
-
-/** A path in a message, cut where it is long. */
-export function quote(path: string): string {
-  const shown = Buffer.from(path.slice(0, 200), "latin1").toString("utf8");
-  return JSON.stringify(shown).slice(1, -1);
 }

@@ -1,6 +1,5 @@
-import { ArchiveError } from "./archive-error.ts";
+import { ArchiveError, quote } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
-import { quote } from "./entry-reader.ts";
 import { createNumberColumn } from "./number-column.ts";
 import { createPathIndex } from "./path-index.ts";
 

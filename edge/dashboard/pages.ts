@@ -1,7 +1,5 @@
 import type { ComponentType } from "preact";
-
-/** The parts that a page's path names. */
-export type PageParams = Readonly<Record<string, string>>;
+import type { PageParams } from "./route.ts";
 
 /** A page: it is loaded when it is first shown. */
 export interface Page {

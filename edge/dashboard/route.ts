@@ -1,6 +1,9 @@
 import { signal } from "@preact/signals";
 import { createLeaveGuard } from "./leave-guard.ts";
 
+/** The parts that a page's path names. */
+export type PageParams = Readonly<Record<string, string>>;
+
 /** The page's address. */
 export const place = signal(new URL(location.href));
 

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Job } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import { buildFailureReasons } from "../metrics.ts";
 
 /** How a build ended. */
 export type BuildResult =
@@ -13,22 +14,6 @@ export type BuildResult =
       readonly cached: number;
     }
   | { readonly state: "Failed"; readonly reason: BuildFailure; readonly message: string };
-
-export const buildFailureReasons = [
-  /** A step failed, or the build file cannot be read. */
-  "BuildFailed",
-  "BuildTimeout",
-  /** There is no build context, or it cannot be fetched. */
-  "ContextMissing",
-  /** There is one that may not be. */
-  "ContextRefused",
-  /** The image was built and could not be pushed. */
-  "RegistryRefused",
-  /** The builder did not start. */
-  "BuilderUnavailable",
-  /** Its pod ended without saying how. */
-  "BuildLost",
-] as const;
 
 export type BuildFailure = (typeof buildFailureReasons)[number];
 

@@ -3,9 +3,9 @@ import type { Container, Job, NetworkPolicy, NetworkPolicyEgressRule, Volume } f
 import { annotation, label } from "../../crds/labels.ts";
 import { objectName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { closedRanges, partsOf, privateRanges } from "../cluster/address-ranges.ts";
+import { clusterDns } from "../cluster/dns-rule.ts";
 import type { BuildConfig } from "../config.ts";
-import { closedRanges, partsOf, privateRanges } from "../egress/address-ranges.ts";
-import { clusterDns } from "../workload/render-policy.ts";
 import { buildScript, gitContextScript } from "./build-script.ts";
 
 /** Names in the namespace of builds. */

@@ -1,10 +1,11 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import { isReadyToUse } from "../../crds/workload-phase.ts";
 import type { OperatorContext } from "../context.ts";
 import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isReadyToUse, rememberRoot } from "../workload/readiness.ts";
+import { rememberRoot } from "../workload/remember-root.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";

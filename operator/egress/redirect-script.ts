@@ -1,4 +1,4 @@
-import { closedRanges } from "./address-ranges.ts";
+import { closedRanges } from "../cluster/address-ranges.ts";
 import { REDIRECT_PORT } from "./layout.ts";
 
 /**

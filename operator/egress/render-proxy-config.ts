@@ -1,4 +1,4 @@
-import { closedRanges, isAddressRange, privateRanges } from "./address-ranges.ts";
+import { closedRanges, isAddressRange, privateRanges } from "../cluster/address-ranges.ts";
 import type { DomainPattern } from "./domain-pattern.ts";
 import { type Credential, type EgressRules, valueVariable } from "./egress-rules.ts";
 import {

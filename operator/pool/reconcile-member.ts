@@ -11,7 +11,7 @@ import { explainStart } from "../pod/explain-start.ts";
 import { isMarkedByNode } from "../pod/node-silence.ts";
 import { endedByNode, failureMessage, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { rememberRoot } from "../workload/readiness.ts";
+import { rememberRoot } from "../workload/remember-root.ts";
 import { lostReadiness } from "./lost-readiness.ts";
 import { isNobodys } from "./pool-member.ts";
 

@@ -5,6 +5,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import { nameSuffix, poolInstanceName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { isReadyToUse } from "../../crds/workload-phase.ts";
 import type { OperatorContext } from "../context.ts";
 import { countUnknown, isOfUnknownHistory } from "../history.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
@@ -12,7 +13,6 @@ import { podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isReadyToUse } from "../workload/readiness.ts";
 import { isolationOf, type MemberState } from "./pool-member.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;

@@ -4,11 +4,11 @@ import { pools } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
 import { type ConditionNow, nextConditions, readiness } from "../../crds/schema/condition.ts";
+import { isReadyToUse } from "../../crds/workload-phase.ts";
 import type { OperatorContext } from "../context.ts";
 import { countUnknown } from "../history.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isReadyToUse } from "../workload/readiness.ts";
 
 const SLOWED = "; one pod at a time is tried, with growing pauses, until one starts and stays ready";
 

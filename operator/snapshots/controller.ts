@@ -3,11 +3,11 @@ import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../crds/client/built-in-resources.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
+import { hasNewPhase } from "../../crds/workload-phase.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { hasNewPhase } from "../workload/readiness.ts";
 import { hasVolume } from "./has-store.ts";
 import {
   type HelperProgram,

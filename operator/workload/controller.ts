@@ -23,9 +23,9 @@ import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { egressProblems } from "../egress/egress-problems.ts";
 import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
-import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "../egress/ensure-egress.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "./ensure-egress.ts";
 import { renderPolicy } from "./render-policy.ts";
 
 // Backstop: poll, in case an event is missed.

@@ -3,26 +3,13 @@ import type { NetworkPolicy, NetworkPolicyEgressRule } from "../../crds/kubernet
 import { label } from "../../crds/labels.ts";
 import { policyName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { metadataRanges, partsOf } from "../egress/address-ranges.ts";
+import { metadataRanges, partsOf } from "../cluster/address-ranges.ts";
+import { clusterDns } from "../cluster/dns-rule.ts";
 
 // Closed in every mode.
 const anyAddressButMetadata = ["0.0.0.0/0", "::/0"].map((cidr) => ({
   ipBlock: { cidr, except: partsOf(cidr, metadataRanges) },
 }));
-
-/** Lets names be looked up, and nothing else in the cluster. */
-export const clusterDns: NetworkPolicyEgressRule = {
-  to: [
-    {
-      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "kube-system" } },
-      podSelector: { matchLabels: { "k8s-app": "kube-dns" } },
-    },
-  ],
-  ports: [
-    { protocol: "UDP", port: 53 },
-    { protocol: "TCP", port: 53 },
-  ],
-};
 
 const egressRules: Record<"none" | "restricted" | "unrestricted", NetworkPolicyEgressRule[]> = {
   none: [],

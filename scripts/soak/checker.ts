@@ -1,26 +1,17 @@
 import type { Content } from "./cluster/pod-files.ts";
 import { type Archive, createFileChecks } from "./file-checks.ts";
 import type { Change } from "./history.ts";
-import { type Claim, type Pair, type Pod, PROXY_IMAGE, pairName, pairOf } from "./objects.ts";
+import {
+  type Claim,
+  type Finding,
+  type Invariant,
+  type Pair,
+  type Pod,
+  PROXY_IMAGE,
+  pairName,
+  pairOf,
+} from "./objects.ts";
 import type { Trace } from "./trace.ts";
-
-/** What must hold at every moment; `docs/soak.md` says each in full. */
-export type Invariant =
-  | "one tenant a pod"
-  | "endpoint is the claim's own"
-  | "last saved files"
-  | "no claim stuck"
-  | "no orphan pod"
-  | "live pod kept"
-  | "newest fence"
-  | "one pod a claim"
-  | "programs run";
-
-/** What is held against an invariant: what to say where it does not hold, and what it is about. */
-export interface Finding {
-  readonly message: () => string;
-  readonly about: readonly string[];
-}
 
 export interface Violation {
   readonly invariant: Invariant;

@@ -1,6 +1,5 @@
-import type { Finding, Invariant } from "./checker.ts";
 import { type Content, EMPTY } from "./cluster/pod-files.ts";
-import { type Claim, type Pair, pairName, pairOf } from "./objects.ts";
+import { type Claim, type Finding, type Invariant, type Pair, pairName, pairOf } from "./objects.ts";
 import type { Trace } from "./trace.ts";
 
 /** What is known of a pair's archive. */

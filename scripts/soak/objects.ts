@@ -79,3 +79,21 @@ export function pairOf({ spec }: Claim): string {
 export function pairName({ tenantId, workloadRef }: Pair): string {
   return JSON.stringify([tenantId, workloadRef]);
 }
+
+/** What must hold at every moment; `docs/soak.md` says each in full. */
+export type Invariant =
+  | "one tenant a pod"
+  | "endpoint is the claim's own"
+  | "last saved files"
+  | "no claim stuck"
+  | "no orphan pod"
+  | "live pod kept"
+  | "newest fence"
+  | "one pod a claim"
+  | "programs run";
+
+/** What is held against an invariant: what to say where it does not hold, and what it is about. */
+export interface Finding {
+  readonly message: () => string;
+  readonly about: readonly string[];
+}

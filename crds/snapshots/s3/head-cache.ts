@@ -1,18 +1,19 @@
-import type { S3Head } from "./s3-heads.ts";
-
 /** Heads that were read. A head never changes under its ETag. */
-export interface HeadCache {
-  get(name: string, etag: string): S3Head | undefined;
-  put(name: string, read: { readonly head: S3Head; readonly etag: string }): void;
+export interface HeadCache<Head> {
+  get(name: string, etag: string): Head | undefined;
+  put(name: string, read: { readonly head: Head; readonly etag: string }): void;
 }
 
 /**
  * Lists read all heads in one order, again and again. If the oldest or the least used head made room, a list of one head
  * more than there is room for would find none of them. So any head does.
  */
-export function createHeadCache(most: number, { random = Math.random }: { random?: () => number } = {}): HeadCache {
+export function createHeadCache<Head>(
+  most: number,
+  { random = Math.random }: { random?: () => number } = {},
+): HeadCache<Head> {
   const places = new Map<string, number>();
-  const heads: { readonly name: string; readonly etag: string; readonly head: S3Head }[] = [];
+  const heads: { readonly name: string; readonly etag: string; readonly head: Head }[] = [];
   return {
     get(name, etag) {
       const found = heads[places.get(name) ?? -1];

@@ -85,7 +85,7 @@ const NOTHING: HeadState = { head: undefined, revision: "none " };
 
 export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clock: Clock }): S3Heads {
   const { bucket, layout, clock } = options;
-  const cached = createHeadCache(MOST_CACHED);
+  const cached = createHeadCache<S3Head>(MOST_CACHED);
 
   async function readWithEtag(
     key: SnapshotKey,

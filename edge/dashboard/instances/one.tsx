@@ -3,13 +3,13 @@ import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { destroy } from "../claims/acts.tsx";
-import type { PageParams } from "../pages.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
+import type { PageParams } from "../route.ts";
 import { Exec } from "./exec.tsx";
 import { Logs } from "./logs.tsx";
 

@@ -1,11 +1,11 @@
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { claim, isOpen } from "../claims/claim.ts";
-import type { PageParams } from "../pages.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
+import type { PageParams } from "../route.ts";
 import {
   deleteSnapshot,
   digitsOf,

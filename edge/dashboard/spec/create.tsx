@@ -1,6 +1,5 @@
 import { call } from "../api/call.ts";
-import type { PageParams } from "../pages.ts";
-import { navigate, place } from "../route.ts";
+import { navigate, type PageParams, place } from "../route.ts";
 import { SpecForm } from "./spec-form.tsx";
 
 const kinds: Readonly<Record<string, { path: string; schema: string }>> = {

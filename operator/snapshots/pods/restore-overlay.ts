@@ -1,8 +1,7 @@
 import { pipeline } from "node:stream";
 import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
-import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import { ArchiveError, quote } from "../../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
-import { quote } from "../../../crds/archive/entry-reader.ts";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";

@@ -1,4 +1,4 @@
-import { quote } from "../../../crds/archive/entry-reader.ts";
+import { quote } from "../../../crds/archive/archive-error.ts";
 import { createNumberColumn } from "../../../crds/archive/number-column.ts";
 import { createPathIndex } from "../../../crds/archive/path-index.ts";
 import type { PathKind } from "../../../crds/archive/path-kinds.ts";

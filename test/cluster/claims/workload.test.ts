@@ -4,7 +4,7 @@ import { networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { NetworkPolicy } from "../../../crds/kubernetes.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { metadataRanges, partsOf } from "../../../operator/egress/address-ranges.ts";
+import { metadataRanges, partsOf } from "../../../operator/cluster/address-ranges.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("workload");

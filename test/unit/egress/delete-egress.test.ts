@@ -6,7 +6,7 @@ import { workloads } from "../../../crds/kinds.ts";
 import type { ConfigMap, Secret } from "../../../crds/kubernetes.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { egressNames, formerEgressNames } from "../../../operator/egress/egress-names.ts";
-import { deleteUnusedEgress, ensureEgress } from "../../../operator/egress/ensure-egress.ts";
+import { deleteUnusedEgress, ensureEgress } from "../../../operator/workload/ensure-egress.ts";
 import { testOperator } from "../operator/test-operator.ts";
 
 const NAME = "dot.ted";

@@ -7,8 +7,8 @@ import { parseAllDocuments } from "yaml";
 import type { NetworkPolicy } from "../../../crds/kubernetes.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { renderBuildsPolicy } from "../../../operator/builds/render-build.ts";
+import { closedRanges, metadataRanges } from "../../../operator/cluster/address-ranges.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
-import { closedRanges, metadataRanges } from "../../../operator/egress/address-ranges.ts";
 import { renderPolicy } from "../../../operator/workload/render-policy.ts";
 
 const test = suite("metadata services of clouds");

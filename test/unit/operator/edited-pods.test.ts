@@ -7,7 +7,7 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { hasEditedPod } from "../../../operator/claim/claim-pods.ts";
 import { startWatches } from "../../../operator/controller.ts";
-import { createPodController } from "../../../operator/pod/controller.ts";
+import { createPodController } from "../../../operator/pool/member-controller.ts";
 import { testOperator } from "./test-operator.ts";
 import { running, unprobedPod } from "./unprobed-program.ts";
 

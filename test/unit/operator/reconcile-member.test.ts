@@ -4,9 +4,9 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { pools } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import { createSeenTimes } from "../../../operator/pod/seen-times.ts";
 import { reconcileMember } from "../../../operator/pool/reconcile-member.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
+import { createSeenTimes } from "../../../operator/pool/seen-times.ts";
 import { manualClock } from "../manual-clock.ts";
 import { testOperator } from "./test-operator.ts";
 

@@ -23,7 +23,7 @@ test("createHeadCache: a list of one head more than there is room for finds near
 });
 
 test("createHeadCache: a head is known by its name and ETag, and takes one place however often it is written", () => {
-  const cache = createHeadCache(2);
+  const cache = createHeadCache<ReturnType<typeof headOf>>(2);
   for (const etag of ["1", "2", "3"]) cache.put("a", { head: headOf(etag), etag });
   cache.put("b", { head: headOf("b"), etag: "b" });
   assert.equal([cache.get("a", "2"), cache.get("a", "3")?.commit, cache.get("b", "b")?.commit], [undefined, "3", "b"]);

@@ -1,7 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type Checker, createChecker, type Invariant } from "../../../scripts/soak/checker.ts";
+import { type Checker, createChecker } from "../../../scripts/soak/checker.ts";
 import type { Change } from "../../../scripts/soak/history.ts";
+import type { Invariant } from "../../../scripts/soak/objects.ts";
 import { PROXY_IMAGE } from "../../../scripts/soak/objects.ts";
 
 const test = suite("soak: createChecker");

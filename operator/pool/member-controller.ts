@@ -10,12 +10,12 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
-import { isNobodys, memberStatesOfPools } from "../pool/pool-member.ts";
-import { reconcileMember } from "../pool/reconcile-member.ts";
+import { deleteUnclaimed } from "../pod/delete-pod.ts";
+import { isBoundTo, isInstance, markChanges, ownerOf } from "../pod/pod-identity.ts";
+import { noteEdit, repairPod } from "../pod/repair-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { deleteUnclaimed } from "./delete-pod.ts";
-import { isBoundTo, isInstance, markChanges, ownerOf } from "./pod-identity.ts";
-import { noteEdit, repairPod } from "./repair-pod.ts";
+import { isNobodys, memberStatesOfPools } from "./pool-member.ts";
+import { reconcileMember } from "./reconcile-member.ts";
 
 /** Looks after pods that no claim looks after, and after the marks of every pod. */
 export function createPodController(context: OperatorContext): Controller<"pod"> {

@@ -4,7 +4,7 @@ import { workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import { rememberRoot } from "../../../operator/workload/readiness.ts";
+import { rememberRoot } from "../../../operator/workload/remember-root.ts";
 import { testOperator } from "./test-operator.ts";
 
 const digest = (digit: string) => `sha256:${digit.repeat(64)}`;

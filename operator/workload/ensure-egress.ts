@@ -8,12 +8,17 @@ import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { applyObject, ownerReference } from "../apply-object.ts";
 import type { OperatorContext } from "../context.ts";
+import { egressCertificates } from "../egress/egress-certificates.ts";
+import { type EgressNames, egressNames, formerEgressNames } from "../egress/egress-names.ts";
+import {
+  type EgressObjects,
+  type EgressVersions,
+  egressObjects,
+  presentCertificates,
+} from "../egress/egress-objects.ts";
+import { type EgressRules, egressRules } from "../egress/egress-rules.ts";
 import type { EgressInformers } from "../informers.ts";
 import { renderPod } from "../pod/render-pod.ts";
-import { egressCertificates } from "./egress-certificates.ts";
-import { type EgressNames, egressNames, formerEgressNames } from "./egress-names.ts";
-import { type EgressObjects, type EgressVersions, egressObjects, presentCertificates } from "./egress-objects.ts";
-import { type EgressRules, egressRules } from "./egress-rules.ts";
 
 export interface EgressOutcome {
   /** Why no pod can be made with the proxy. */

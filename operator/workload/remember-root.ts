@@ -1,33 +1,8 @@
-import type { Change } from "../../crds/client/watch/informer.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import { imageOf, type Workload } from "../../crds/workload.ts";
+import { imageOf } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
-
-/**
- * Whether pods may be made of a workload: its present spec was found good, its policy is in place, and it is not going.
- */
-export function isReadyToUse({ metadata, status }: Workload): boolean {
-  return (
-    metadata.deletionTimestamp === undefined &&
-    status?.phase === "Ready" &&
-    status.observedGeneration === metadata.generation
-  );
-}
-
-/**
- * Whether what waits for a workload may go on after the change: it is there or gone, its spec was judged anew, or its
- * pods run another image.
- */
-export function hasNewPhase({ type, object, previous }: Change<Workload>): boolean {
-  return (
-    type !== "modified" ||
-    object.status?.phase !== previous?.status?.phase ||
-    object.status?.observedGeneration !== previous?.status?.observedGeneration ||
-    object.status?.image !== previous?.status?.image
-  );
-}
 
 /**
  * Remembers on the workload that its image runs as root, so that its next pods are made without `runAsNonRoot`.
