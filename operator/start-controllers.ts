@@ -1,45 +1,29 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
-import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { keyOf } from "../crds/client/watch/store.ts";
-import { claims } from "../crds/kinds.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
-import { createDeferred } from "../crds/waits.ts";
-import { createBackgroundWork } from "./background-work.ts";
-import { createBuildTurns } from "./builds/build-turns.ts";
-import { createClaimTraces } from "./claim/claim-traces.ts";
+import { createBuildMemory } from "./builds/context.ts";
+import { createClaimMemory, stopClaimWork, watchServices } from "./claim/context.ts";
 import { createClaimController } from "./claim/controller.ts";
-import { createServiceWatch } from "./claim/service-watch.ts";
-import { createTimelines } from "./claim/timeline.ts";
 import type { OperatorConfig } from "./config.ts";
-import type { OperatorContext } from "./context.ts";
 import { startWatches } from "./controller.ts";
-import type { Informers } from "./informers.ts";
 import { fencedClient, NotLeadingError, type Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
-import { createStartExplanations } from "./pod/explain-start.ts";
-import { createNodeSilence } from "./pod/node-silence.ts";
-import { createProgramRuns } from "./pod/program-runs.ts";
+import { createPodMemory } from "./pod/context.ts";
+import { createPoolMemory } from "./pool/context.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createPodController } from "./pool/member-controller.ts";
-import { createPoolEvents } from "./pool/pool-events.ts";
-import { createFailureRecord } from "./pool/pool-failures.ts";
-import { createPoolRefusals } from "./pool/pool-refusals.ts";
-import { createRefillPause } from "./pool/refill-pause.ts";
-import { createSeenTimes } from "./pool/seen-times.ts";
 import { createQueue } from "./queue.ts";
+import { createHelperStart } from "./snapshots/context.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
+import type { WholeContext } from "./start-caches.ts";
 import { createWorkloadController } from "./workload/controller.ts";
-
-// Each is a command in the helper pod that takes some 50 ms.
-const LOOKUPS_AT_ONCE = 16;
-const FILE_CHECKS_AT_ONCE = 16;
 
 /** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
 export function startControllers(options: {
@@ -48,7 +32,7 @@ export function startControllers(options: {
   contexts: BuildContexts;
   exec?: Exec | undefined;
   config: OperatorConfig;
-  informers: Informers;
+  informers: WholeContext["informers"];
   metrics: Metrics;
   tracer?: Tracer | undefined;
   log: Log;
@@ -59,61 +43,28 @@ export function startControllers(options: {
   const { config, informers, metrics, log, term, onFailure } = options;
   const client = fencedClient(options.client, term);
   const events = createEventRecorder({ client, namespace: config.namespace, component: "tenancy-operator", log });
-  const context: OperatorContext = {
-    client,
-    config,
-    informers,
-    events,
-    metrics,
-    log,
-    reservedPods: new Set(),
-    editedPods: new Map(),
-    poolFailures: createFailureRecord({ onChange: enqueuePool }),
-    poolRefusals: createPoolRefusals({ onChange: enqueuePool }),
-    poolEvents: createPoolEvents({ events }),
-    refillPause: createRefillPause(),
-    snapshots: options.snapshots,
-    contexts: options.contexts,
-    exec: options.exec,
-    startExplanations: createStartExplanations(),
-    archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
-    restores: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
-    saves: createBackgroundWork({ concurrency: config.snapshots.concurrency }),
-    fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
-    ownPods: new Set(),
-    seenUses: new Map(),
-    nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
-    seenTimes: createSeenTimes(),
-    programRuns: createProgramRuns(),
-    restoreFailures: new Map(),
-    notices: new Map(),
-    timelines: createTimelines(systemClock.now),
-    traces: options.tracer && createClaimTraces(options.tracer, systemClock.now),
-    serviceWatch: createServiceWatch({
-      client: options.client,
-      namespace: config.namespace,
-      onFailure,
-      log,
-      onSynced() {
-        for (const claim of informers.claims.store.values()) enqueueClaim(claim);
-      },
-      onChange({ type, object }) {
-        if (type === "added") return;
-        for (const { kind, name } of object.metadata.ownerReferences ?? [])
-          if (kind === claims.kind) queue.add("claim", `${config.namespace}/${name}`);
-      },
-    }),
-    ensuredEgress: new Map(),
-    feeds: createBackgroundWork({ concurrency: config.builds?.concurrency ?? 1, maximumBackoffMs: 60_000 }),
-    buildTurns: createBuildTurns(),
-    helperStart: createHelperStart(),
-    onFailure,
-    enqueueClaim,
-    enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
+  const ground = {
+    ...{ client, config, informers, events, metrics, log, onFailure, exec: options.exec },
     serverNow: client.transport.now,
     startedAt: performance.now(),
     historySince: options.historySince,
     isLeading: () => term.writeTimeLeftMs() > 0,
+  };
+  const context: WholeContext = {
+    ...ground,
+    ...createPodMemory(config),
+    ...createPoolMemory({ events, onChange: enqueuePool }),
+    ...createBuildMemory(config),
+    ...createClaimMemory(options),
+    ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
+    ensuredEgress: new Map(),
+    serviceWatch: watchServices({
+      client: options.client,
+      context: { ...ground, enqueueClaim },
+      enqueue: (key) => queue.add("claim", key),
+    }),
+    enqueueClaim,
+    enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
   };
   const controllers = [
     createClaimController(context),
@@ -144,31 +95,11 @@ export function startControllers(options: {
 
   async function stop(): Promise<void> {
     stopWatches();
-    await Promise.all([
-      queue.stop(),
-      context.archiveLookups.stop(),
-      context.restores.stop(),
-      context.saves.stop(),
-      context.fileChecks.stop(),
-      context.feeds.stop(),
-      context.startExplanations.work.stop(),
-    ]);
+    await Promise.all([queue.stop(), stopClaimWork(context), context.feeds.stop()]);
     context.snapshots.close();
     context.serviceWatch.close();
     await events.flush();
   }
 
   return { stop };
-}
-
-function createHelperStart(): OperatorContext["helperStart"] {
-  let start = createDeferred<void>();
-  return {
-    ...{ wanted: undefined, isFailing: false, hasVolume: undefined },
-    next: () => start.promise,
-    announce() {
-      start.resolve();
-      start = createDeferred();
-    },
-  };
 }

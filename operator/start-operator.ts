@@ -7,7 +7,7 @@ import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
-import { failedSaveSince } from "./claim/claim-status.ts";
+import { failedSaveSince } from "./claim/claim-phase.ts";
 import type { OperatorConfig } from "./config.ts";
 import { forgetHistory, historyOf, settleHistory } from "./history.ts";
 import { startInformers } from "./informers.ts";
@@ -15,6 +15,7 @@ import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { hasStore } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
+import { startCaches } from "./start-caches.ts";
 import { startControllers } from "./start-controllers.ts";
 
 const LEASE_NAME = "tenancy-operator";
@@ -56,7 +57,10 @@ export function startOperator(options: OperatorOptions): Operator {
     log,
     count: ({ resource }) => metrics.handlerFailures.inc({ resource }),
   });
-  const { informers, synced, isReady, untilReady, done } = startInformers({ client, config, onFailure, log, signal });
+  const { informers, synced, isReady, untilReady, done } = startInformers(
+    { client, namespace: config.namespace, onFailure, log, signal },
+    (start) => startCaches(start, config),
+  );
 
   const { pools, pods, claims } = informers;
   metrics.followCaches({

@@ -8,10 +8,9 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { applyObject } from "../apply-object.ts";
 import type { BuildConfig } from "../config.ts";
-import type { OperatorContext } from "../context.ts";
-import type { BuildInformers } from "../informers.ts";
 import { isFinished } from "./build-progress.ts";
 import { recordOf } from "./build-result.ts";
+import type { BuildInformers, BuildsContext } from "./context.ts";
 import { buildJobName, renderBuildJob, renderBuildsPolicy } from "./render-build.ts";
 
 // Their logs are read, and their results are not built again.
@@ -19,7 +18,7 @@ const KEPT_FINISHED = 3;
 const STUCK_MS = 60_000;
 
 /** The context of an operator that builds images. */
-export interface BuilderContext extends OperatorContext {
+export interface BuilderContext extends BuildsContext {
   readonly builds: BuildConfig;
   readonly buildInformers: BuildInformers;
 }

@@ -3,15 +3,15 @@ import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Job, KubernetesObject, NetworkPolicy, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
 import { type Watch, watch } from "../controller.ts";
 import { countUnderWay } from "./build-jobs.ts";
 import { isFinished } from "./build-progress.ts";
 import { isQueued } from "./build-turns.ts";
+import type { BuildsContext } from "./context.ts";
 import { builderContext } from "./ensure-build.ts";
 
 /** What of builds is to be looked at by the workload's reconcile. */
-export function buildWatches(given: OperatorContext): Watch[] {
+export function buildWatches(given: BuildsContext): Watch[] {
   const context = builderContext(given);
   if (context === undefined) return [];
   const { config, informers, feeds, metrics, buildInformers, serverNow } = context;

@@ -4,11 +4,11 @@ import type { Job } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { ConditionNow } from "../../crds/schema/condition.ts";
 import type { BuildStatus, Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
 import type { BuildContext } from "./build-context.ts";
 import { type BuilderContext, deleteJob } from "./build-jobs.ts";
 import { isFinished } from "./build-progress.ts";
 import { type BuildRecord, isLasting } from "./build-result.ts";
+import type { BuildsContext } from "./context.ts";
 import { builtImage } from "./render-build.ts";
 
 /** What is so of a workload's image at this moment. */
@@ -146,7 +146,7 @@ export function builtConditions(image: string | undefined, build: BuildStatus | 
 }
 
 /** Tells of a build that has begun, and of how it ended. */
-export function reportBuild(workload: Workload, build: BuildStatus, { events }: OperatorContext): void {
+export function reportBuild(workload: Workload, build: BuildStatus, { events }: BuildsContext): void {
   const before = workload.status?.build;
   const isSame = before?.key === build.key && before?.state === build.state && before.finishedAt === build.finishedAt;
   if (isSame && before.reason === build.reason && before.startedAt === build.startedAt) return;

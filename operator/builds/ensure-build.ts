@@ -7,7 +7,6 @@ import type { Job, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { BuildStatus, Workload } from "../../crds/workload.ts";
 import type { WorkState } from "../background-work.ts";
-import type { OperatorContext } from "../context.ts";
 import { hasVolume } from "../snapshots/has-store.ts";
 import { findBuildContext } from "./build-context.ts";
 import {
@@ -23,6 +22,7 @@ import {
 } from "./build-jobs.ts";
 import { buildProgress, hadPod, isFinished } from "./build-progress.ts";
 import { type BuildRecord, isLasting, recordOf } from "./build-result.ts";
+import type { BuildsContext } from "./context.ts";
 import {
   type BuildOutcome,
   endBuild,
@@ -55,7 +55,7 @@ const LEFT = "left";
  *
  * @returns undefined when the workload is another than the store has: its event starts the next run
  */
-export async function ensureBuild(workload: Workload, given: OperatorContext): Promise<BuildOutcome | undefined> {
+export async function ensureBuild(workload: Workload, given: BuildsContext): Promise<BuildOutcome | undefined> {
   const context = builderContext(given);
   if (context === undefined) return { image: undefined, build: undefined };
   const isBuilt = workload.spec.image.dockerfile !== undefined;
@@ -112,7 +112,7 @@ async function tidy(workload: Workload, key: string | undefined, context: Builde
  * Ends a build of a workload that is refused, where it does not run yet: nobody brings its context, and it would keep
  * the place of another until its time is over.
  */
-export async function leaveWaiting(workload: Workload, given: OperatorContext): Promise<void> {
+export async function leaveWaiting(workload: Workload, given: BuildsContext): Promise<void> {
   const context = builderContext(given);
   const { build } = workload.status ?? {};
   const isWaiting = build?.state === "Building" && build.message !== undefined;
@@ -124,7 +124,7 @@ export async function leaveWaiting(workload: Workload, given: OperatorContext): 
  *
  * @returns whether they are gone
  */
-export async function deleteBuilds(workload: Workload, given: OperatorContext): Promise<boolean> {
+export async function deleteBuilds(workload: Workload, given: BuildsContext): Promise<boolean> {
   const context = builderContext(given);
   try {
     return context === undefined || (await deleteAllJobs(workload, context));
@@ -139,7 +139,7 @@ export async function deleteBuilds(workload: Workload, given: OperatorContext): 
  * Deletes what was ever uploaded to build the image of a workload that is being deleted, in the background, since the
  * volume may not answer: a first call begins it, and a later one says how it stands.
  */
-export function deleteContexts(workload: Workload, context: OperatorContext): WorkState<void> {
+export function deleteContexts(workload: Workload, context: BuildsContext): WorkState<void> {
   const { config, contexts, feeds } = context;
   const { name, uid = "", annotations } = workload.metadata;
   const { dockerfile, context: from } = workload.spec.image;
@@ -162,7 +162,7 @@ export function deleteContexts(workload: Workload, context: OperatorContext): Wo
 }
 
 /** The context with what builds take; undefined without a registry. */
-export function builderContext(context: OperatorContext): BuilderContext | undefined {
+export function builderContext(context: BuildsContext): BuilderContext | undefined {
   const { builds } = context.config;
   const buildInformers = context.informers.builds;
   return builds === undefined || buildInformers === undefined ? undefined : { ...context, builds, buildInformers };

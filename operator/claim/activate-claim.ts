@@ -2,18 +2,18 @@ import type { Claim, ClaimSource } from "../../crds/claim.ts";
 import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 import { requestedMs } from "./timeline.ts";
 
 /**
  * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has
  * lost its sandbox, as its binding shows, is first waited for: the event of the binding starts the run that does so.
  */
-export async function activateClaim(claim: Claim, pod: Pod, context: OperatorContext): Promise<Claim> {
+export async function activateClaim(claim: Claim, pod: Pod, context: ClaimContext): Promise<Claim> {
   if (claimedPodState(pod, context).state.state !== "ready") return claim;
   const { annotations = {}, name, uid } = pod.metadata;
   const source = annotations[annotation.source] as ClaimSource;

@@ -4,9 +4,9 @@ import { withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { ArchiveNotice, OperatorContext } from "../context.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import type { ArchiveNotice, ClaimContext } from "./context.ts";
 import { asksForFiles } from "./find-archive.ts";
 
 const MOST_TRIES = 3;
@@ -15,7 +15,7 @@ const MOST_TRIES = 3;
  * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what
  * is found before the claim is Active goes into that write, and what is found later into a write after it.
  */
-export function findNotice(claim: Claim, workload: Workload, context: OperatorContext): void {
+export function findNotice(claim: Claim, workload: Workload, context: ClaimContext): void {
   const { archiveLookups, log, notices, snapshots } = context;
   const { uid = "" } = claim.metadata;
   const { tenantId, workloadRef } = claim.spec;
@@ -43,7 +43,7 @@ export function findNotice(claim: Claim, workload: Workload, context: OperatorCo
 }
 
 /** What to say with the write that makes a claim Active. */
-export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: OperatorContext): string | undefined {
+export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: ClaimContext): string | undefined {
   return notices.get(uid)?.message;
 }
 
@@ -53,11 +53,7 @@ export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: Operato
  *
  * @param written what that write said
  */
-export async function reportMissed(
-  active: Claim,
-  written: string | undefined,
-  context: OperatorContext,
-): Promise<void> {
+export async function reportMissed(active: Claim, written: string | undefined, context: ClaimContext): Promise<void> {
   const { uid = "" } = active.metadata;
   const notice = context.notices.get(uid);
   context.notices.delete(uid);
@@ -66,7 +62,7 @@ export async function reportMissed(
   if (notice.message !== undefined && notice.message !== written) await reportLate(active, notice.message, context);
 }
 
-async function reportLate({ metadata }: Claim, message: string, context: OperatorContext): Promise<void> {
+async function reportLate({ metadata }: Claim, message: string, context: ClaimContext): Promise<void> {
   const { client, informers } = context;
   const { name, namespace = "", uid } = metadata;
   for (let tries = 1; ; tries += 1) {

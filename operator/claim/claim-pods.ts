@@ -4,8 +4,8 @@ import { ifFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
 import { currentRevision, isBoundTo, markChanges, ownerOf, podRevisionOf } from "../pod/pod-identity.ts";
+import type { ClaimContext } from "./context.ts";
 
 /**
  * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
@@ -15,14 +15,14 @@ import { currentRevision, isBoundTo, markChanges, ownerOf, podRevisionOf } from 
  * Pending has the newest, since the binding of a warm pod counts from the moment that it stands on the pod. One in Error
  * has none: a warm pod that shows up only after the failure was given to nobody.
  */
-export function claimPods(claim: Claim, context: OperatorContext): { current: Pod | undefined; stale: Pod[] } {
+export function claimPods(claim: Claim, context: ClaimContext): { current: Pod | undefined; stale: Pod[] } {
   const bound = boundPods(claim, context);
   const current = currentPod(claim, bound);
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
 }
 
 /** The pods that belong to a claim, as far as the caches show them. */
-export function boundPods(claim: Claim, context: OperatorContext): Pod[] {
+export function boundPods(claim: Claim, context: ClaimContext): Pod[] {
   const { uid } = claim.metadata;
   const shown = shownPod(claim, context);
   const bound = [...context.informers.pods.store.by("claimUid", uid ?? "")].filter(
@@ -35,7 +35,7 @@ export function boundPods(claim: Claim, context: OperatorContext): Pod[] {
  * Whether somebody edited a pod of the claim, or one that says it is. It is repaired first: until then it can look
  * lost, or look like a pod of another claim.
  */
-export function hasEditedPod(claim: Claim, context: OperatorContext): boolean {
+export function hasEditedPod(claim: Claim, context: ClaimContext): boolean {
   const shown = shownPod(claim, context);
   const bound = [...context.informers.pods.store.by("claimUid", claim.metadata.uid ?? "")];
   return [...bound, ...(shown === undefined ? [] : [shown])].some((pod) => {
@@ -46,7 +46,7 @@ export function hasEditedPod(claim: Claim, context: OperatorContext): boolean {
 }
 
 /** The pod that the claim's status names, whatever its labels and annotations say. */
-function shownPod(claim: Claim, { informers }: OperatorContext): Pod | undefined {
+function shownPod(claim: Claim, { informers }: ClaimContext): Pod | undefined {
   const { instanceId } = claim.status ?? {};
   if (instanceId === undefined) return undefined;
   const pod = informers.pods.store.get(`${claim.metadata.namespace}/${instanceId}`);
@@ -69,7 +69,7 @@ function currentPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
  */
 export async function readClaimPod(
   claim: Claim,
-  { client, config, informers }: OperatorContext,
+  { client, config, informers }: ClaimContext,
 ): Promise<Pod | undefined> {
   const { instanceId } = claim.status ?? {};
   if (instanceId === undefined) return undefined;
@@ -84,7 +84,7 @@ export async function readClaimPod(
  * a duplicate: by an old state of the claim, its present pod would look stale. What was read is stored, which starts
  * the claim's next run.
  */
-export async function isCurrent(claim: Claim, { client, config, informers }: OperatorContext): Promise<boolean> {
+export async function isCurrent(claim: Claim, { client, config, informers }: ClaimContext): Promise<boolean> {
   const { name, resourceVersion } = claim.metadata;
   const present = await ifFound(client.get(claims, { namespace: config.namespace, name }));
   if (present !== undefined) informers.claims.put(present);
@@ -100,6 +100,6 @@ function newestFirst(a: Pod, b: Pod): number {
  * With which every pod that the claim has is stale: also a warm one that was bound ahead of the status while a cold one
  * was starting.
  */
-export function nextRevision(claim: Claim, context: OperatorContext): number {
+export function nextRevision(claim: Claim, context: ClaimContext): number {
   return 1 + Math.max(currentRevision(claim), ...boundPods(claim, context).map(podRevisionOf));
 }

@@ -11,7 +11,6 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase, isReadyToUse } from "../../crds/workload-phase.ts";
-import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import { isProgramRunning } from "../pod/pod-state.ts";
@@ -20,11 +19,12 @@ import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
+import { isWaiting } from "./claim-phase.ts";
 import { claimPods, hasEditedPod, isCurrent, readClaimPod } from "./claim-pods.ts";
-import { isWaiting, patchClaimStatus } from "./claim-status.ts";
+import { patchClaimStatus } from "./claim-status.ts";
+import { type ClaimContext, forgetClaim, forgetClaimPod, lookupId } from "./context.ts";
 import { ensureService } from "./ensure-service.ts";
 import { failClaim } from "./fail-claim.ts";
-import { lookupId } from "./find-archive.ts";
 import { followPod } from "./follow-pod.ts";
 import { lostFiles } from "./lost-files.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
@@ -40,7 +40,7 @@ const PREPARED_PODS = 2;
 const RECHECK = { requeueAfterMs: 1000 };
 
 /** Gives claims their pods, and takes them through their release. */
-export function createClaimController(context: OperatorContext): Controller<"claim"> {
+export function createClaimController(context: ClaimContext): Controller<"claim"> {
   const { informers } = context;
   return {
     name: "claim",
@@ -57,22 +57,17 @@ export function createClaimController(context: OperatorContext): Controller<"cla
   };
 }
 
-function changedClaims({ type, object, previous }: Change<Claim>, context: OperatorContext): string[] {
+function changedClaims({ type, object, previous }: Change<Claim>, context: ClaimContext): string[] {
   if (previous !== undefined && lookupId(previous) !== lookupId(object))
     context.archiveLookups.forget(lookupId(previous));
   const others = () => [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
   // The tenant's next claim waits for this one's release.
   if (type !== "deleted") return isOver(object) ? others() : [keyOf(object)];
-  const { uid = "" } = object.metadata;
-  context.archiveLookups.forget(lookupId(object));
-  context.restoreFailures.delete(uid);
-  context.notices.delete(uid);
-  context.timelines.forget(uid);
-  context.traces?.forget(uid);
+  forgetClaim(object, context);
   return others();
 }
 
-function* claimsOfWorkload(change: Change<Workload>, { informers }: OperatorContext): Iterable<string> {
+function* claimsOfWorkload(change: Change<Workload>, { informers }: ClaimContext): Iterable<string> {
   const { object, previous } = change;
   const { name } = object.metadata;
   if (previous !== undefined && previous.spec.service !== object.spec.service)
@@ -80,14 +75,14 @@ function* claimsOfWorkload(change: Change<Workload>, { informers }: OperatorCont
   if (hasNewPhase(change)) for (const claim of informers.claims.store.by("waitingFor", name)) yield keyOf(claim);
 }
 
-function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<string> {
+function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<string> {
   const { type, object, previous } = change;
   const { uid = "", labels, annotations } = object.metadata;
   const workload = labels?.[label.workload];
   const claimUid = annotations?.[annotation.claimUid] ?? previous?.metadata.annotations?.[annotation.claimUid];
   const [now, before] = memberStates(change);
   if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
-  if (type === "deleted") forgetPod(object, context);
+  if (type === "deleted") forgetClaimPod(object, context);
   if (workload !== undefined && (now === "ready") !== (before === "ready")) {
     if (now === "ready") yield* claimsToOffer(workload, context);
     prepareRestores(workload, context);
@@ -100,7 +95,7 @@ function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<s
 }
 
 /** Warm pods are offered to the claims that have waited longest, as many as there are pods. */
-function* claimsToOffer(workload: string, { informers }: OperatorContext): Iterable<string> {
+function* claimsToOffer(workload: string, { informers }: ClaimContext): Iterable<string> {
   let left = informers.pods.store.by("warm", workload).size;
   for (const claim of informers.claims.store.by("waitingFor", workload)) {
     if (left-- <= 0) return;
@@ -109,7 +104,7 @@ function* claimsToOffer(workload: string, { informers }: OperatorContext): Itera
 }
 
 /** Starts the restores' commands in the pods that claims will take next. */
-function prepareRestores(name: string, { config, informers, onFailure, snapshots }: OperatorContext): void {
+function prepareRestores(name: string, { config, informers, onFailure, snapshots }: ClaimContext): void {
   const workload = informers.workloads.store.get(`${config.namespace}/${name}`);
   const template = workload && templateHash(workload, config);
   if (workload === undefined || template === undefined) return;
@@ -126,24 +121,8 @@ function prepareRestores(name: string, { config, informers, onFailure, snapshots
   }
 }
 
-function forgetPod(pod: Pod, context: OperatorContext): void {
-  const { uid = "" } = pod.metadata;
-  context.reservedPods.delete(uid);
-  context.ownPods.delete(uid);
-  context.restores.forget(uid);
-  context.saves.forget(uid);
-  context.fileChecks.forget(uid);
-  context.startExplanations.forget(uid);
-  context.nodeSilence.forget(uid);
-  context.seenTimes.forget(uid);
-  context.programRuns.forget(uid);
-  context.seenUses.delete(uid);
-  context.editedPods.delete(uid);
-  context.snapshots.forgetPod(pod);
-}
-
 /** Maps a change of the helper pod to the claims that failed or wait because it did not run. */
-function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: OperatorContext): Iterable<string> {
+function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: ClaimContext): Iterable<string> {
   if (type === "deleted" || !isHelperRunning(object)) return;
   if (previous !== undefined && isHelperRunning(previous)) return;
   context.helperStart.announce();
@@ -159,7 +138,7 @@ function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: Opera
  * missing, and leaves the rest to the run that those writes' events start. Killed between any two writes, the next run
  * goes on from there.
  */
-async function reconcileClaim(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcileClaim(key: string, context: ClaimContext): Promise<ReconcileResult> {
   const claim = context.informers.claims.store.get(key);
   if (claim === undefined) return undefined;
   if (hasEditedPod(claim, context)) return RECHECK;
@@ -173,7 +152,7 @@ async function reconcileClaim(key: string, context: OperatorContext): Promise<Re
   }
 }
 
-async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+async function fulfilClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   if ((claim.status?.phase ?? "Pending") === "Pending") context.timelines.mark(claim, "Seen");
   if (!isPrepared(claim)) return prepare(claim, context);
   const { current, stale } = claimPods(claim, context);
@@ -227,7 +206,7 @@ async function fulfilClaim(claim: Claim, context: OperatorContext): Promise<Reco
  * Goes on with a new pod where the node of the present one has not answered for too long. That one is stale from then
  * on: it is deleted, which its kubelet does when it comes back, and never saved.
  */
-async function leaveNode(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+async function leaveNode(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
   const { uid = "", name } = pod.metadata;
   const present = await ifFound(context.client.get(pods, { namespace: context.config.namespace, name }));
   if (present?.metadata.uid !== uid || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
@@ -250,14 +229,14 @@ function isPrepared(claim: Claim): boolean {
 }
 
 /** Whether the workload exists by now that the claim failed for, as when both were applied from one folder. */
-function hasFoundWorkload(claim: Claim, { informers, config }: OperatorContext): boolean {
+function hasFoundWorkload(claim: Claim, { informers, config }: ClaimContext): boolean {
   if (!isWaiting(claim)) return false;
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
   return workload !== undefined && isReadyToUse(workload);
 }
 
 /** Keeps a claim whose pod was destroyed on purpose in its phase, without an endpoint, until somebody claims again. */
-async function awaitAnotherAttempt(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+async function awaitAnotherAttempt(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   if (!isAnswered(claim)) {
     const pod = await readClaimPod(claim, context);
     const isThere = pod !== undefined && isShown(pod, claim) && pod.metadata.deletionTimestamp === undefined;
@@ -268,7 +247,7 @@ async function awaitAnotherAttempt(claim: Claim, context: OperatorContext): Prom
 }
 
 /** Adds what the REST API sets at creation and a claim made with kubectl lacks. */
-async function prepare(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+async function prepare(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
   const metadata = {
     resourceVersion,

@@ -6,8 +6,8 @@ import type { Pod, Service } from "../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { serviceName } from "../../crds/names.ts";
 import { ownerReference } from "../apply-object.ts";
-import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { ClaimContext } from "./context.ts";
 
 const TRY_AGAIN = { requeueAfterMs: 30_000 };
 const RECHECK = { requeueAfterMs: 1000 };
@@ -20,7 +20,7 @@ const RECHECK = { requeueAfterMs: 1000 };
  *
  * A claim does not fail for its Service: an Event says why there is none.
  */
-export async function ensureService(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+export async function ensureService(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
   const { client, config, informers, serviceWatch } = context;
   const { namespace } = config;
   const workload = informers.workloads.store.get(`${namespace}/${claim.spec.workloadRef}`);
@@ -96,7 +96,7 @@ function isAsWanted(present: Service["spec"], wanted: Service["spec"]): boolean 
   return selected(present) === selected(wanted) && served(present) === served(wanted);
 }
 
-function refused(claim: Claim, why: string, { events }: OperatorContext): ReconcileResult {
+function refused(claim: Claim, why: string, { events }: ClaimContext): ReconcileResult {
   const message = `there is no Service for the claim, which works without: ${why}`;
   events.record({ resource: claims, object: claim, type: "Warning", reason: "ServiceFailed", message });
   return TRY_AGAIN;

@@ -1,10 +1,10 @@
 import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
 import type { claimErrorReasons } from "../metrics.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 
 export type ClaimErrorReason = (typeof claimErrorReasons)[number];
 
@@ -14,7 +14,7 @@ export type ClaimErrorReason = (typeof claimErrorReasons)[number];
  */
 export async function failClaim(
   claim: Claim,
-  context: OperatorContext,
+  context: ClaimContext,
   { reason, message }: { reason: ClaimErrorReason; message: string },
 ): Promise<undefined> {
   const timeline = context.timelines.of(claim, "Error", new Date());

@@ -5,12 +5,12 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { mayHaveArchives } from "../snapshots/has-store.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import { type ClaimContext, lookupId } from "./context.ts";
 import { failClaim } from "./fail-claim.ts";
 
 /** Whether there are files to bring back, or, until that is known, what the reconcile ends with. */
@@ -22,7 +22,7 @@ export type ArchiveAnswer =
  * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the
  * archive: the claim waits.
  */
-export async function findArchive(claim: Claim, workload: Workload, context: OperatorContext): Promise<ArchiveAnswer> {
+export async function findArchive(claim: Claim, workload: Workload, context: ClaimContext): Promise<ArchiveAnswer> {
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
@@ -55,11 +55,6 @@ export async function findArchive(claim: Claim, workload: Workload, context: Ope
   }
 }
 
-/** What a claim asks for: an answer to another question is not its answer. */
-export function lookupId({ metadata, spec }: Claim): string {
-  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion}`;
-}
-
 /** Whether the claim is to be given the tenant's saved files. */
 export function asksForFiles({ spec }: Claim): boolean {
   return spec.resume === true || spec.resumeVersion !== undefined;
@@ -78,7 +73,7 @@ function helperState(helper: Pod | undefined): string {
   return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is not running yet${why}`;
 }
 
-async function reportWaiting(claim: Claim, error: unknown, context: OperatorContext): Promise<void> {
+async function reportWaiting(claim: Claim, error: unknown, context: ClaimContext): Promise<void> {
   const { log, informers, config } = context;
   const [helper] = informers.helperPods.store.values();
   const isVolume = config.snapshots.store.place.kind === "volume";

@@ -3,9 +3,10 @@ import { isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
 import { failureMessage, type PodState } from "../pod/pod-state.ts";
-import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimStatus } from "./claim-status.ts";
+import { PROGRAM_ENDED } from "./claim-phase.ts";
+import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 
 /**
  * Shows on an Active claim where its pod listens at this moment, and whether its program has ended or keeps failing,
@@ -19,7 +20,7 @@ import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimS
 export async function followPod(
   claim: Claim,
   { pod, state }: { pod: Pod; state: PodState },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<Claim> {
   const moved = await movedEndpoint(claim, pod, context);
   const failure = failureOf(state, context);
@@ -38,7 +39,7 @@ export async function followPod(
   return written;
 }
 
-function failureOf(state: PodState, { config }: OperatorContext): { reason: string; message: string } | undefined {
+function failureOf(state: PodState, { config }: ClaimContext): { reason: string; message: string } | undefined {
   if (state.state === "failed")
     return { reason: state.reason, message: `${failureMessage(state, config)}, then release and claim again` };
   if (state.state !== "starting" || state.end === undefined) return undefined;
@@ -56,7 +57,7 @@ function failureOf(state: PodState, { config }: OperatorContext): { reason: stri
 async function movedEndpoint(
   claim: Claim,
   pod: Pod,
-  { client, informers }: OperatorContext,
+  { client, informers }: ClaimContext,
 ): Promise<Pick<ClaimStatusPatch, "endpoint"> | undefined> {
   if (isShown(podEndpoint(pod))) return undefined;
   const { name, namespace = "" } = pod.metadata;

@@ -1,9 +1,9 @@
 import type { Claim } from "../../crds/claim.ts";
 import { givenOverlayId, hasLostFiles } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { RESTORE_GATE, TOOLS_CONTAINER, TOOLS_IMAGE_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
+import type { ClaimContext } from "./context.ts";
 import { waitsForFiles } from "./restore-files.ts";
 
 const ASK_LIMIT_MS = 10_000;
@@ -19,7 +19,7 @@ export type LostFiles =
  * stays there, so a pod that starts is asked: in the background, since a node that starts again has many such pods, and
  * each may take its time to answer. The answer starts the claim's next run, and counts for that alone.
  */
-export function lostFiles(claim: Claim, pod: Pod, context: OperatorContext): LostFiles {
+export function lostFiles(claim: Claim, pod: Pod, context: ClaimContext): LostFiles {
   const { exec, config, fileChecks } = context;
   const why = `pod "${pod.metadata.name}" came back without its files`;
   if (hasLostFiles(pod, claim)) return { isKnown: true, why };

@@ -2,13 +2,13 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
-import type { OperatorContext } from "../context.ts";
 import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
 import { reportStart } from "./report-start.ts";
@@ -18,7 +18,7 @@ import { takeWarmPod } from "./take-warm-pod.ts";
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
 export async function reconcileStarting(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<ReconcileResult> {
   if (!isWarmed(pod)) markStart({ claim, pod, state }, context);
   switch (state.state) {
@@ -69,7 +69,7 @@ function isWarmed({ metadata }: Pod): boolean {
 
 function markStart(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
-  { timelines }: OperatorContext,
+  { timelines }: ClaimContext,
 ): void {
   const conditions = pod.status?.conditions ?? [];
   if (conditions.some(({ type, status }) => type === "PodScheduled" && status === "True"))
@@ -84,7 +84,7 @@ const UNKNOWN = "the workload's spec.health, or the program in its image";
 async function awaitStart(
   claim: Claim,
   { since, message, pod }: { since: string | undefined; message: string; pod: Pod },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<ReconcileResult> {
   const { creationTimestamp = "", annotations, uid = "" } = pod.metadata;
   const taken = since ?? creationTimestamp;
@@ -111,7 +111,7 @@ async function awaitStart(
  */
 async function switchToWarmPod(
   { claim, pod: cold }: { claim: Claim; pod: Pod },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<boolean> {
   const { informers, config } = context;
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);

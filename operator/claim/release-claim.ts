@@ -6,12 +6,12 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, finalizer } from "../../crds/labels.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
-import type { OperatorContext } from "../context.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import { boundPods, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
 
@@ -21,7 +21,7 @@ const NOTE_LIMIT_MS = 20_000;
  * Takes a deleted claim through its release: `Releasing`, its files saved, its pods deleted and gone, `Released`, then
  * the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
  */
-export async function releaseClaim(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+export async function releaseClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
   context.traces?.releasing(claim);
   const phase = claim.status?.phase;
@@ -70,7 +70,7 @@ export async function releaseClaim(claim: Claim, context: OperatorContext): Prom
   return undefined;
 }
 
-async function finishRelease(claim: Claim, context: OperatorContext): Promise<Claim> {
+async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim> {
   const { files, snapshot, overlayId, instanceId } = claim.status ?? {};
   const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null };
   const isTold = files !== undefined || (snapshot === undefined && overlayId === undefined);
@@ -90,7 +90,7 @@ async function finishRelease(claim: Claim, context: OperatorContext): Promise<Cl
  * The archive of a claim that ends without a save is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not
  * wait for the volume: where it cannot be written, what was noted while the claim was there counts.
  */
-function noteUse({ spec, status }: Claim, context: OperatorContext): void {
+function noteUse({ spec, status }: Claim, context: ClaimContext): void {
   const { config, log, snapshots } = context;
   if (config.snapshots.ttlMs === undefined || !hasStore(context)) return;
   if (status?.snapshot !== undefined) return;
@@ -101,7 +101,7 @@ function noteUse({ spec, status }: Claim, context: OperatorContext): void {
   );
 }
 
-async function removeFinalizer(claim: Claim, { client, informers }: OperatorContext): Promise<void> {
+async function removeFinalizer(claim: Claim, { client, informers }: ClaimContext): Promise<void> {
   const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
   const metadata = { resourceVersion, finalizers: finalizers.filter((held) => held !== finalizer.release) };
   try {

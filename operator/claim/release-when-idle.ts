@@ -3,8 +3,8 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { ClaimContext, SeenUse } from "./context.ts";
 
 /**
  * A term often begins when the API server is back, and pods look idle then that are in use: edges write their activity
@@ -15,22 +15,11 @@ const SETTLE_MS = 10_000;
 /** How long a pod may be unused at most, by this operator's own count, before a use from before its term is over. */
 const KNOWN_AFTER_MS = 15 * 60_000;
 
-/** By pod uid: what tells of its last use, and since when this operator has seen that. */
-export type SeenUses = Map<string, SeenUse>;
-
-interface SeenUse {
-  readonly use: string;
-  /** In milliseconds of `performance.now()`. */
-  readonly since: number;
-  /** Whether it is the first that this operator has seen of the pod, which may be an old one. */
-  readonly isFirst: boolean;
-}
-
 /**
  * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be
  * run again at that moment, so that no claim is polled.
  */
-export async function releaseWhenIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
   const leftMs = timeLeftMs(claim, pod, context);
   if (leftMs === undefined) return undefined;
   if (leftMs > 0) return { requeueAfterMs: leftMs };
@@ -67,7 +56,7 @@ export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
  * A deletion cannot say why it happened, so the claim says it before; with the time, in case the deletion does not
  * follow.
  */
-async function markForDiscard(claim: Claim, pod: Pod, { client, informers }: OperatorContext): Promise<Claim> {
+async function markForDiscard(claim: Claim, pod: Pod, { client, informers }: ClaimContext): Promise<Claim> {
   if (!isDiscardedWhenIdle(pod)) return claim;
   const { name, namespace = "", resourceVersion } = claim.metadata;
   const annotations = { [annotation.discardIdleSince]: lastStamp(claim, pod) };
@@ -88,7 +77,7 @@ function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {
  * long this operator has seen no other use. Of one from before it led, the time alone can tell how old it is: that is
  * believed after a quarter of an hour without another, and never where idleness costs the tenant's files.
  */
-function timeLeftMs(claim: Claim, pod: Pod, context: OperatorContext): number | undefined {
+function timeLeftMs(claim: Claim, pod: Pod, context: ClaimContext): number | undefined {
   const limitMs = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]) * 1000;
   const used = lastUsed(claim, pod);
   if (!(limitMs > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
@@ -101,7 +90,7 @@ function timeLeftMs(claim: Claim, pod: Pod, context: OperatorContext): number | 
 }
 
 /** The last use that the claim and the pod tell of. */
-function seenUse({ status }: Claim, { metadata }: Pod, { seenUses }: OperatorContext): SeenUse {
+function seenUse({ status }: Claim, { metadata }: Pod, { seenUses }: ClaimContext): SeenUse {
   const { uid = "", annotations } = metadata;
   const use = `${status?.claimedAt} ${annotations?.[annotation.lastActivity]}`;
   const before = seenUses.get(uid);

@@ -1,8 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
-import type { OperatorContext } from "../context.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 
 /**
  * Sends a claim back to `Pending` with a new revision: its pod is stale from then on, and the next run starts another.
@@ -11,7 +11,7 @@ import { patchClaimStatus } from "./claim-status.ts";
  */
 export async function replacePod(
   claim: Claim,
-  context: OperatorContext,
+  context: ClaimContext,
   why?: { reason: string; message: string },
 ): Promise<undefined> {
   const pending = await patchClaimStatus(

@@ -1,9 +1,9 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 
 /** A start that takes no longer is not looked into: most are over by then. */
 const FIRST_REPORT_MS = 5000;
@@ -21,7 +21,7 @@ const SHORTEST_PAUSE_MS = 2000;
 export async function reportStart(
   claim: Claim,
   { pod, message, startedAt }: { pod: Pod; message: string; startedAt: number },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<ReconcileResult> {
   const { work, last } = context.startExplanations;
   const { uid = "" } = pod.metadata;
@@ -55,7 +55,7 @@ export async function reportStart(
 export async function reportWait(
   claim: Claim,
   { since, ...said }: { since: number; reason: string; message: string },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<ReconcileResult> {
   const leftMs = since + FIRST_REPORT_MS - context.serverNow();
   if (leftMs > 0) return { requeueAfterMs: leftMs };
@@ -63,6 +63,6 @@ export async function reportWait(
   return undefined;
 }
 
-function report(claim: Claim, said: { reason: string; message: string }, context: OperatorContext): Promise<Claim> {
+function report(claim: Claim, said: { reason: string; message: string }, context: ClaimContext): Promise<Claim> {
   return patchClaimStatus(claim, { phase: "Pending", ...said }, context);
 }

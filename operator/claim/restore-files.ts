@@ -3,9 +3,9 @@ import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
+import type { ClaimContext } from "./context.ts";
 import { failClaim } from "./fail-claim.ts";
 import { replacePod } from "./replace-pod.ts";
 import { reportWait } from "./report-start.ts";
@@ -39,7 +39,7 @@ export function waitsForFiles(pod: Pod): boolean {
  */
 export async function restoreFiles(
   { claim, pod, into }: { claim: Claim; pod: Pod; into: "running" | "waiting" },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<RestoreAnswer> {
   const { tenantId, workloadRef } = claim.spec;
   const { restores, refillPause, snapshots, metrics } = context;
@@ -87,7 +87,7 @@ export async function restoreFiles(
   return { restored: false, result: await startOver(claim, error, context) };
 }
 
-function reportLost(claim: Claim, lost: readonly string[], { events }: OperatorContext): void {
+function reportLost(claim: Claim, lost: readonly string[], { events }: ClaimContext): void {
   const shown = lost.slice(0, MOST_SHOWN).map((name) => `"${name}"`);
   const more = lost.length > shown.length ? " and more" : "";
   events.record({
@@ -100,7 +100,7 @@ function reportLost(claim: Claim, lost: readonly string[], { events }: OperatorC
  * Gives a claim another pod after one that its files could not be restored into, or fails it when that happens again
  * and again.
  */
-export async function startOver(claim: Claim, error: unknown, context: OperatorContext): Promise<undefined> {
+export async function startOver(claim: Claim, error: unknown, context: ClaimContext): Promise<undefined> {
   const { uid = "", name } = claim.metadata;
   const message = error instanceof Error ? error.message : String(error);
   const failures = (context.restoreFailures.get(uid) ?? 0) + 1;

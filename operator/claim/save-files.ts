@@ -15,14 +15,15 @@ import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.t
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { inSpan } from "../../crds/tracing/tracer.ts";
 import { linkSignals, sleep, withTimeLimit } from "../../crds/waits.ts";
-import type { OperatorContext } from "../context.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { ExecFailure } from "../snapshots/streams/exec-output.ts";
+import { FILES_SAVED } from "./claim-phase.ts";
 import { isCurrent, readClaimPod } from "./claim-pods.ts";
-import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
@@ -49,7 +50,7 @@ export interface FilesToSave {
  * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since
  * what is in any other is not the tenant's, or not all of it.
  */
-export async function filesToSave(claim: Claim, pods: readonly Pod[], context: OperatorContext): Promise<FilesToSave> {
+export async function filesToSave(claim: Claim, pods: readonly Pod[], context: ClaimContext): Promise<FilesToSave> {
   const { status, metadata } = claim;
   const pod = pods.find((candidate) => isShown(candidate, claim));
   if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined) return {};
@@ -84,7 +85,7 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: O
  *
  * @param lost what happened to the pod
  */
-export async function tellLost(claim: Claim, lost: string, context: OperatorContext): Promise<FilesStatus> {
+export async function tellLost(claim: Claim, lost: string, context: ClaimContext): Promise<FilesStatus> {
   const { snapshots, events, log } = context;
   const { tenantId, workloadRef } = claim.spec;
   const { overlayId, instanceUid } = claim.status ?? {};
@@ -111,7 +112,7 @@ export async function tellLost(claim: Claim, lost: string, context: OperatorCont
  * Whether nobody has used the pod since the claim was marked for idleness: asked of the API server, since a late use
  * may not show yet.
  */
-async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Promise<boolean> {
+async function isLeftIdle(claim: Claim, pod: Pod, context: ClaimContext): Promise<boolean> {
   if (!isDiscardedForIdleness(claim, pod)) return false;
   if (pod.metadata.deletionTimestamp !== undefined) return true;
   const present = await readClaimPod(claim, context);
@@ -128,7 +129,7 @@ async function isLeftIdle(claim: Claim, pod: Pod, context: OperatorContext): Pro
 export async function saveFiles(
   claim: Claim,
   pod: Pod,
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<{ saved: Claim } | { saved: undefined; result: ReconcileResult }> {
   const { tenantId, workloadRef } = claim.spec;
   const { saves, snapshots, metrics, traces } = context;
@@ -188,7 +189,7 @@ export async function saveFiles(
 async function runPreSave(
   claim: Claim,
   pod: Pod,
-  { context, signal }: { context: OperatorContext; signal: AbortSignal },
+  { context, signal }: { context: ClaimContext; signal: AbortSignal },
 ): Promise<void> {
   try {
     await context.snapshots.runPreSave(pod, signal);
@@ -203,7 +204,7 @@ async function runPreSave(
  * Looks at the pod once more, by what the API server says of it now: the store that the release has gone by may not show
  * yet that an edge has requests in flight there.
  */
-async function untilDrained(claim: Claim, pod: Pod, context: OperatorContext, signal: AbortSignal): Promise<void> {
+async function untilDrained(claim: Claim, pod: Pod, context: ClaimContext, signal: AbortSignal): Promise<void> {
   for (;;) {
     const present = await checkOwner(claim, pod, context, signal);
     const leftMs = drainLeftMs(claim, [present], context.serverNow());
@@ -216,7 +217,7 @@ async function untilDrained(claim: Claim, pod: Pod, context: OperatorContext, si
 async function checkOwner(
   { metadata, spec }: Claim,
   { metadata: { name, uid } }: Pod,
-  { client, config }: OperatorContext,
+  { client, config }: ClaimContext,
   signal: AbortSignal,
 ): Promise<Pod> {
   const present = await client.get(pods, { namespace: config.namespace, name }, { signal });
@@ -232,7 +233,7 @@ async function checkOwner(
  * The helper pod, once it runs: it starts with the first workload that keeps files, and a tenant of it may be released
  * before it has; and a leader of another version replaces it, to which the former one's says nothing.
  */
-async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): Promise<Pod | undefined> {
+async function untilHelperRuns(context: ClaimContext, signal: AbortSignal): Promise<Pod | undefined> {
   if (context.config.snapshots.store.place.kind !== "volume") return undefined;
   if (runs(helperPod(context), context)) return helperPod(context);
   const linked = linkSignals(signal);
@@ -254,17 +255,17 @@ async function untilHelperRuns(context: OperatorContext, signal: AbortSignal): P
  * Whether the helper pod runs and is this operator's, whose Secret is filled; any that runs where this operator's is not
  * to be had at present, since that one may well take the files.
  */
-function runs(helper: Pod | undefined, { helperStart: { wanted, isFailing } }: OperatorContext): boolean {
+function runs(helper: Pod | undefined, { helperStart: { wanted, isFailing } }: ClaimContext): boolean {
   if (helper === undefined || !isHelperRunning(helper)) return false;
   return isFailing || (wanted !== undefined && !isHelperOutdated(helper, wanted));
 }
 
-function helperPod({ informers, config }: OperatorContext): Pod | undefined {
+function helperPod({ informers, config }: ClaimContext): Pod | undefined {
   return informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
 }
 
 /** Whether that helper pod is being replaced, or was. */
-function isLeaving(helper: Pod | undefined, context: OperatorContext): boolean {
+function isLeaving(helper: Pod | undefined, context: ClaimContext): boolean {
   if (helper === undefined || !runs(helper, context)) return false;
   const present = helperPod(context);
   return present?.metadata.uid !== helper.metadata.uid || present?.metadata.deletionTimestamp !== undefined;
@@ -291,7 +292,7 @@ function otherConditions({ status }: Claim): Condition[] {
  */
 async function reportFailure(
   { claim, pod, error, retryInMs }: { claim: Claim; pod: Pod; error: unknown; retryInMs: number },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<ReconcileResult> {
   const { name, namespace = "" } = claim.metadata;
   const before = claim.status?.conditions?.find(({ type }) => type === FILES_SAVED);

@@ -7,7 +7,6 @@ import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
 import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
@@ -15,6 +14,7 @@ import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
 import { findNotice } from "./archive-notice.ts";
 import { readClaimPod } from "./claim-pods.ts";
+import type { ClaimContext } from "./context.ts";
 import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import { replacePod } from "./replace-pod.ts";
@@ -25,7 +25,7 @@ import { takeWarmPod } from "./take-warm-pod.ts";
  * Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts
  * over.
  */
-export async function startPod(claim: Claim, context: OperatorContext): Promise<ReconcileResult> {
+export async function startPod(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   if (claim.status?.phase === "Active") {
     if ((await readClaimPod(claim, context)) !== undefined) return { requeueAfterMs: 1000 };
     return replacePod(claim, context, { reason: "PodLost", message: `pod "${claim.status.instanceId}" is gone` });
@@ -67,13 +67,13 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   return undefined;
 }
 
-function awaitWorkload(claim: Claim, message: string, context: OperatorContext): Promise<ReconcileResult> {
+function awaitWorkload(claim: Claim, message: string, context: ClaimContext): Promise<ReconcileResult> {
   const since = Date.parse(claim.metadata.creationTimestamp ?? "");
   return reportWait(claim, { reason: "WorkloadNotReady", message, since }, context);
 }
 
 /** Counts how often a pool had a pod to give, and warns on a pool that had none. */
-function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: OperatorContext): void {
+function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: ClaimContext): void {
   const sources = context.informers.pools.store.by("workload", claim.spec.workloadRef);
   if (sources.size > 0) context.metrics.poolClaims.inc({ result: isHit ? "hit" : "miss" });
   if (isHit) return;
@@ -91,10 +91,7 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
  * caller may have changed a moment before, so that the store is enough once it has that; of a claim that does not say,
  * nobody knows.
  */
-async function findWorkload(
-  claim: Claim,
-  { client, config, informers }: OperatorContext,
-): Promise<Workload | undefined> {
+async function findWorkload(claim: Claim, { client, config, informers }: ClaimContext): Promise<Workload | undefined> {
   const { namespace } = config;
   const name = claim.spec.workloadRef;
   const known = informers.workloads.store.get(`${namespace}/${name}`);
@@ -124,7 +121,7 @@ async function createPod(
     archive: SnapshotMetadata | undefined;
     resumedFrom: string | undefined;
   },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<ReconcileResult> {
   const { client, config, informers } = context;
   const { tenantId, workloadRef } = claim.spec;
@@ -165,7 +162,7 @@ async function createPod(
 }
 
 /** The name is taken: by this claim's own pod, which the store has not seen, or by one that has to make room. */
-async function adoptPod(claim: Claim, name: string, context: OperatorContext): Promise<ReconcileResult> {
+async function adoptPod(claim: Claim, name: string, context: ClaimContext): Promise<ReconcileResult> {
   let taken: Pod;
   try {
     taken = await context.client.get(pods, { namespace: context.config.namespace, name });

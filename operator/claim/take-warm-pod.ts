@@ -6,10 +6,10 @@ import { withDefaults } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
-import type { OperatorContext } from "../context.ts";
 import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
+import type { ClaimContext } from "./context.ts";
 
 /**
  * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when
@@ -37,7 +37,7 @@ export async function takeWarmPod(
     source: "pool" | "pool+data";
     resumedFrom: string | undefined;
   },
-  context: OperatorContext,
+  context: ClaimContext,
 ): Promise<Pod | undefined> {
   const { client, informers, ownPods, reservedPods, snapshots } = context;
   const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
@@ -90,7 +90,7 @@ export async function takeWarmPod(
 function pick(
   workload: Workload,
   source: "pool" | "pool+data",
-  { informers, config, editedPods, reservedPods, historySince }: OperatorContext,
+  { informers, config, editedPods, reservedPods, historySince }: ClaimContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
@@ -106,7 +106,7 @@ function pick(
 }
 
 /** Reads a pod that the store is behind on, so that it is not tried again as it was; false when it is gone. */
-async function refresh(pod: Pod, { client, informers }: OperatorContext): Promise<boolean> {
+async function refresh(pod: Pod, { client, informers }: ClaimContext): Promise<boolean> {
   const { name, namespace = "" } = pod.metadata;
   try {
     informers.pods.put(await client.get(pods, { namespace, name }));

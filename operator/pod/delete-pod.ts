@@ -1,10 +1,10 @@
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
+import type { PodContext } from "./context.ts";
 
 /** Deletes exactly this pod, not another that has taken its name; that it is gone already is no error. */
-export async function deletePod(pod: Pod, { client, informers }: OperatorContext): Promise<void> {
+export async function deletePod(pod: Pod, { client, informers }: PodContext): Promise<void> {
   const { name, namespace = "", uid, deletionTimestamp } = pod.metadata;
   if (deletionTimestamp !== undefined) return;
   try {
@@ -19,7 +19,7 @@ export async function deletePod(pod: Pod, { client, informers }: OperatorContext
  * Deletes a pod that nobody has claimed, on the condition that it is still as it was read: a claim that takes it at
  * this moment changes it, and wins.
  */
-export async function deleteUnclaimed(pod: Pod, { client, informers, reservedPods }: OperatorContext): Promise<void> {
+export async function deleteUnclaimed(pod: Pod, { client, informers, reservedPods }: PodContext): Promise<void> {
   const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
   if (reservedPods.has(uid)) return;
   const precondition = { uid, ...(resourceVersion !== undefined && { resourceVersion }) };

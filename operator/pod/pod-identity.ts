@@ -3,8 +3,8 @@ import { isShown } from "../../crds/claims/claim-pod.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { ObjectMeta, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
 import { overlayStamps } from "../snapshots/pods/pod-tools.ts";
+import type { PodContext } from "./context.ts";
 
 /** The labels and annotations of a pod that only the operator writes; undefined for one that the pod must not have. */
 interface Marks {
@@ -52,7 +52,7 @@ export function isInstance(pod: Pod): boolean {
  * The status of a claim decides, which names the pod by its uid: people can edit the labels and annotations of a pod.
  * Before a claim is Active two marks of the pod have to name it, so that an edit of one gives the pod to no other claim.
  */
-export function ownerOf(pod: Pod, { informers }: Pick<OperatorContext, "informers">): Claim | undefined {
+export function ownerOf(pod: Pod, { informers }: Pick<PodContext, "informers">): Claim | undefined {
   const { store } = informers.claims;
   for (const claim of store.by("instance", pod.metadata.name)) if (isShown(pod, claim)) return claim;
   const claimUid = pod.metadata.annotations?.[annotation.claimUid];

@@ -4,11 +4,11 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
+import type { PodContext } from "./context.ts";
 import { isEdited, isInstance, markChanges } from "./pod-identity.ts";
 
 /** Remembers a pod as it was before somebody edited its marks. */
-export function noteEdit(change: Change<Pod>, { editedPods }: OperatorContext): void {
+export function noteEdit(change: Change<Pod>, { editedPods }: PodContext): void {
   const { object, previous } = change;
   const { uid = "" } = object.metadata;
   // One that no operator repairs would stay noted.
@@ -22,7 +22,7 @@ export function noteEdit(change: Change<Pod>, { editedPods }: OperatorContext): 
  *
  * @param owner as `ownerOf` says
  */
-export async function repairPod(pod: Pod, owner: Claim | undefined, context: OperatorContext): Promise<boolean> {
+export async function repairPod(pod: Pod, owner: Claim | undefined, context: PodContext): Promise<boolean> {
   const { client, editedPods, events, informers, log } = context;
   const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
   const changes = markChanges(pod, { owner, before: editedPods.get(uid) });

@@ -7,9 +7,9 @@ import { label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase } from "../../crds/workload-phase.ts";
-import type { OperatorContext } from "../context.ts";
 import { type Controller, type Watch, watch } from "../controller.ts";
 import { podState } from "../pod/pod-state.ts";
+import { forgetPool, type PoolContext } from "./context.ts";
 import { memberStates } from "./pool-member.ts";
 import { hasMoreRoom } from "./quota-room.ts";
 import { type FreshMembers, reconcilePool } from "./reconcile-pool.ts";
@@ -20,7 +20,7 @@ const POOL_STATUS_DELAY_MS = 200;
 const BUSY_POOL_STATUS_DELAY_MS = 1000;
 
 /** Keeps pools at their size. */
-export function createPoolController(context: OperatorContext): Controller<"pool"> {
+export function createPoolController(context: PoolContext): Controller<"pool"> {
   const { informers } = context;
   let membersAreFresh = false;
   let refreshing: Promise<void> | undefined;
@@ -54,7 +54,7 @@ export function createPoolController(context: OperatorContext): Controller<"pool
 }
 
 /** Writes the status of pools. A controller of its own, so that a status is not late where pods are created slowly. */
-export function createPoolStatusController(context: OperatorContext): Controller<"poolStatus"> {
+export function createPoolStatusController(context: PoolContext): Controller<"poolStatus"> {
   const { informers, refillPause } = context;
   return {
     name: "poolStatus",
@@ -72,7 +72,7 @@ export function createPoolStatusController(context: OperatorContext): Controller
 }
 
 /** The watches whose changes can change how many pods a pool has or lacks. */
-function poolWatches(context: OperatorContext): Watch[] {
+function poolWatches(context: PoolContext): Watch[] {
   const { config, informers } = context;
   return [
     watch(informers.workloads, (change) => {
@@ -98,9 +98,10 @@ function poolWatches(context: OperatorContext): Watch[] {
 }
 
 /** Forgets the failures of a workload's pools when the workload changes, which may have removed their cause. */
-function forgetFailures(change: Change<Workload>, context: OperatorContext): [] {
+function forgetFailures(change: Change<Workload>, context: PoolContext): [] {
   if (!hasNewPhase(change)) return [];
-  const { informers, poolFailures, poolRefusals } = context;
+  const { informers, poolFailures, poolRefusals, refillPause } = context;
+  if (change.type === "deleted") refillPause.forget(change.object.metadata.name);
   for (const { metadata } of informers.pools.store.by("workload", change.object.metadata.name)) {
     poolFailures.forget(metadata.name);
     poolRefusals.forget(metadata.name);
@@ -112,11 +113,14 @@ function forgetFailures(change: Change<Workload>, context: OperatorContext): [] 
  * Forgets a pool's failures when it is edited; at the start, takes over those that the former leader wrote into its
  * status.
  */
-function resumeFailures({ type, object, previous }: Change<Pool>, context: OperatorContext): [] {
-  const { poolEvents, poolFailures, poolRefusals } = context;
+function resumeFailures({ type, object, previous }: Change<Pool>, context: PoolContext): [] {
+  const { poolFailures, poolRefusals } = context;
   const { name, generation } = object.metadata;
-  if (type === "deleted") poolEvents.forget(name);
-  if (type !== "deleted" && previous?.metadata.generation === generation) return [];
+  if (type === "deleted") {
+    forgetPool(name, context);
+    return [];
+  }
+  if (previous?.metadata.generation === generation) return [];
   poolFailures.forget(name);
   poolRefusals.forget(name);
   const written = type === "added" ? writtenProblem(object) : undefined;
@@ -127,7 +131,7 @@ function resumeFailures({ type, object, previous }: Change<Pool>, context: Opera
   return [];
 }
 
-function noteStart(change: Change<Pod>, { metrics, poolFailures, serverNow }: OperatorContext): [] {
+function noteStart(change: Change<Pod>, { metrics, poolFailures, serverNow }: PoolContext): [] {
   const pool = poolOf(change);
   const [now, before] = memberStates(change);
   if (pool === undefined || now !== "ready" || before === "ready") return [];
@@ -137,12 +141,12 @@ function noteStart(change: Change<Pod>, { metrics, poolFailures, serverNow }: Op
   return [];
 }
 
-function noteEnd({ type }: Change<Pod>, { poolRefusals }: OperatorContext): [] {
+function noteEnd({ type }: Change<Pod>, { poolRefusals }: PoolContext): [] {
   if (type === "deleted") poolRefusals.podGone();
   return [];
 }
 
-function noteRoom(change: Change<ResourceQuota>, { poolRefusals }: OperatorContext): [] {
+function noteRoom(change: Change<ResourceQuota>, { poolRefusals }: PoolContext): [] {
   if (hasMoreRoom(change)) poolRefusals.roomMade();
   return [];
 }
@@ -159,7 +163,7 @@ function isUnschedulable(pod: Pod | undefined): boolean {
  * Reads every unclaimed pod of every pool from the API server into the store. A new leader does this before it fills a
  * pool: what its predecessor created last may not have come by the watch yet, and would be created again.
  */
-async function refreshMembers({ client, config, informers }: OperatorContext): Promise<void> {
+async function refreshMembers({ client, config, informers }: PoolContext): Promise<void> {
   const labelSelector = `${label.managed}=true,${label.pool}`;
   for (const pod of await listAll(pods, { client, namespace: config.namespace, labelSelector }))
     informers.pods.put(pod);

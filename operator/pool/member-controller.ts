@@ -8,17 +8,18 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
-import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
+import { forgetPod } from "../pod/context.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { isBoundTo, isInstance, markChanges, ownerOf } from "../pod/pod-identity.ts";
 import { noteEdit, repairPod } from "../pod/repair-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { PoolContext } from "./context.ts";
 import { isNobodys, memberStatesOfPools } from "./pool-member.ts";
 import { reconcileMember } from "./reconcile-member.ts";
 
 /** Looks after pods that no claim looks after, and after the marks of every pod. */
-export function createPodController(context: OperatorContext): Controller<"pod"> {
+export function createPodController(context: PoolContext): Controller<"pod"> {
   const { informers } = context;
   return {
     name: "pod",
@@ -33,9 +34,13 @@ export function createPodController(context: OperatorContext): Controller<"pod">
   };
 }
 
-function* changedPod(change: Change<Pod>, context: OperatorContext): Iterable<string> {
+function* changedPod(change: Change<Pod>, context: PoolContext): Iterable<string> {
   const { type, object } = change;
-  if (type === "deleted") return;
+  if (type === "deleted") {
+    forgetPod(object, context);
+    context.seenTimes.forget(object.metadata.uid ?? "");
+    return;
+  }
   noteEdit(change, context);
   const owner = ownerOf(object, context);
   const isNoted = context.editedPods.has(object.metadata.uid ?? "");
@@ -43,7 +48,7 @@ function* changedPod(change: Change<Pod>, context: OperatorContext): Iterable<st
   if (owner === undefined || isNoted || markChanges(object, { owner }) !== undefined) yield keyOf(object);
 }
 
-function* podsOfClaim({ type, object: claim }: Change<Claim>, { informers }: OperatorContext): Iterable<string> {
+function* podsOfClaim({ type, object: claim }: Change<Claim>, { informers }: PoolContext): Iterable<string> {
   const { store } = informers.pods;
   if (type === "deleted") {
     for (const pod of store.by("claimUid", claim.metadata.uid ?? "")) yield keyOf(pod);
@@ -54,7 +59,7 @@ function* podsOfClaim({ type, object: claim }: Change<Claim>, { informers }: Ope
   if (markChanges(shown, { owner: claim }) !== undefined) yield keyOf(shown);
 }
 
-function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: OperatorContext): Iterable<string> {
+function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: PoolContext): Iterable<string> {
   if (type !== "deleted") return;
   for (const state of memberStatesOfPools) {
     for (const pod of informers.pods.store.by("pool", `${object.metadata.name}/${state}`)) yield keyOf(pod);
@@ -65,7 +70,7 @@ function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: Opera
  * Repairs a pod that somebody edited, and looks after what no claim looks after: a pool's warm pods, and pods that
  * belong to no claim and no pool, which a crash, a forced deletion or an edit can leave behind.
  */
-async function reconcilePod(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcilePod(key: string, context: PoolContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
   if (pod === undefined) return undefined;
   // What it was before an edit says whose it is: an edit can leave no mark, or name another claim in all of them.
@@ -90,7 +95,7 @@ async function reconcilePod(key: string, context: OperatorContext): Promise<Reco
  * Asks the API server, since the store may not have seen the claim yet: by the name in the pod's annotation, and where
  * another claim has that or none, among all.
  */
-async function readOwner(pod: Pod, { client, config }: OperatorContext): Promise<Claim | undefined> {
+async function readOwner(pod: Pod, { client, config }: PoolContext): Promise<Claim | undefined> {
   const { namespace } = config;
   const name = pod.metadata.annotations?.[annotation.claim] ?? "";
   const isOwner = (claim: Claim) => isShown(pod, claim) || isBoundTo(pod, claim);

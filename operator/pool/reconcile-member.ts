@@ -5,13 +5,13 @@ import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
-import type { OperatorContext } from "../context.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { isMarkedByNode } from "../pod/node-silence.ts";
 import { endedByNode, failureMessage, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
+import type { PoolContext } from "./context.ts";
 import { lostReadiness } from "./lost-readiness.ts";
 import { isNobodys } from "./pool-member.ts";
 
@@ -21,7 +21,7 @@ const UNREADY_LIMIT_MS = 30_000;
 const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
 /** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
-export async function reconcileMember(pod: Pod, pool: string, context: OperatorContext): Promise<ReconcileResult> {
+export async function reconcileMember(pod: Pod, pool: string, context: PoolContext): Promise<ReconcileResult> {
   if (!isNobodys(pod) || !(await poolExists(pool, context))) {
     await deleteUnclaimed(pod, context);
     return undefined;
@@ -64,7 +64,7 @@ export async function reconcileMember(pod: Pod, pool: string, context: OperatorC
 }
 
 /** Whether the pod's node was found not to answer, as this pod or another one of the workload there shows. */
-function isNodeSilent(pod: Pod, { informers }: OperatorContext): boolean {
+function isNodeSilent(pod: Pod, { informers }: PoolContext): boolean {
   const beside = informers.pods.store.by("workload", pod.metadata.labels?.[label.workload] ?? "");
   return [...beside].some((other) => other.spec.nodeName === pod.spec.nodeName && isMarkedByNode(other));
 }
@@ -73,7 +73,7 @@ function isNodeSilent(pod: Pod, { informers }: OperatorContext): boolean {
  * Labels a pod that has become ready. Claims go by the pod's own status, so where one takes it in the next seconds the
  * label is left out: it would be one of seven writes of a claim with its refill.
  */
-async function markReady(pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+async function markReady(pod: Pod, context: PoolContext): Promise<ReconcileResult> {
   const { [label.poolStatus]: status, [label.workload]: name = "" } = pod.metadata.labels ?? {};
   if (status === "ready" && isWarm(pod)) return undefined;
   if (unprobedRun(pod) !== undefined) return proveRun(pod, context);
@@ -84,14 +84,14 @@ async function markReady(pod: Pod, context: OperatorContext): Promise<ReconcileR
 }
 
 /** Claims go by the label of a pod that no probe checks, so it is written at once, with the run that it is about. */
-async function proveRun(pod: Pod, context: OperatorContext): Promise<ReconcileResult> {
+async function proveRun(pod: Pod, context: PoolContext): Promise<ReconcileResult> {
   const leftMs = context.programRuns.leftMs(pod);
   if (leftMs === 0) return writeStatusLabel(pod, "ready", context);
   if (pod.metadata.labels?.[label.poolStatus] === "ready") await writeStatusLabel(pod, "warming", context);
   return { requeueAfterMs: leftMs };
 }
 
-async function poolExists(name: string, { informers, client, config }: OperatorContext): Promise<boolean> {
+async function poolExists(name: string, { informers, client, config }: PoolContext): Promise<boolean> {
   const { namespace } = config;
   const known = informers.pools.store.get(`${namespace}/${name}`);
   if (known !== undefined) return known.metadata.deletionTimestamp === undefined;
@@ -105,14 +105,14 @@ async function poolExists(name: string, { informers, client, config }: OperatorC
 }
 
 /** Replaces a pod that is the workload's own failure. */
-async function replaceFailed(pod: Pod, pool: string, message: string, context: OperatorContext): Promise<undefined> {
+async function replaceFailed(pod: Pod, pool: string, message: string, context: PoolContext): Promise<undefined> {
   context.poolFailures.failed(pool, message);
   await deleteUnclaimed(pod, context);
   return undefined;
 }
 
 /** Replaces a pod that was ready once. The next one is not held back for it. */
-async function replaceLost(pod: Pod, pool: string, why: string, context: OperatorContext): Promise<undefined> {
+async function replaceLost(pod: Pod, pool: string, why: string, context: PoolContext): Promise<undefined> {
   const owner = context.informers.pools.store.get(`${context.config.namespace}/${pool}`);
   if (owner !== undefined) context.poolEvents.warn(owner, { reason: "PodLost", message: `${why}; it is replaced` });
   await deleteUnclaimed(pod, context);
@@ -123,7 +123,7 @@ async function replaceLost(pod: Pod, pool: string, why: string, context: Operato
 async function writeStatusLabel(
   pod: Pod,
   status: "warming" | "ready",
-  { client, informers, reservedPods }: OperatorContext,
+  { client, informers, reservedPods }: PoolContext,
 ): Promise<undefined> {
   const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
   if (reservedPods.has(uid)) return undefined;

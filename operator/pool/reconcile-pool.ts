@@ -6,13 +6,13 @@ import { nameSuffix, poolInstanceName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
-import type { OperatorContext } from "../context.ts";
 import { countUnknown, isOfUnknownHistory } from "../history.ts";
 import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { PoolContext } from "./context.ts";
 import { isolationOf, type MemberState } from "./pool-member.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
@@ -39,7 +39,7 @@ export interface FreshMembers {
  */
 export async function reconcilePool(
   key: string,
-  options: { context: OperatorContext; fresh: FreshMembers },
+  options: { context: PoolContext; fresh: FreshMembers },
 ): Promise<ReconcileResult> {
   const { context, fresh } = options;
   const { informers, config, poolFailures, poolRefusals } = context;
@@ -99,7 +99,7 @@ interface PoolMembers {
   mayBeStale(state: MemberState): boolean;
 }
 
-function membersOf(pool: Pool, template: string, { informers, historySince }: OperatorContext): PoolMembers {
+function membersOf(pool: Pool, template: string, { informers, historySince }: PoolContext): PoolMembers {
   const { name } = pool.metadata;
   const all = (state: MemberState) => informers.pods.store.by("pool", `${name}/${state}`);
   const ofTemplate = (state: MemberState) => informers.pods.store.by("pool", `${name}/${state}/${template}`);
@@ -114,7 +114,7 @@ function membersOf(pool: Pool, template: string, { informers, historySince }: Op
 }
 
 /** Deletes the pods that are too many, whatever their template; those that are warming first. */
-async function removeSurplus({ metadata: { name }, spec }: Pool, context: OperatorContext): Promise<void> {
+async function removeSurplus({ metadata: { name }, spec }: Pool, context: PoolContext): Promise<void> {
   const { store } = context.informers.pods;
   const kept = [...store.by("pool", `${name}/ready`), ...store.by("pool", `${name}/warming`)];
   await Promise.all(last(kept, kept.length - spec.size).map((pod) => deleteUnclaimed(pod, context)));
@@ -124,7 +124,7 @@ async function removeSurplus({ metadata: { name }, spec }: Pool, context: Operat
 async function removeMembers(
   members: PoolMembers,
   { pool, workload }: { pool: Pool; workload: Workload },
-  context: OperatorContext,
+  context: PoolContext,
 ): Promise<void> {
   const { all, current, isStale, isOld, mayBeStale } = members;
   const { size } = pool.spec;
@@ -148,7 +148,7 @@ async function removeMembers(
 async function startPods(
   count: number,
   { pool, workload, isStale }: { pool: Pool; workload: Workload; isStale: (pod: Pod) => boolean },
-  context: OperatorContext,
+  context: PoolContext,
 ): Promise<void> {
   const { name } = pool.metadata;
   const wasRefused = context.poolRefusals.get(name) !== undefined;
@@ -186,7 +186,7 @@ function surplusReady(
  * Where there is no room for a new pod beside the stale ones, one stale pod goes first: ready falls to `size - 1`, no
  * further.
  */
-async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: OperatorContext): Promise<void> {
+async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: PoolContext): Promise<void> {
   const ready = context.informers.pods.store.by("pool", `${pool.metadata.name}/ready`);
   if (ready.size < pool.spec.size) return;
   const stale = [...ready].find(isStale);
@@ -194,7 +194,7 @@ async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: Ope
 }
 
 /** @returns whether the API server took the pod */
-async function start(pool: Pool, workload: Workload, context: OperatorContext): Promise<boolean> {
+async function start(pool: Pool, workload: Workload, context: PoolContext): Promise<boolean> {
   const { client, config, informers } = context;
   const { name } = pool.metadata;
   const podName = poolInstanceName({ workload: workload.metadata.name, suffix: nameSuffix(randomUUID()) });

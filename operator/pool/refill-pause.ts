@@ -46,6 +46,8 @@ export interface RefillPause {
   isCalm(workload: string): boolean;
   /** The pool lacks no pods. */
   filled(pool: string): void;
+  /** The workload is gone. */
+  forget(workload: string): void;
 }
 
 /** When the last pod was taken, and how many were until then, of which each counts the less the longer it is ago. */
@@ -105,5 +107,6 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
     filled(pool) {
       lackingSince.delete(pool);
     },
+    forget: (workload) => void taken.delete(workload),
   };
 }

@@ -5,10 +5,10 @@ import { label } from "../../crds/labels.ts";
 import type { Pool, PoolStatus } from "../../crds/pool.ts";
 import { type ConditionNow, nextConditions, readiness } from "../../crds/schema/condition.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
-import type { OperatorContext } from "../context.ts";
 import { countUnknown } from "../history.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { PoolContext } from "./context.ts";
 
 const SLOWED = "; one pod at a time is tried, with growing pauses, until one starts and stays ready";
 
@@ -26,7 +26,7 @@ export function writtenProblem({ metadata, status }: Pool): { reason: PoolProble
 }
 
 /** Writes what a pool has into its status, when that has changed, and an Event when it begins to fail. */
-export async function writePoolStatus(key: string, context: OperatorContext): Promise<ReconcileResult> {
+export async function writePoolStatus(key: string, context: PoolContext): Promise<ReconcileResult> {
   const { informers, poolFailures } = context;
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
@@ -35,7 +35,7 @@ export async function writePoolStatus(key: string, context: OperatorContext): Pr
   return reviewInMs === undefined ? undefined : { requeueAfterMs: reviewInMs };
 }
 
-async function writeStatus(pool: Pool, context: OperatorContext): Promise<undefined> {
+async function writeStatus(pool: Pool, context: PoolContext): Promise<undefined> {
   const status = statusOf(pool, context);
   const { name, namespace = "", resourceVersion, generation } = pool.metadata;
   const former = pool.status?.conditions;
@@ -82,7 +82,7 @@ function conditionsOf({ phase, reason, message, ready, desired }: ReturnType<typ
 
 type Written = { [Field in keyof Omit<PoolStatus, "conditions">]: PoolStatus[Field] | null };
 
-function statusOf(pool: Pool, context: OperatorContext): Written & { ready: number; phase: PoolStatus["phase"] } {
+function statusOf(pool: Pool, context: PoolContext): Written & { ready: number; phase: PoolStatus["phase"] } {
   const { informers, config, poolFailures, poolRefusals } = context;
   const { name, generation = 0 } = pool.metadata;
   const { size, workloadRef } = pool.spec;

@@ -5,9 +5,9 @@ import { withDefaults } from "../../crds/defaults.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { hasNewPhase } from "../../crds/workload-phase.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
-import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { SnapshotsContext } from "./context.ts";
 import { hasVolume } from "./has-store.ts";
 import {
   type HelperProgram,
@@ -24,8 +24,8 @@ import { ensureStoreSecret } from "./store-secret.ts";
 const FIRST_SWEEP_MS = 60_000;
 
 /** Keeps the helper pod with the snapshots volume. */
-export function createHelperController(context: OperatorContext): Controller<"helper"> {
-  const { informers, helperStart } = context;
+export function createHelperController(context: SnapshotsContext): Controller<"helper"> {
+  const { informers, helperStart, snapshots } = context;
   // The image of a pod that runs does not change.
   let known: HelperProgram | undefined;
   const findProgram = async (): Promise<HelperProgram> => {
@@ -39,6 +39,10 @@ export function createHelperController(context: OperatorContext): Controller<"he
     // Also when no workload keeps files any longer, because the volume may exist.
     initial: [{ key: SNAPSHOTS_NAME }],
     watches: [
+      watch(informers.pods, ({ type, object }) => {
+        if (type === "deleted") snapshots.forgetPod(object);
+        return [];
+      }),
       watch(informers.helperPods, () => [SNAPSHOTS_NAME]),
       watch(informers.workloads, (change) => (hasNewPhase(change) ? [SNAPSHOTS_NAME] : [])),
       watch(informers.networkPolicies, ({ object }) =>
@@ -60,7 +64,7 @@ export function createHelperController(context: OperatorContext): Controller<"he
 }
 
 /** Sweeps the snapshots volume now and then. */
-export function createArchivesController(context: OperatorContext): Controller<"archives"> {
+export function createArchivesController(context: SnapshotsContext): Controller<"archives"> {
   return {
     name: "archives",
     priority: 3,
@@ -77,7 +81,7 @@ export function createArchivesController(context: OperatorContext): Controller<"
  * outlive their workloads.
  */
 async function reconcileHelper(
-  context: OperatorContext,
+  context: SnapshotsContext,
   findProgram: () => Promise<HelperProgram>,
 ): Promise<ReconcileResult> {
   const { informers, config, client, log, metrics } = context;
@@ -123,7 +127,7 @@ async function reconcileHelper(
   return { requeueAfterMs };
 }
 
-function keepsFiles({ config, informers }: OperatorContext): boolean {
+function keepsFiles({ config, informers }: SnapshotsContext): boolean {
   for (const { spec } of informers.workloads.store.values()) {
     const { dockerfile, context } = spec.image;
     // A build context that is uploaded is kept there too.

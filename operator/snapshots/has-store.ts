@@ -1,13 +1,13 @@
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims } from "../../crds/client/built-in-resources.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
-import type { OperatorContext } from "../context.ts";
+import type { SnapshotsContext } from "./context.ts";
 
 /**
  * Whether archives can be asked for at all: a volume is made with the helper pod, for the first workload that keeps
  * files; object storage is there.
  */
-export function hasStore({ config, informers }: Pick<OperatorContext, "config" | "informers">): boolean {
+export function hasStore({ config, informers }: Pick<SnapshotsContext, "config" | "informers">): boolean {
   return config.snapshots.store.place.kind === "s3" || informers.helperPods.store.size > 0;
 }
 
@@ -15,7 +15,7 @@ export function hasStore({ config, informers }: Pick<OperatorContext, "config" |
  * Whether archives can be there, also while the helper pod is replaced. Asks the API server for the volume once, where
  * nothing else has told.
  */
-export async function mayHaveArchives(context: OperatorContext): Promise<boolean> {
+export async function mayHaveArchives(context: SnapshotsContext): Promise<boolean> {
   if (hasStore(context)) return true;
   const { helperStart } = context;
   helperStart.hasVolume ??= await hasVolume(context);
@@ -23,7 +23,7 @@ export async function mayHaveArchives(context: OperatorContext): Promise<boolean
 }
 
 /** Whether there is a snapshots volume, as the API server has it. */
-export async function hasVolume({ client, config }: OperatorContext): Promise<boolean> {
+export async function hasVolume({ client, config }: SnapshotsContext): Promise<boolean> {
   try {
     await client.get(persistentVolumeClaims, { namespace: config.namespace, name: SNAPSHOTS_NAME });
     return true;

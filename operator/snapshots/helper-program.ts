@@ -1,6 +1,6 @@
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import type { OperatorContext } from "../context.ts";
+import type { SnapshotsContext } from "./context.ts";
 import type { HelperProgram } from "./helper-pod.ts";
 
 /** The operator's container, as `manifests/base` names it. */
@@ -14,7 +14,7 @@ const CONTAINER = "operator";
 export async function findHelperProgram({
   client,
   config,
-}: Pick<OperatorContext, "client" | "config">): Promise<HelperProgram> {
+}: Pick<SnapshotsContext, "client" | "config">): Promise<HelperProgram> {
   const { image, program: configMap, ownPod } = config.snapshots.helper;
   if (image !== undefined) return { image, configMap };
   if (ownPod === undefined) {

@@ -4,8 +4,8 @@ import { claims } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { StoreUse } from "../../crds/snapshots/snapshot-store.ts";
-import type { OperatorContext } from "../context.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { SnapshotsContext } from "./context.ts";
 import { hasStore } from "./has-store.ts";
 
 const HOUR_MS = 3_600_000;
@@ -22,7 +22,7 @@ const REST_TIMES = 10;
  * an hour, is added. The clocks of the operator, of the API server and of the store all have to agree that the time is
  * over. The archives are read in pages, whose reading lets other work go on in between.
  */
-export async function reconcileArchives(context: OperatorContext, signal: AbortSignal): Promise<ReconcileResult> {
+export async function reconcileArchives(context: SnapshotsContext, signal: AbortSignal): Promise<ReconcileResult> {
   const { snapshots, config } = context;
   if (!hasStore(context)) return { requeueAfterMs: HOUR_MS };
   await snapshots.tidy(signal);
@@ -55,7 +55,7 @@ export async function reconcileArchives(context: OperatorContext, signal: AbortS
  */
 async function sweepPage(
   page: readonly StoreUse[],
-  context: OperatorContext,
+  context: SnapshotsContext,
   { unusedForMs, noteAfterMs, signal }: { unusedForMs: number; noteAfterMs: number; signal: AbortSignal },
 ): Promise<{ isAnyInUse: boolean; nextEnd: number }> {
   const { snapshots, log } = context;
@@ -85,12 +85,12 @@ async function sweepPage(
   return { isAnyInUse: inUse.length > 0, nextEnd };
 }
 
-function isInUse(key: SnapshotKey, { informers }: OperatorContext): boolean {
+function isInUse(key: SnapshotKey, { informers }: SnapshotsContext): boolean {
   return informers.claims.store.by("key", claimKey(key)).size > 0;
 }
 
 /** By the API server's word and the cache's: one that was made with kubectl a moment ago has no label yet. */
-async function hasClaim(key: SnapshotKey, context: OperatorContext, signal: AbortSignal): Promise<boolean> {
+async function hasClaim(key: SnapshotKey, context: SnapshotsContext, signal: AbortSignal): Promise<boolean> {
   const { tenantId, workloadRef } = key;
   const labelSelector = `${label.tenant}=${tenantId}`;
   const { items } = await context.client.list(claims, { namespace: context.config.namespace, labelSelector, signal });
@@ -98,7 +98,7 @@ async function hasClaim(key: SnapshotKey, context: OperatorContext, signal: Abor
 }
 
 /** What time it is on the API server. */
-async function apiServerTime({ client }: OperatorContext, signal: AbortSignal): Promise<number> {
+async function apiServerTime({ client }: SnapshotsContext, signal: AbortSignal): Promise<number> {
   const { headers } = await client.request({ method: "GET", path: "/version", verb: "get", signal });
   const time = Date.parse(headers.date ?? "");
   if (Number.isNaN(time)) throw new Error("Cannot tell the time of the API server: its answers carry no date");

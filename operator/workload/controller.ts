@@ -19,12 +19,12 @@ import { type BuildOutcome, builtConditions, reportBuild } from "../builds/end-b
 import { deleteBuilds, deleteContexts, ensureBuild, leaveWaiting } from "../builds/ensure-build.ts";
 import { builtImage } from "../builds/render-build.ts";
 import type { OperatorConfig } from "../config.ts";
-import type { OperatorContext } from "../context.ts";
 import { type Controller, watch } from "../controller.ts";
 import { egressProblems } from "../egress/egress-problems.ts";
 import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { WorkloadContext } from "./context.ts";
 import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "./ensure-egress.ts";
 import { renderPolicy } from "./render-policy.ts";
 
@@ -32,7 +32,7 @@ import { renderPolicy } from "./render-policy.ts";
 const LOOK_AGAIN_MS = 30_000;
 
 /** Brings workloads to `Ready` or `Error`. */
-export function createWorkloadController(context: OperatorContext): Controller<"workload"> {
+export function createWorkloadController(context: WorkloadContext): Controller<"workload"> {
   const { informers } = context;
   const egress = informers.egress === undefined ? [] : [informers.egress.configMaps, informers.egress.secrets];
   return {
@@ -40,7 +40,11 @@ export function createWorkloadController(context: OperatorContext): Controller<"
     priority: 1,
     concurrency: 4,
     watches: [
-      watch(informers.workloads, ({ type, object }) => (type === "deleted" ? [] : [keyOf(object)])),
+      watch(informers.workloads, ({ type, object }) => {
+        if (type !== "deleted") return [keyOf(object)];
+        forgetEgress(object, context);
+        return [];
+      }),
       watch(informers.claims, ({ type, object }) =>
         type === "deleted" || object.status?.phase === "Error" ? ifDeleted(object.spec.workloadRef, context) : [],
       ),
@@ -59,13 +63,13 @@ export function createWorkloadController(context: OperatorContext): Controller<"
 }
 
 /** The workload's key, if the workload is being deleted: it goes when nothing uses it any longer. */
-function ifDeleted(workload: string | undefined, { config, informers }: OperatorContext): string[] {
+function ifDeleted(workload: string | undefined, { config, informers }: WorkloadContext): string[] {
   const held = informers.workloads.store.get(`${config.namespace}/${workload}`);
   return held?.metadata.deletionTimestamp === undefined ? [] : [keyOf(held)];
 }
 
 /** Maps a policy that a person edited or deleted to its workload; leaves out what the operator writes itself. */
-function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { config }: OperatorContext): string[] {
+function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { config }: WorkloadContext): string[] {
   const workload = object.metadata.labels?.[label.workload];
   const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
   return workload !== undefined && (type === "deleted" || isEdited) ? [`${config.namespace}/${workload}`] : [];
@@ -74,7 +78,7 @@ function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { c
 /** Maps a change of a proxy's object, or of a Secret that workloads name, to those workloads. */
 function* workloadsOfEgress(
   { object, previous }: Change<KubernetesObject>,
-  { config, informers }: OperatorContext,
+  { config, informers }: WorkloadContext,
 ): Iterable<string> {
   for (const workload of informers.workloads.store.values())
     if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
@@ -87,7 +91,7 @@ function* workloadsOfEgress(
  * Brings one workload to `Ready` or `Error`. Its network policy is in place before it is `Ready`, and no pod
  * is made before that, so no pod is ever without its policy.
  */
-async function reconcileWorkload(key: string, context: OperatorContext): Promise<ReconcileResult> {
+async function reconcileWorkload(key: string, context: WorkloadContext): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);
   try {
     if (workload === undefined) {
@@ -140,13 +144,13 @@ function stateOf(
 }
 
 /** A problem that no rule finds and only rendering a pod shows. */
-function renderingProblem(workload: Workload, { config }: OperatorContext) {
+function renderingProblem(workload: Workload, { config }: WorkloadContext) {
   const message = templateProblem(workload, config);
   return message === undefined ? undefined : { reason: "Invalid", message };
 }
 
 /** Applies the policy unless it is there as rendered; a policy that a person deleted or edited comes back. */
-async function ensurePolicy(workload: Workload, context: OperatorContext): Promise<void> {
+async function ensurePolicy(workload: Workload, context: WorkloadContext): Promise<void> {
   const { client, informers, config } = context;
   const wanted = renderPolicy(workload, config.namespace);
   const present = informers.networkPolicies.store.get(`${config.namespace}/${wanted.metadata.name}`);
@@ -160,7 +164,7 @@ async function ensurePolicy(workload: Workload, context: OperatorContext): Promi
  */
 async function deleteFormerPolicy(
   { metadata }: Workload,
-  { client, config, informers }: OperatorContext,
+  { client, config, informers }: WorkloadContext,
 ): Promise<void> {
   const { namespace } = config;
   const name = formerPolicyName(metadata.name);
@@ -182,7 +186,7 @@ async function writeStatus(
     message,
     built,
   }: Pick<WorkloadStatus, "phase" | "reason" | "message"> & { built?: BuildOutcome | undefined },
-  { client, informers }: OperatorContext,
+  { client, informers }: WorkloadContext,
 ): Promise<boolean> {
   const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
   const before = workload.status;
@@ -226,7 +230,7 @@ async function writeStatus(
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
-async function finalizeWhenUnused(workload: Workload, context: OperatorContext): Promise<ReconcileResult> {
+async function finalizeWhenUnused(workload: Workload, context: WorkloadContext): Promise<ReconcileResult> {
   const { client } = context;
   const { name, namespace = "" } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
@@ -265,11 +269,10 @@ async function finalizeWhenUnused(workload: Workload, context: OperatorContext):
     if (!isNotFound(error)) throw error;
   }
   await deleteEgress(name, context);
-  forgetEgress(workload, context);
   return patchFinalizers(workload, [], context);
 }
 
-function usersOf(workload: string, { informers }: OperatorContext): WorkloadUsers {
+function usersOf(workload: string, { informers }: WorkloadContext): WorkloadUsers {
   return workloadUsers(workload, {
     claims: informers.claims.store.by("using", workload),
     pools: informers.pools.store.by("workload", workload),
@@ -281,7 +284,7 @@ function usersOf(workload: string, { informers }: OperatorContext): WorkloadUser
  * Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its
  * pods would be open.
  */
-async function readUsers(workload: string, { client, config, informers }: OperatorContext): Promise<void> {
+async function readUsers(workload: string, { client, config, informers }: WorkloadContext): Promise<void> {
   const from = { client, namespace: config.namespace };
   const labelSelector = `${label.managed}=true,${label.workload}=${workload}`;
   const [claimsNow, poolsNow, podsNow] = await Promise.all([
@@ -298,7 +301,7 @@ async function readUsers(workload: string, { client, config, informers }: Operat
 async function patchFinalizers(
   workload: Workload,
   ours: string[],
-  { client, informers }: OperatorContext,
+  { client, informers }: WorkloadContext,
 ): Promise<undefined> {
   const { name, namespace = "", resourceVersion, finalizers = [] } = workload.metadata;
   const metadata = { resourceVersion, finalizers: [...finalizers.filter((held) => held !== finalizer.inUse), ...ours] };

@@ -7,7 +7,6 @@ import type { Resource } from "../../crds/resource.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { applyObject, ownerReference } from "../apply-object.ts";
-import type { OperatorContext } from "../context.ts";
 import { egressCertificates } from "../egress/egress-certificates.ts";
 import { type EgressNames, egressNames, formerEgressNames } from "../egress/egress-names.ts";
 import {
@@ -17,8 +16,8 @@ import {
   presentCertificates,
 } from "../egress/egress-objects.ts";
 import { type EgressRules, egressRules } from "../egress/egress-rules.ts";
-import type { EgressInformers } from "../informers.ts";
 import { renderPod } from "../pod/render-pod.ts";
+import type { EgressInformers, WorkloadContext } from "./context.ts";
 
 export interface EgressOutcome {
   /** Why no pod can be made with the proxy. */
@@ -37,7 +36,7 @@ const ASK_AGAIN_MS = 60_000;
  * Brings the objects that a workload's proxy lives by to what its spec says, renews its certificates, and asks the API
  * server once whether it would take a pod with NET_ADMIN. For a workload without a proxy, those of an older spec go.
  */
-export async function ensureEgress(workload: Workload, context: OperatorContext): Promise<EgressOutcome> {
+export async function ensureEgress(workload: Workload, context: WorkloadContext): Promise<EgressOutcome> {
   const { name, uid = "", generation = 0 } = workload.metadata;
   const { ensuredEgress } = context;
   const rules = egressRules(workload.spec);
@@ -68,7 +67,7 @@ export async function ensureEgress(workload: Workload, context: OperatorContext)
 }
 
 /** Deletes what is left of the proxy of a workload that has none now, or is gone. */
-export async function deleteUnusedEgress(workload: string, context: OperatorContext): Promise<void> {
+export async function deleteUnusedEgress(workload: string, context: WorkloadContext): Promise<void> {
   const { client, config } = context;
   if (presentObjects(workload, context).length === 0) return;
   // Asked of the API server: no watch says how far it is behind another one.
@@ -80,7 +79,7 @@ export async function deleteUnusedEgress(workload: string, context: OperatorCont
  * Deletes what a workload's proxy lived by. Without an image for proxies there is no right to: it stays until there is
  * one, or until the workload goes, which owns it.
  */
-export async function deleteEgress(workload: string, context: OperatorContext): Promise<void> {
+export async function deleteEgress(workload: string, context: WorkloadContext): Promise<void> {
   const { client, config } = context;
   for (const { resource, name, uid } of presentObjects(workload, context)) {
     try {
@@ -92,7 +91,7 @@ export async function deleteEgress(workload: string, context: OperatorContext): 
 }
 
 /** Forgets what was found of a workload's proxy. */
-export function forgetEgress({ metadata: { uid = "" } }: Workload, { ensuredEgress, metrics }: OperatorContext): void {
+export function forgetEgress({ metadata: { uid = "" } }: Workload, { ensuredEgress, metrics }: WorkloadContext): void {
   ensuredEgress.delete(uid);
   metrics.forgetCertificate({ use: "egress", uid });
 }
@@ -107,7 +106,7 @@ interface PresentObject {
 }
 
 /** What there is of a workload's proxy, by what the watches show. */
-function presentObjects(workload: string, { config, informers: { egress } }: OperatorContext): PresentObject[] {
+function presentObjects(workload: string, { config, informers: { egress } }: WorkloadContext): PresentObject[] {
   if (egress === undefined) return [];
   const [names, former] = [egressNames(workload), formerEgressNames(workload)];
   const all = [
@@ -129,12 +128,12 @@ function presentObjects(workload: string, { config, informers: { egress } }: Ope
 }
 
 /** What an earlier version made for a workload under names that are not its own any longer. */
-function formerObjects(workload: string, context: OperatorContext): PresentObject[] {
+function formerObjects(workload: string, context: WorkloadContext): PresentObject[] {
   return presentObjects(workload, context).filter(({ isFormer }) => isFormer);
 }
 
 /** Keeps what pods of an earlier version mount as it should be until they are gone, and deletes the rest. */
-async function ensureFormer(workload: string, objects: EgressObjects, context: OperatorContext): Promise<void> {
+async function ensureFormer(workload: string, objects: EgressObjects, context: WorkloadContext): Promise<void> {
   const { client, config, informers } = context;
   const { namespace } = config;
   for (const { resource, part, name, uid } of formerObjects(workload, context)) {
@@ -156,7 +155,7 @@ function mounts({ spec }: Pod, name: string): boolean {
 }
 
 /** Whether the objects still have the versions that were found right. */
-function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, informers }: OperatorContext): boolean {
+function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, informers }: WorkloadContext): boolean {
   const names = egressNames(metadata.name);
   const versionOf = (informer: EgressInformers["secrets"] | undefined, name: string) =>
     informer?.store.get(`${config.namespace}/${name}`)?.metadata.resourceVersion;
@@ -179,7 +178,7 @@ interface NamedSecrets {
 
 async function readNamedSecrets(
   { credentials }: EgressRules,
-  { client, config, informers }: OperatorContext,
+  { client, config, informers }: WorkloadContext,
 ): Promise<NamedSecrets> {
   const { namespace, secretPolicy: policy } = config;
   const names = new Set(credentials.flatMap(({ headers }) => headers.map(({ value }) => value.name)));
@@ -200,7 +199,7 @@ async function readNamedSecrets(
 async function applyObjects(
   workload: Workload,
   { rules, named }: { rules: EgressRules; named: NamedSecrets },
-  context: OperatorContext,
+  context: WorkloadContext,
 ): Promise<{ renewAtMs: number; versions: EgressVersions }> {
   const { client, config, informers, metrics, log } = context;
   const { namespace } = config;
@@ -280,7 +279,7 @@ function metadataAlone({ metadata }: KubernetesObject): KubernetesObject {
 async function readFormer(
   part: "authority" | "leaves",
   workload: string,
-  context: OperatorContext,
+  context: WorkloadContext,
 ): Promise<Secret | undefined> {
   const former = formerObjects(workload, context).find((object) => object.part === part);
   if (former === undefined) return undefined;
@@ -288,7 +287,7 @@ async function readFormer(
 }
 
 /** Why admission refuses such a pod, found out by a create with `dryRun`; undefined when it is accepted. */
-async function podRefusal(workload: Workload, { client, config }: OperatorContext): Promise<string | undefined> {
+async function podRefusal(workload: Workload, { client, config }: WorkloadContext): Promise<string | undefined> {
   const pod = renderPod(workload, { name: PROBE, labels: {}, annotations: {} }, config);
   try {
     await client.create(pods, pod, { dryRun: true });

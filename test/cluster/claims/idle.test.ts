@@ -6,8 +6,8 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { releaseWhenIdle, type SeenUses } from "../../../operator/claim/release-when-idle.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
+import type { ClaimContext, SeenUses } from "../../../operator/claim/context.ts";
+import { releaseWhenIdle } from "../../../operator/claim/release-when-idle.ts";
 import { pause } from "../../../scripts/cluster/process/wait-until.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { silentLog } from "../../unit/silent-log.ts";
@@ -114,7 +114,7 @@ async function look(
   const informers = { claims: claimInformer, pods: podInformer };
   const serverNow = client.transport.now;
   const context = { client, informers, log: silentLog, seenUses, serverNow, startedAt: performance.now() - termMs };
-  return (await releaseWhenIdle(claim, pod, context as unknown as OperatorContext))?.requeueAfterMs;
+  return (await releaseWhenIdle(claim, pod, context as unknown as ClaimContext))?.requeueAfterMs;
 }
 
 function age(seenUses: SeenUses, ms: number): void {

@@ -10,6 +10,7 @@ import type { BuildStatus, Workload } from "../../../crds/workload.ts";
 import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { type BuilderContext, countUnderWay } from "../../../operator/builds/build-jobs.ts";
 import { buildWatches } from "../../../operator/builds/build-watches.ts";
+import type { BuildsContext } from "../../../operator/builds/context.ts";
 import {
   builderContext,
   deleteBuilds,
@@ -19,7 +20,6 @@ import {
 } from "../../../operator/builds/ensure-build.ts";
 import { renderBuildJob } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
 import { type TestOperator, testOperator } from "../operator/test-operator.ts";
 
 const NAMESPACE = "tenancy";
@@ -294,7 +294,7 @@ test("deleteContexts: erased behind the reconcile; a person can leave them, and 
   const calls: string[] = [];
   const { context, api } = cluster(workload(fromUpload));
   const answering: BuildContexts["erase"] = async (workload) => void calls.push(workload);
-  const withErase = (erase: BuildContexts["erase"], more: object = {}): OperatorContext => ({
+  const withErase = (erase: BuildContexts["erase"], more: object = {}): BuildsContext => ({
     ...context,
     contexts: { ...context.contexts, erase },
     ...more,
@@ -306,7 +306,7 @@ test("deleteContexts: erased behind the reconcile; a person can leave them, and 
 
   const ended = (erase: BuildContexts["erase"]) =>
     new Promise<ReturnType<typeof deleteContexts>>((resolve) => {
-      const own: OperatorContext = withErase(erase, {
+      const own: BuildsContext = withErase(erase, {
         feeds: createBackgroundWork<void>({ concurrency: 2 }),
         enqueueWorkload: () => resolve(deleteContexts(workload(fromUpload), own)),
       });

@@ -9,7 +9,7 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
-import type { HelperStart } from "../../../operator/context.ts";
+import type { HelperStart } from "../../../operator/snapshots/context.ts";
 import { createHelperController } from "../../../operator/snapshots/controller.ts";
 import type { SavedSnapshot } from "../../../operator/snapshots/snapshots.ts";
 import { ExecFailure } from "../../../operator/snapshots/streams/exec-output.ts";

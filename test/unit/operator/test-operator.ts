@@ -1,5 +1,4 @@
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
-import { claimKey } from "../../../crds/claims/claim-key.ts";
 import {
   configMaps,
   jobs,
@@ -10,26 +9,17 @@ import {
 } from "../../../crds/client/built-in-resources.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
-import { annotation, label } from "../../../crds/labels.ts";
+import { label } from "../../../crds/labels.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
-import { createBackgroundWork } from "../../../operator/background-work.ts";
-import { createBuildTurns, isQueued } from "../../../operator/builds/build-turns.ts";
-import { isWaiting, needsHelper } from "../../../operator/claim/claim-status.ts";
-import { createTimelines } from "../../../operator/claim/timeline.ts";
+import { createBuildMemory } from "../../../operator/builds/context.ts";
+import { createClaimMemory } from "../../../operator/claim/context.ts";
 import { type OperatorConfig, operatorConfig } from "../../../operator/config.ts";
-import type { OperatorContext } from "../../../operator/context.ts";
-import type { Informers } from "../../../operator/informers.ts";
 import { createMetrics } from "../../../operator/metrics.ts";
-import { createStartExplanations } from "../../../operator/pod/explain-start.ts";
-import { createNodeSilence } from "../../../operator/pod/node-silence.ts";
-import { createProgramRuns } from "../../../operator/pod/program-runs.ts";
-import { createPoolEvents } from "../../../operator/pool/pool-events.ts";
-import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
-import { poolIndex, warmIndex } from "../../../operator/pool/pool-member.ts";
-import { createPoolRefusals } from "../../../operator/pool/pool-refusals.ts";
-import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
-import { createSeenTimes } from "../../../operator/pool/seen-times.ts";
+import { createPodMemory } from "../../../operator/pod/context.ts";
+import { createPoolMemory } from "../../../operator/pool/context.ts";
+import { createHelperStart } from "../../../operator/snapshots/context.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { indexes, type WholeContext } from "../../../operator/start-caches.ts";
 import { MemoryApi } from "../memory-api.ts";
 import { memoryInformer } from "../memory-informer.ts";
 import { silentLog } from "../silent-log.ts";
@@ -37,7 +27,7 @@ import { silentLog } from "../silent-log.ts";
 /** What every reconciler works with, over an API in memory whose writes the caches show at once. */
 export interface TestOperator {
   readonly api: MemoryApi;
-  readonly context: OperatorContext;
+  readonly context: WholeContext;
   /** Of the cluster, as they were recorded. */
   readonly events: RecordedEvent[];
 }
@@ -58,47 +48,23 @@ export function testOperator({
   env?: Record<string, string>;
   snapshots?: Partial<Snapshots>;
   contexts?: Partial<BuildContexts>;
-} & Partial<Omit<OperatorContext, "config" | "snapshots" | "contexts">> = {}): TestOperator {
+} & Partial<Omit<WholeContext, "config" | "snapshots" | "contexts">> = {}): TestOperator {
   const config = operatorConfig({ TENANCY_NAMESPACE: "n", ...env });
   const api = new MemoryApi(config.namespace);
   const events: RecordedEvent[] = [];
   const recorder = { record: (event: RecordedEvent) => void events.push(event), flush: async () => undefined };
-  const context: OperatorContext = {
+  const context: WholeContext = {
     ...{ client: api.client, config, informers: informersOver(api, config), log: silentLog, metrics: createMetrics() },
     events: recorder,
-    poolEvents: createPoolEvents({ events: recorder }),
-    poolRefusals: createPoolRefusals({ onChange: () => undefined }),
-    poolFailures: createFailureRecord({ onChange: () => undefined }),
-    refillPause: createRefillPause(),
-    ...{
-      reservedPods: new Set(),
-      editedPods: new Map(),
-      ownPods: new Set(),
-      seenUses: new Map(),
-      restoreFailures: new Map(),
-    },
-    ...{ notices: new Map(), ensuredEgress: new Map(), traces: undefined, exec: undefined },
+    ...createPodMemory(config),
+    ...createPoolMemory({ events: recorder, onChange: () => undefined }),
+    ...createBuildMemory(config),
+    ...createClaimMemory({ config }),
+    ...{ ensuredEgress: new Map(), exec: undefined },
     snapshots: { ...noSnapshots, ...snapshots },
     contexts: { put: unexpected("put"), open: unexpected("open"), erase: unexpected("erase"), ...contexts },
-    startExplanations: createStartExplanations(),
-    archiveLookups: createBackgroundWork({ concurrency: 1 }),
-    restores: createBackgroundWork({ concurrency: 1 }),
-    saves: createBackgroundWork({ concurrency: 1 }),
-    fileChecks: createBackgroundWork({ concurrency: 1 }),
-    feeds: createBackgroundWork({ concurrency: 2 }),
     serviceWatch: { isOpen: false, open: () => undefined, close: () => undefined },
-    timelines: createTimelines(Date.now),
-    nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
-    seenTimes: createSeenTimes(),
-    programRuns: createProgramRuns(),
-    buildTurns: createBuildTurns(),
-    helperStart: {
-      wanted: undefined,
-      isFailing: false,
-      hasVolume: undefined,
-      next: async () => undefined,
-      announce: () => undefined,
-    },
+    helperStart: { ...createHelperStart(), next: async () => undefined },
     onFailure(error) {
       throw error;
     },
@@ -109,35 +75,14 @@ export function testOperator({
   return { api, context, events };
 }
 
-/** With the indexes of `startInformers`. */
-function informersOver(api: MemoryApi, config: OperatorConfig): Informers {
+/** With the indexes of `startCaches`. */
+function informersOver(api: MemoryApi, config: OperatorConfig): WholeContext["informers"] {
   return {
-    claims: memoryInformer(api, {
-      resource: claims,
-      indexes: {
-        uid: ({ metadata }) => metadata.uid,
-        key: ({ spec }) => claimKey(spec),
-        instance: ({ status }) => status?.instanceId,
-        using: ({ spec, status }) => (status?.phase === "Error" ? undefined : spec.workloadRef),
-        needsHelper: (claim) => (needsHelper(claim) ? "" : undefined),
-        waitingFor: (claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),
-      },
-    }),
-    workloads: memoryInformer(api, {
-      resource: workloads,
-      indexes: {
-        queuedBuild: (workload) => (isQueued(workload) ? "" : undefined),
-        configMap: ({ spec }) => spec.image.context?.configMapRef?.name,
-      },
-    }),
-    pools: memoryInformer(api, { resource: pools, indexes: { workload: ({ spec }) => spec.workloadRef } }),
+    claims: memoryInformer(api, { resource: claims, indexes: indexes.claims }),
+    workloads: memoryInformer(api, { resource: workloads, indexes: indexes.workloads }),
+    pools: memoryInformer(api, { resource: pools, indexes: indexes.pools }),
     pods: memoryInformer(api, {
-      resource: pods,
-      indexes: {
-        claimUid: ({ metadata }) => metadata.annotations?.[annotation.claimUid],
-        workload: ({ metadata }) => metadata.labels?.[label.workload],
-        ...{ pool: poolIndex, warm: warmIndex },
-      },
+      ...{ resource: pods, indexes: indexes.pods },
       isSelected: ({ metadata }) => metadata.namespace === config.namespace && metadata.name !== SNAPSHOTS_NAME,
     }),
     helperPods: memoryInformer(api, {

@@ -1,0 +1,152 @@
+import type { Claim } from "../../crds/claim.ts";
+import { systemClock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import type { Tracer } from "../../crds/tracing/tracer.ts";
+import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
+import type { OperatorContext } from "../context.ts";
+import type { IndexedBy } from "../informers.ts";
+import { createStartExplanations, type StartExplanations } from "../pod/explain-start.ts";
+import type { PoolContext } from "../pool/context.ts";
+import type { SnapshotsContext } from "../snapshots/context.ts";
+import type { SavedSnapshot } from "../snapshots/snapshots.ts";
+import { isWaiting, needsHelper } from "./claim-phase.ts";
+import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
+import { createServiceWatch, type ServiceWatch } from "./service-watch.ts";
+import { createTimelines, type Timelines } from "./timeline.ts";
+
+// Each is a command in the helper pod that takes some 50 ms.
+const LOOKUPS_AT_ONCE = 16;
+const FILE_CHECKS_AT_ONCE = 16;
+
+export const claimIndexes = {
+  claims: {
+    needsHelper: (claim: Claim) => (needsHelper(claim) ? "" : undefined),
+    waitingFor: (claim: Claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),
+  },
+};
+
+/** What is remembered of claims and of their pods, until these are gone. */
+export interface ClaimMemory {
+  /** What was found of archives, by claim and what it asks for. */
+  archiveLookups: BackgroundWork<SnapshotMetadata | undefined>;
+  /** By claim uid, until the claim is Active. */
+  notices: Map<string, ArchiveNotice>;
+  timelines: Timelines;
+  /** Undefined: nothing is traced. */
+  traces: ClaimTraces | undefined;
+  /** How often in a row files could not be restored, by claim uid. */
+  restoreFailures: Map<string, number>;
+  /** By pod uid. */
+  restores: BackgroundWork<SnapshotMetadata | undefined>;
+  /** By pod uid. */
+  saves: BackgroundWork<SavedSnapshot>;
+  /** By pod uid: whether a pod that starts again waits for files. */
+  fileChecks: BackgroundWork<boolean>;
+  startExplanations: StartExplanations;
+  /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
+  ownPods: Set<string>;
+  /** Of pods whose files go when they are idle. */
+  seenUses: SeenUses;
+}
+
+export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory {
+  informers: PoolContext["informers"] & SnapshotsContext["informers"] & IndexedBy<typeof claimIndexes>;
+  serviceWatch: ServiceWatch;
+}
+
+/** What is said on a claim whose tenant has files that the session is not given. */
+export interface ArchiveNotice {
+  message: string | undefined;
+  /** Whether the claim is Active by now, so that it takes a write of its own. */
+  isLate: boolean;
+}
+
+/** By pod uid: what tells of its last use, and since when this operator has seen that. */
+export type SeenUses = Map<string, SeenUse>;
+
+export interface SeenUse {
+  readonly use: string;
+  /** In milliseconds of `performance.now()`. */
+  readonly since: number;
+  /** Whether it is the first that this operator has seen of the pod, which may be an old one. */
+  readonly isFirst: boolean;
+}
+
+export function createClaimMemory({
+  config,
+  tracer,
+}: {
+  config: OperatorContext["config"];
+  tracer?: Tracer | undefined;
+}): ClaimMemory {
+  const { concurrency } = config.snapshots;
+  return {
+    archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
+    notices: new Map(),
+    timelines: createTimelines(systemClock.now),
+    traces: tracer && createClaimTraces(tracer, systemClock.now),
+    restoreFailures: new Map(),
+    restores: createBackgroundWork({ concurrency }),
+    saves: createBackgroundWork({ concurrency }),
+    fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
+    startExplanations: createStartExplanations(),
+    ownPods: new Set(),
+    seenUses: new Map(),
+  };
+}
+
+/** Watches the claims' Services once it is opened. @param options.enqueue asks for a reconcile of the claim of that key */
+export function watchServices(options: {
+  client: ClusterClient;
+  context: Pick<ClaimContext, "config" | "informers" | "log" | "onFailure" | "enqueueClaim">;
+  enqueue: (key: string) => void;
+}): ServiceWatch {
+  const { client, context, enqueue } = options;
+  const { config, informers, log, onFailure, enqueueClaim } = context;
+  const { namespace } = config;
+  return createServiceWatch({
+    ...{ client, namespace, onFailure, log },
+    onSynced() {
+      for (const claim of informers.claims.store.values()) enqueueClaim(claim);
+    },
+    onChange({ type, object }) {
+      if (type === "added") return;
+      for (const { kind, name } of object.metadata.ownerReferences ?? [])
+        if (kind === claims.kind) enqueue(`${namespace}/${name}`);
+    },
+  });
+}
+
+/** What a claim asks for of its archives: an answer to another question is not its answer. */
+export function lookupId({ metadata, spec }: Claim): string {
+  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion}`;
+}
+
+/** To be called when the claim is gone. */
+export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
+  const { uid = "" } = claim.metadata;
+  memory.archiveLookups.forget(lookupId(claim));
+  memory.restoreFailures.delete(uid);
+  memory.notices.delete(uid);
+  memory.timelines.forget(uid);
+  memory.traces?.forget(uid);
+}
+
+/** To be called when a pod is gone. */
+export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMemory): void {
+  memory.ownPods.delete(uid);
+  memory.restores.forget(uid);
+  memory.saves.forget(uid);
+  memory.fileChecks.forget(uid);
+  memory.startExplanations.forget(uid);
+  memory.seenUses.delete(uid);
+}
+
+/** Aborts what was begun in the background, and waits for its end. */
+export async function stopClaimWork(memory: ClaimMemory): Promise<void> {
+  const { archiveLookups, restores, saves, fileChecks, startExplanations } = memory;
+  await Promise.all([archiveLookups, restores, saves, fileChecks, startExplanations.work].map((work) => work.stop()));
+}

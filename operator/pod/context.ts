@@ -1,0 +1,51 @@
+import type { Claim } from "../../crds/claim.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { OperatorConfig } from "../config.ts";
+import type { OperatorContext } from "../context.ts";
+import type { IndexedBy } from "../informers.ts";
+import { createNodeSilence, type NodeSilence } from "./node-silence.ts";
+import { createProgramRuns, type ProgramRuns } from "./program-runs.ts";
+
+export const podIndexes = {
+  claims: {
+    uid: (claim: Claim) => claim.metadata.uid,
+    instance: ({ status }: Claim) => status?.instanceId,
+  },
+  pods: {
+    claimUid: (pod: Pod) => pod.metadata.annotations?.[annotation.claimUid],
+  },
+};
+
+/** What is remembered of pods until they are gone. */
+export interface PodMemory {
+  /** Uids of warm pods that a claim is taking at this moment. */
+  reservedPods: Set<string>;
+  /** By pod uid, until it is repaired: a pod whose marks were edited, as it was before. */
+  editedPods: Map<string, Pod>;
+  nodeSilence: NodeSilence;
+  programRuns: ProgramRuns;
+}
+
+export interface PodContext extends OperatorContext, PodMemory {
+  informers: OperatorContext["informers"] & IndexedBy<typeof podIndexes>;
+  /** Asks for a reconcile of the claim. */
+  enqueueClaim(claim: Claim): void;
+}
+
+export function createPodMemory({ nodeTimeoutMs }: Pick<OperatorConfig, "nodeTimeoutMs">): PodMemory {
+  return {
+    reservedPods: new Set(),
+    editedPods: new Map(),
+    nodeSilence: createNodeSilence({ limitMs: nodeTimeoutMs }),
+    programRuns: createProgramRuns(),
+  };
+}
+
+/** To be called when the pod is gone. */
+export function forgetPod({ metadata: { uid = "" } }: Pod, memory: PodMemory): void {
+  memory.reservedPods.delete(uid);
+  memory.editedPods.delete(uid);
+  memory.nodeSilence.forget(uid);
+  memory.programRuns.forget(uid);
+}

@@ -1,0 +1,69 @@
+import { resourceQuotas } from "../../crds/client/built-in-resources.ts";
+import type { EventRecorder } from "../../crds/client/event-recorder.ts";
+import type { Informer } from "../../crds/client/watch/informer.ts";
+import type { ResourceQuota } from "../../crds/kubernetes.ts";
+import type { IndexedBy, StartInformer } from "../informers.ts";
+import type { PodContext } from "../pod/context.ts";
+import type { workloadIndexes } from "../workload/context.ts";
+import { createPoolEvents, type PoolEvents } from "./pool-events.ts";
+import { createFailureRecord, type FailureRecord } from "./pool-failures.ts";
+import { poolIndex, warmIndex } from "./pool-member.ts";
+import { createPoolRefusals, type PoolRefusals } from "./pool-refusals.ts";
+import { createRefillPause, type RefillPause } from "./refill-pause.ts";
+import { createSeenTimes, type SeenTimes } from "./seen-times.ts";
+
+export const poolIndexes = { pods: { pool: poolIndex, warm: warmIndex } };
+
+/** An operator whose role is of a version before may not read quotas, and logs that each time. */
+const QUOTAS_BACKOFF_MS = 60_000;
+
+/** What is remembered of pools until they are gone, and of their pods. */
+export interface PoolMemory {
+  poolFailures: FailureRecord;
+  poolRefusals: PoolRefusals;
+  poolEvents: PoolEvents;
+  refillPause: RefillPause;
+  /** Of warm pods that are not ready. */
+  seenTimes: SeenTimes;
+}
+
+export interface PoolContext extends PodContext, PoolMemory {
+  informers: PodContext["informers"] &
+    IndexedBy<typeof workloadIndexes> &
+    IndexedBy<typeof poolIndexes> &
+    PoolInformers;
+}
+
+export interface PoolInformers {
+  readonly resourceQuotas: Informer<ResourceQuota, never>;
+}
+
+export function startPoolInformers(start: StartInformer): PoolInformers {
+  const timings = { maxBackoffMs: QUOTAS_BACKOFF_MS };
+  return { resourceQuotas: start({ isOptional: true, resource: resourceQuotas, indexes: {}, timings }) };
+}
+
+/** @param options.onChange called for a pool whose pods may be started now, or no longer */
+export function createPoolMemory({
+  events,
+  onChange,
+}: {
+  events: Pick<EventRecorder, "record">;
+  onChange: (pool: string) => void;
+}): PoolMemory {
+  return {
+    poolFailures: createFailureRecord({ onChange }),
+    poolRefusals: createPoolRefusals({ onChange }),
+    poolEvents: createPoolEvents({ events }),
+    refillPause: createRefillPause(),
+    seenTimes: createSeenTimes(),
+  };
+}
+
+/** To be called when the pool is gone. */
+export function forgetPool(name: string, memory: PoolMemory): void {
+  memory.poolEvents.forget(name);
+  memory.poolFailures.forget(name);
+  memory.poolRefusals.forget(name);
+  memory.refillPause.filled(name);
+}

@@ -1,0 +1,45 @@
+import { networkPolicies, pods } from "../crds/client/built-in-resources.ts";
+import { shareEqualParts } from "../crds/client/watch/share-equal-parts.ts";
+import { claims, pools, workloads } from "../crds/kinds.ts";
+import type { Pod } from "../crds/kubernetes.ts";
+import { label } from "../crds/labels.ts";
+import { buildIndexes, startBuildInformers } from "./builds/context.ts";
+import { type ClaimContext, claimIndexes } from "./claim/context.ts";
+import type { OperatorConfig } from "./config.ts";
+import type { StartInformer } from "./informers.ts";
+import { podIndexes } from "./pod/context.ts";
+import { poolIndexes, startPoolInformers } from "./pool/context.ts";
+import { snapshotIndexes, startSnapshotInformers } from "./snapshots/context.ts";
+import { startEgressInformers, type WorkloadContext, workloadIndexes } from "./workload/context.ts";
+
+/** The context of every subject. */
+export type WholeContext = ClaimContext & WorkloadContext;
+
+/** The indexes that the subjects declare. */
+export const indexes = {
+  claims: {
+    ...{ ...podIndexes.claims, ...snapshotIndexes.claims },
+    ...{ ...workloadIndexes.claims, ...claimIndexes.claims },
+  },
+  workloads: buildIndexes.workloads,
+  pools: workloadIndexes.pools,
+  pods: { ...podIndexes.pods, ...workloadIndexes.pods, ...poolIndexes.pods },
+};
+
+/** Starts the caches of every subject. */
+export function startCaches(start: StartInformer, config: OperatorConfig): WholeContext["informers"] {
+  return {
+    claims: start({ resource: claims, indexes: indexes.claims }),
+    workloads: start({ resource: workloads, indexes: indexes.workloads }),
+    pools: start({ resource: pools, indexes: indexes.pools }),
+    pods: start({
+      ...{ resource: pods, labelSelector: `!${label.build}`, indexes: indexes.pods },
+      ...{ transform: shareEqualParts<Pod>(), pageSize: 250 },
+    }),
+    networkPolicies: start({ resource: networkPolicies, labelSelector: `${label.managed}=true`, indexes: {} }),
+    ...startSnapshotInformers(start),
+    ...startPoolInformers(start),
+    egress: startEgressInformers(start, config),
+    builds: startBuildInformers(start, config),
+  };
+}

@@ -1,0 +1,54 @@
+import type { Claim } from "../../crds/claim.ts";
+import { configMaps, secrets } from "../../crds/client/built-in-resources.ts";
+import type { Informer } from "../../crds/client/watch/informer.ts";
+import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
+import type { Pool } from "../../crds/pool.ts";
+import { metadataOf } from "../../crds/resource.ts";
+import type { BuildsContext } from "../builds/context.ts";
+import type { OperatorConfig } from "../config.ts";
+import type { EnsuredEgress } from "../egress/egress-objects.ts";
+import { type IndexedBy, type StartInformer, withoutAnnotations } from "../informers.ts";
+
+export const workloadIndexes = {
+  claims: {
+    // A claim in Error has no pod, so a workload that it names can be deleted.
+    using: (claim: Claim) => (claim.status?.phase === "Error" ? undefined : claim.spec.workloadRef),
+  },
+  pools: { workload: (pool: Pool) => pool.spec.workloadRef },
+  pods: { workload: (pod: Pod) => pod.metadata.labels?.[label.workload] },
+};
+
+export interface WorkloadContext extends BuildsContext {
+  informers: BuildsContext["informers"] &
+    IndexedBy<typeof workloadIndexes> & {
+      /**
+       * The objects of the workloads' proxies; undefined without an image for these, where the operator may not read
+       * them.
+       */
+      readonly egress: EgressInformers | undefined;
+    };
+  /** By workload uid, until it is gone: the objects of its proxy. */
+  ensuredEgress: Map<string, EnsuredEgress>;
+}
+
+/** Metadata only: it is enough to know that an object has changed. */
+export interface EgressInformers {
+  /** Managed ones. */
+  configMaps: Informer<KubernetesObject, never>;
+  /** All, since workloads name others. */
+  secrets: Informer<KubernetesObject, never>;
+}
+
+export function startEgressInformers(
+  start: StartInformer,
+  { egress }: Pick<OperatorConfig, "egress">,
+): EgressInformers | undefined {
+  if (egress.image === undefined) return undefined;
+  const shared = { transform: withoutAnnotations, indexes: {} };
+  return {
+    configMaps: start({ ...shared, resource: metadataOf(configMaps), labelSelector: `${label.managed}=true` }),
+    // Workloads name Secrets that are not managed.
+    secrets: start({ ...shared, resource: metadataOf(secrets) }),
+  };
+}
