@@ -1,6 +1,7 @@
-// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes, beside each other; each
-// step's time is printed.
+// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes, beside each other, with
+// the time of each; and the messages of the commits that are not on the upstream branch.
 import { spawn } from "node:child_process";
+import { commitProblems } from "./lint/commit-messages.ts";
 
 type Step = readonly [name: string, command: string, ...commandArguments: string[]];
 
@@ -19,7 +20,10 @@ const steps: Step[] = [
   ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--quick"],
 ];
 
+const badCommits = commitProblems(process.cwd());
+for (const problem of badCommits) console.log(problem);
 const failed = (await Promise.all(steps.map(runStep))).flat();
+if (badCommits.length > 0) failed.unshift("commit messages");
 if (failed.length > 0) {
   console.log(`failed: ${failed.join(", ")}`);
   process.exit(1);
