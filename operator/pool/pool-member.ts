@@ -36,28 +36,20 @@ export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boo
   return TRACES.every((key) => annotations?.[key] === undefined);
 }
 
-interface Known {
-  readonly pod: Pod;
-  readonly state: MemberState | undefined;
-}
-
-/**
- * The last two that were asked about: indexes and controllers ask several times about the pod of a change, and the one
- * before it.
- */
-let last: Known | undefined;
-let lastButOne: Known | undefined;
+/** By pod, which never changes once it is stored: indexes and controllers ask several times about the pod of a change. */
+const states = new WeakMap<Pod, { readonly state: MemberState | undefined }>();
 
 /**
  * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the
  * pool's label and was a tenant's once has failed: it is never counted as ready, and goes.
  */
 export function memberState(pod: Pod): MemberState | undefined {
-  if (last?.pod === pod) return last.state;
-  if (lastButOne?.pod === pod) return lastButOne.state;
-  lastButOne = last;
-  last = { pod, state: findMemberState(pod) };
-  return last.state;
+  let known = states.get(pod);
+  if (known === undefined) {
+    known = { state: findMemberState(pod) };
+    states.set(pod, known);
+  }
+  return known.state;
 }
 
 /** How the pod of a change stands now, and how it stood before. */

@@ -31,7 +31,7 @@ import { saveOverlay } from "./pods/save-overlay.ts";
 import { createUnchangedCheck, type RestoredFiles } from "./pods/unchanged-files.ts";
 import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
 import type { ArchiveRoom } from "./streams/archive-room.ts";
-import { withTransferHeap } from "./streams/transfer-heap.ts";
+import { createTransferHeap } from "./streams/transfer-heap.ts";
 
 // For what only looks at the volume or changes a name on it.
 const LOOK_LIMIT_MS = 20_000;
@@ -148,6 +148,7 @@ export function createSnapshots(options: {
   const looks = createArchiveLooks({ archives, mark, log });
   const refused = createRefusedSaves();
   const prestarted = createPrestartedRestores({ exec, timeoutMs });
+  const withTransferHeap = createTransferHeap();
   /** By the pods' uids. */
   const restored = new Map<string, RestoredFiles & { readonly sha256: string }>();
 

@@ -8,7 +8,8 @@ import { OPERATOR_FLAGS } from "../../../scripts/start/bundle-programs.ts";
 const program = `
 import { constants, PerformanceObserver } from "node:perf_hooks";
 import { setImmediate } from "node:timers/promises";
-const { withTransferHeap } = await import(${JSON.stringify(new URL("../../../operator/snapshots/streams/transfer-heap.ts", import.meta.url).href)});
+const { createTransferHeap } = await import(${JSON.stringify(new URL("../../../operator/snapshots/streams/transfer-heap.ts", import.meta.url).href)});
+const withTransferHeap = createTransferHeap();
 const objects = Array.from({ length: 100_000 }, (_, index) => ({ index, name: "object " + index, of: [index] }));
 let collections = 0;
 const observer = new PerformanceObserver((list) => {
@@ -37,7 +38,7 @@ for (const where of ["without", "within", "without", "within", "without", "withi
 }
 console.log(JSON.stringify([counts, objects.length]));`;
 
-test("withTransferHeap has what passes through collected less often, and only while it does", async () => {
+test("createTransferHeap has what passes through collected less often, and only while it does", async () => {
   const { stdout } = await promisify(execFile)("node", [
     ...OPERATOR_FLAGS,
     "--expose-gc",
