@@ -7,7 +7,7 @@ import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
-import { failedSaveSince } from "./claim/claim-phase.ts";
+import { failedSaveSince } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
 import { forgetHistory, historyOf, settleHistory } from "./history.ts";
 import { startInformers } from "./informers.ts";

@@ -1,9 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isConflict } from "../../crds/client/api-error.ts";
-import { withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
-import type { Workload } from "../../crds/workload.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import type { ArchiveNotice, ClaimContext } from "./context.ts";
@@ -15,12 +13,11 @@ const MOST_TRIES = 3;
  * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what
  * is found before the claim is Active goes into that write, and what is found later into a write after it.
  */
-export function findNotice(claim: Claim, workload: Workload, context: ClaimContext): void {
+export function findNotice(claim: Claim, overlayDirs: readonly string[], context: ClaimContext): void {
   const { archiveLookups, log, notices, snapshots } = context;
   const { uid = "" } = claim.metadata;
   const { tenantId, workloadRef } = claim.spec;
-  const keepsFiles = withDefaults(workload.spec).filesystem.overlayDirs.length > 0;
-  if (asksForFiles(claim) || !keepsFiles || !hasStore(context) || notices.has(uid)) return;
+  if (asksForFiles(claim) || overlayDirs.length === 0 || !hasStore(context) || notices.has(uid)) return;
   const notice: ArchiveNotice = { message: undefined, isLate: false };
   notices.set(uid, notice);
   const id = `notice ${uid}`;

@@ -16,15 +16,19 @@ import type { ClaimContext } from "./context.ts";
  * has none: a warm pod that shows up only after the failure was given to nobody.
  */
 export function claimPods(claim: Claim, context: ClaimContext): { current: Pod | undefined; stale: Pod[] } {
-  const bound = boundPods(claim, context);
-  const current = currentPod(claim, bound);
+  const shown = shownPod(claim, context);
+  const bound = podsBeside(shown, claim, context);
+  const current = claim.status?.phase === "Active" ? shown : startingPod(claim, bound);
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
 }
 
 /** The pods that belong to a claim, as far as the caches show them. */
 export function boundPods(claim: Claim, context: ClaimContext): Pod[] {
+  return podsBeside(shownPod(claim, context), claim, context);
+}
+
+function podsBeside(shown: Pod | undefined, claim: Claim, context: ClaimContext): Pod[] {
   const { uid } = claim.metadata;
-  const shown = shownPod(claim, context);
   const bound = [...context.informers.pods.store.by("claimUid", uid ?? "")].filter(
     (pod) => pod !== shown && ownerOf(pod, context)?.metadata.uid === uid,
   );
@@ -53,9 +57,8 @@ function shownPod(claim: Claim, { informers }: ClaimContext): Pod | undefined {
   return pod !== undefined && isShown(pod, claim) ? pod : undefined;
 }
 
-function currentPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
+function startingPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
   if (claim.status?.phase === "Error") return undefined;
-  if (claim.status?.phase === "Active") return bound.find((pod) => isShown(pod, claim));
   return bound.filter((pod) => podRevisionOf(pod) >= currentRevision(claim)).sort(newestFirst)[0];
 }
 

@@ -3,8 +3,7 @@ import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { isDestroyed } from "../../crds/claims/claim-pod.ts";
 import { claims } from "../../crds/kinds.ts";
 import { type Condition, nextConditions, READINESS, readiness } from "../../crds/schema/condition.ts";
-import { comesWithWorkload, PROGRAM_ENDED } from "./claim-phase.ts";
-import type { ClaimContext } from "./context.ts";
+import type { OperatorContext } from "../context.ts";
 
 /** The fields of a status to change; `null` removes one. */
 export type ClaimStatusPatch = { [Field in keyof ClaimStatus]?: ClaimStatus[Field] | null };
@@ -15,7 +14,11 @@ export type ClaimStatusPatch = { [Field in keyof ClaimStatus]?: ClaimStatus[Fiel
  *
  * @throws ApiError with status 409 when somebody else wrote the claim meanwhile, 404 when it is gone
  */
-export async function patchClaimStatus(claim: Claim, status: ClaimStatusPatch, context: ClaimContext): Promise<Claim> {
+export async function patchClaimStatus(
+  claim: Claim,
+  status: ClaimStatusPatch,
+  context: OperatorContext,
+): Promise<Claim> {
   const { name, namespace = "", resourceVersion, generation } = claim.metadata;
   const conditions = conditionsWith(claim, status);
   const body = {
@@ -74,4 +77,33 @@ function storyOf({ instanceId, source, timeline }: ClaimStatusPatch): string {
   const seconds = (Date.parse(steps.at(-1)?.at ?? "") - Date.parse(steps[0]?.at ?? "")) / 1000;
   const took = seconds >= 0 ? `, ready ${seconds.toFixed(1)} s after it was asked for` : "";
   return `instance ${instanceId ?? "without a name"} runs and is its tenant's (source ${source ?? "unknown"}${took})`;
+}
+
+/** Whether a claim that failed for the reason is tried again by itself once the workload is there. */
+function comesWithWorkload(reason: string | null | undefined): boolean {
+  return reason === "WorkloadNotFound" || reason === "WorkloadTerminating";
+}
+
+/** Whether the claim waits for something of its workload: for a pod, or for the workload itself. */
+export function isWaiting({ status }: Claim): boolean {
+  if (status?.phase === "Error") return comesWithWorkload(status.reason);
+  return (status?.phase ?? "Pending") === "Pending";
+}
+
+/** Whether the claim was kept from going on by the helper pod, or may have been. */
+export function needsHelper({ status }: Claim): boolean {
+  return status?.phase === "ReleaseFailed" || status?.reason === "SnapshotsUnavailable";
+}
+
+/** Why an Active claim is not Ready whose program has ended, until the kubelet has started it again. */
+export const PROGRAM_ENDED = "ProgramEnded";
+
+/** The condition that says whether the files of a release were saved. */
+export const FILES_SAVED = "FilesSaved";
+
+/** Since when a release could not save its files, in milliseconds since the epoch; undefined where none failed. */
+export function failedSaveSince({ status }: Claim): number | undefined {
+  if (status?.phase !== "ReleaseFailed") return undefined;
+  const since = Date.parse(status.conditions?.find(({ type }) => type === FILES_SAVED)?.lastTransitionTime ?? "");
+  return Number.isNaN(since) ? undefined : since;
 }

@@ -12,7 +12,7 @@ import { createStartExplanations, type StartExplanations } from "../pod/explain-
 import type { PoolContext } from "../pool/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
 import type { SavedSnapshot } from "../snapshots/snapshots.ts";
-import { isWaiting, needsHelper } from "./claim-phase.ts";
+import { isWaiting, needsHelper } from "./claim-status.ts";
 import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
 import { createServiceWatch, type ServiceWatch } from "./service-watch.ts";
 import { createTimelines, type Timelines } from "./timeline.ts";

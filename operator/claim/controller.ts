@@ -13,24 +13,22 @@ import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase, isReadyToUse } from "../../crds/workload-phase.ts";
 import { type Controller, watch } from "../controller.ts";
 import { deletePod } from "../pod/delete-pod.ts";
-import { isProgramRunning } from "../pod/pod-state.ts";
+import { isProgramRunning, type PodState } from "../pod/pod-state.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
-import { isWaiting } from "./claim-phase.ts";
 import { claimPods, hasEditedPod, isCurrent, readClaimPod } from "./claim-pods.ts";
-import { patchClaimStatus } from "./claim-status.ts";
+import { isWaiting } from "./claim-status.ts";
+import { conclude, type Outcome, sooner } from "./conclude.ts";
 import { type ClaimContext, forgetClaim, forgetClaimPod, lookupId } from "./context.ts";
 import { ensureService } from "./ensure-service.ts";
-import { failClaim } from "./fail-claim.ts";
 import { followPod } from "./follow-pod.ts";
 import { lostFiles } from "./lost-files.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
-import { replacePod } from "./replace-pod.ts";
 import { needsFiles } from "./restore-files.ts";
 import { startPod } from "./start-pod.ts";
 
@@ -153,6 +151,10 @@ async function reconcileClaim(key: string, context: ClaimContext): Promise<Recon
 }
 
 async function fulfilClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
+  return conclude(claim, await nextStep(claim, context), context);
+}
+
+async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
   if ((claim.status?.phase ?? "Pending") === "Pending") context.timelines.mark(claim, "Seen");
   if (!isPrepared(claim)) return prepare(claim, context);
   const { current, stale } = claimPods(claim, context);
@@ -164,12 +166,10 @@ async function fulfilClaim(claim: Claim, context: ClaimContext): Promise<Reconci
   const phase = claim.status?.phase ?? "Pending";
   if (phase === "Error") {
     const isAskedAgain = !isAnswered(claim);
-    if (isAskedAgain || hasFoundWorkload(claim, context)) {
-      // An empty one says that the request was answered before: nobody has waited since.
-      const timeline = isAskedAgain ? null : [];
-      await patchClaimStatus(claim, { phase: "Pending", reason: null, message: null, timeline }, context);
-    }
-    return undefined;
+    if (!isAskedAgain && !hasFoundWorkload(claim, context)) return undefined;
+    // An empty one says that the request was answered before: nobody has waited since.
+    const timeline = isAskedAgain ? null : [];
+    return { next: "write", status: { phase: "Pending", reason: null, message: null, timeline } };
   }
 
   const known = [...context.informers.claims.store.by("key", claimKey(claim.spec))];
@@ -180,45 +180,47 @@ async function fulfilClaim(claim: Claim, context: ClaimContext): Promise<Reconci
     if (canonical.metadata.deletionTimestamp !== undefined) return undefined;
     if (!(await isCurrent(canonical, context))) return RECHECK;
     const message = `tenant "${claim.spec.tenantId}" already holds claim "${canonical.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
-    return failClaim(claim, context, { reason: "Duplicate", message });
+    return { next: "fail", reason: "Duplicate", message };
   }
 
   const isGoing = current === undefined || current.metadata.deletionTimestamp !== undefined;
-  if (phase === "Active" && isDestroyed(claim) && isGoing) return awaitAnotherAttempt(claim, context);
+  if (phase === "Active" && isGoing && (current === undefined || isDestroyed(claim))) return leavePod(claim, context);
   if (current === undefined) return startPod(claim, context);
   const { state, againInMs } = claimedPodState(current, context);
   // A pod that is being deleted is lost already.
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
-  if (silentForMs === 0) return leaveNode(claim, current, context);
-  if (phase === "Active" && state.state !== "lost") {
-    const lost = lostFiles(claim, current, context);
-    if (!lost.isKnown) return soonest(lost.result, silentForMs);
-    if (lost.why !== undefined) return replacePod(claim, context, { reason: "PodLost", message: lost.why });
-    const followed = await followPod(claim, { pod: current, state }, context);
-    const served = await ensureService(followed, current, context);
-    const idle = await releaseWhenIdle(followed, current, context);
-    return soonest(idle, served?.requeueAfterMs, silentForMs, againInMs);
-  }
-  return soonest(await reconcileStarting({ claim, pod: current, state }, context), silentForMs, againInMs);
+  if (silentForMs === 0) return leaveNode(current, context);
+  const found = { claim, pod: current, state };
+  const isKept = phase === "Active" && state.state !== "lost";
+  const step = isKept ? await keepActive(found, context) : await reconcileStarting(found, context);
+  return sooner(step, silentForMs, againInMs);
+}
+
+/** Looks after an Active claim and its pod. */
+async function keepActive(
+  { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
+  context: ClaimContext,
+): Promise<Outcome> {
+  const lost = lostFiles(claim, pod, context);
+  if (!lost.isKnown) return lost.result;
+  if (lost.why !== undefined) return { next: "replace", why: { reason: "PodLost", message: lost.why } };
+  const followed = await followPod(claim, { pod, state }, context);
+  const served = await ensureService(followed, pod, context);
+  return sooner(await releaseWhenIdle(followed, pod, context), served?.requeueAfterMs);
 }
 
 /**
  * Goes on with a new pod where the node of the present one has not answered for too long. That one is stale from then
  * on: it is deleted, which its kubelet does when it comes back, and never saved.
  */
-async function leaveNode(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
+async function leaveNode(pod: Pod, context: ClaimContext): Promise<Outcome> {
   const { uid = "", name } = pod.metadata;
   const present = await ifFound(context.client.get(pods, { namespace: context.config.namespace, name }));
   if (present?.metadata.uid !== uid || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
   context.restores.forget(uid);
   const seconds = context.config.nodeTimeoutMs / 1000;
   const message = `node "${pod.spec.nodeName}" has not answered for pod "${name}" for ${seconds} s`;
-  return replacePod(claim, context, { reason: "PodLost", message });
-}
-
-function soonest(result: ReconcileResult, ...waits: (number | undefined)[]): ReconcileResult {
-  const given = [result?.requeueAfterMs, ...waits].filter((wait) => wait !== undefined);
-  return given.length === 0 ? result : { requeueAfterMs: Math.min(...given) };
+  return { next: "replace", why: { reason: "PodLost", message } };
 }
 
 /** Whether the claim carries the finalizer that holds it through its release, and the labels that it is found by. */
@@ -235,15 +237,22 @@ function hasFoundWorkload(claim: Claim, { informers, config }: ClaimContext): bo
   return workload !== undefined && isReadyToUse(workload);
 }
 
-/** Keeps a claim whose pod was destroyed on purpose in its phase, without an endpoint, until somebody claims again. */
-async function awaitAnotherAttempt(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
-  if (!isAnswered(claim)) {
-    const pod = await readClaimPod(claim, context);
-    const isThere = pod !== undefined && isShown(pod, claim) && pod.metadata.deletionTimestamp === undefined;
-    return isThere ? RECHECK : replacePod(claim, context);
+/**
+ * Goes on with a new pod where that of an Active claim is gone, or going. One that was destroyed on purpose leaves the
+ * claim in its phase, without an endpoint, until somebody claims again.
+ */
+async function leavePod(claim: Claim, context: ClaimContext): Promise<Outcome> {
+  const wasDestroyed = isDestroyed(claim);
+  if (wasDestroyed && isAnswered(claim)) {
+    if (claim.status?.endpoint === undefined) return undefined;
+    return { next: "write", status: { phase: "Active", endpoint: null } };
   }
-  if (claim.status?.endpoint !== undefined) await patchClaimStatus(claim, { phase: "Active", endpoint: null }, context);
-  return undefined;
+  const pod = await readClaimPod(claim, context);
+  const isLeft =
+    wasDestroyed && pod !== undefined && (pod.metadata.deletionTimestamp !== undefined || !isShown(pod, claim));
+  if (pod !== undefined && !isLeft) return RECHECK;
+  if (wasDestroyed) return { next: "replace" };
+  return { next: "replace", why: { reason: "PodLost", message: `pod "${claim.status?.instanceId}" is gone` } };
 }
 
 /** Adds what the REST API sets at creation and a claim made with kubectl lacks. */

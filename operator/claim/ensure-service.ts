@@ -30,11 +30,12 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
   const known = serviceWatch.open();
   // Every claim is reconciled when the list is complete.
   if (known === undefined) return TRY_AGAIN;
-  const name = serviceName(claim.metadata.name);
+  const wanted = render(claim, pod, namespace);
+  const { name } = wanted.metadata;
   const present = known.store.get(`${namespace}/${name}`);
   try {
     if (present === undefined) {
-      if (isWanted) known.put(await client.create(services, render(claim, pod, namespace)));
+      if (isWanted) known.put(await client.create(services, wanted));
       return undefined;
     }
     const { uid = "", resourceVersion, ownerReferences = [] } = present.metadata;
@@ -48,7 +49,7 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
     }
     if (!isWanted) return undefined;
     if (!isOwn) return refused(claim, `a Service of the name "${name}" is there already`, context);
-    const { spec } = render(claim, pod, namespace);
+    const { spec } = wanted;
     if (isAsWanted(present.spec, spec)) return undefined;
     const others = Object.keys(present.spec.selector ?? {}).map((key) => [key, null]);
     const selector = { ...Object.fromEntries(others), ...spec.selector };

@@ -1,29 +1,30 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
-import { withDefaults } from "../../crds/defaults.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
-import type { Workload } from "../../crds/workload.ts";
 import { podState } from "../pod/pod-state.ts";
-import type { ReconcileResult } from "../queue.ts";
 import { mayHaveArchives } from "../snapshots/has-store.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
-import { patchClaimStatus } from "./claim-status.ts";
+import type { Outcome } from "./conclude.ts";
 import { type ClaimContext, lookupId } from "./context.ts";
-import { failClaim } from "./fail-claim.ts";
 
 /** Whether there are files to bring back, or, until that is known, what the reconcile ends with. */
 export type ArchiveAnswer =
   | { readonly known: true; readonly archive: SnapshotMetadata | undefined }
-  | { readonly known: false; readonly result: ReconcileResult };
+  | { readonly known: false; readonly result: Outcome };
 
 /**
  * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the
  * archive: the claim waits.
+ *
+ * @param overlayDirs of the workload
  */
-export async function findArchive(claim: Claim, workload: Workload, context: ClaimContext): Promise<ArchiveAnswer> {
-  const { overlayDirs } = withDefaults(workload.spec).filesystem;
+export async function findArchive(
+  claim: Claim,
+  overlayDirs: readonly string[],
+  context: ClaimContext,
+): Promise<ArchiveAnswer> {
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
   // A workload that keeps no files now may have kept some before, of which its tenants are told.
@@ -46,12 +47,13 @@ export async function findArchive(claim: Claim, workload: Workload, context: Cla
   }
   if (look.error instanceof ArchiveError)
     return failed(`the tenant's archive cannot be restored: ${look.error.message}`);
-  await reportWaiting(claim, look.error, context);
-  return { known: false, result: { requeueAfterMs: look.retryInMs } };
+  const message = whyWaiting(claim, look.error, context);
+  const wait = { next: "wait", reason: "SnapshotsUnavailable", message } as const;
+  return { known: false, result: { ...wait, requeueAfterMs: look.retryInMs } };
 
-  async function failed(message: string): Promise<ArchiveAnswer> {
+  function failed(message: string): ArchiveAnswer {
     context.archiveLookups.forget(id);
-    return { known: false, result: await failClaim(claim, context, { reason: "RestoreFailed", message }) };
+    return { known: false, result: { next: "fail", reason: "RestoreFailed", message } };
   }
 }
 
@@ -73,16 +75,16 @@ function helperState(helper: Pod | undefined): string {
   return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is not running yet${why}`;
 }
 
-async function reportWaiting(claim: Claim, error: unknown, context: ClaimContext): Promise<void> {
+function whyWaiting(claim: Claim, error: unknown, context: ClaimContext): string {
   const { log, informers, config } = context;
   const [helper] = informers.helperPods.store.values();
   const isVolume = config.snapshots.store.place.kind === "volume";
   const isRunning = !isVolume || (helper !== undefined && isHelperRunning(helper));
   const why = isRunning ? (error instanceof Error ? error.message : error) : helperState(helper);
   const message = `whether the tenant has files to bring back cannot be found out yet: ${why}`;
-  if (claim.status?.message === message) return;
+  if (claim.status?.message === message) return message;
   const fields = { claim: claim.metadata.name, error };
   if (isRunning) log.warn(fields, "cannot look for the tenant's archive");
   else log.info(fields, "claim waits for the snapshots helper pod");
-  await patchClaimStatus(claim, { phase: "Pending", reason: "SnapshotsUnavailable", message }, context);
+  return message;
 }

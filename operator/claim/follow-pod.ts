@@ -4,8 +4,7 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { failureMessage, type PodState } from "../pod/pod-state.ts";
-import { PROGRAM_ENDED } from "./claim-phase.ts";
-import { type ClaimStatusPatch, hasCurrentConditions, patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 
 /**

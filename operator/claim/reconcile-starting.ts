@@ -2,64 +2,70 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
+import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
-import { activateClaim } from "./activate-claim.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
+import { FIRST_REPORT_MS, type Outcome } from "./conclude.ts";
 import type { ClaimContext } from "./context.ts";
-import { failClaim } from "./fail-claim.ts";
-import { replacePod } from "./replace-pod.ts";
-import { reportStart } from "./report-start.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
+
+const LONGEST_PAUSE_MS = 60_000;
+/** After the pod's status has changed. */
+const SHORTEST_PAUSE_MS = 2000;
 
 /** Follows a claim's pod from its creation until it is Ready or cannot become so. */
 export async function reconcileStarting(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
   context: ClaimContext,
-): Promise<ReconcileResult> {
+): Promise<Outcome> {
   if (!isWarmed(pod)) markStart({ claim, pod, state }, context);
+  if (state.state === "ready") context.startExplanations.forget(pod.metadata.uid ?? "");
+  if (maySwitch(pod, state)) {
+    const warm = await switchToWarmPod({ claim, pod }, context);
+    if (warm !== undefined) return warm;
+  }
+  const into = filesInto(pod, state);
+  const answer = into && (await restoreFiles({ claim, pod, into }, context));
+  if (answer?.restored === false) return answer.result;
   switch (state.state) {
-    case "ready": {
-      // The source says `cold+data`: the workload could not start before its files were there.
-      context.startExplanations.forget(pod.metadata.uid ?? "");
-      const isOpen = pod.metadata.annotations?.[annotation.source] === "pool+data";
-      const answer = isOpen ? await restoreFiles({ claim, pod, into: "running" }, context) : undefined;
-      if (answer?.restored === false) return answer.result;
-      await activateClaim(claim, pod, context);
-      return undefined;
+    case "ready":
+      return { next: "activate", pod };
+    case "failed": {
+      const message = `${failureMessage(state, context.config)}, then claim again`;
+      return { next: "fail", reason: state.reason, message };
     }
-    case "failed":
-      return failClaim(claim, context, {
-        reason: state.reason,
-        message: `${failureMessage(state, context.config)}, then claim again`,
-      });
     case "needs-root":
       await rememberRoot(pod, context);
-      return replacePod(claim, context);
+      return { next: "replace" };
     case "lost":
       // Files that do not fit get every pod evicted that they are restored into.
       if (needsFiles(pod) && claim.status?.phase !== "Active")
         return startOver(claim, new Error(state.message), context);
-      return replacePod(claim, context, { reason: "PodLost", message: state.message });
+      return { next: "replace", why: { reason: "PodLost", message: state.message } };
     case "unschedulable":
-      if (await switchToWarmPod({ claim, pod }, context)) return undefined;
-      if (state.message !== claim.status?.message) {
-        await patchClaimStatus(claim, { phase: "Pending", reason: "Unschedulable", message: state.message }, context);
-      }
-      return undefined;
-    case "starting": {
-      // One that only has to run for a moment longer stays: a warm one that no operator has proven would take as long.
-      const isStarted = podState(pod).state === "ready";
-      if (!isStarted && !needsFiles(pod) && (await switchToWarmPod({ claim, pod }, context))) return undefined;
-      const answer = waitsForFiles(pod) ? await restoreFiles({ claim, pod, into: "waiting" }, context) : undefined;
-      return answer?.restored === false ? answer.result : awaitStart(claim, { ...state, pod }, context);
-    }
+      return { next: "wait", reason: "Unschedulable", message: state.message };
+    case "starting":
+      return awaitStart(claim, { ...state, pod }, context);
     default:
       return state satisfies never;
   }
+}
+
+/** Whether a warm pod may take the place of the pod. */
+function maySwitch(pod: Pod, { state }: PodState): boolean {
+  // One that only has to run for a moment longer stays: a warm one that no operator has proven would take as long.
+  return state === "unschedulable" || (state === "starting" && podState(pod).state !== "ready" && !needsFiles(pod));
+}
+
+/** How files are restored into the pod now; undefined where none are. */
+function filesInto(pod: Pod, { state }: PodState): "running" | "waiting" | undefined {
+  // Of a source `cold+data` the workload could not start before its files were there.
+  if (state === "ready") return pod.metadata.annotations?.[annotation.source] === "pool+data" ? "running" : undefined;
+  return state === "starting" && waitsForFiles(pod) ? "waiting" : undefined;
 }
 
 /** Whether the pod came from a pool: it started before anybody asked for it. */
@@ -85,7 +91,7 @@ async function awaitStart(
   claim: Claim,
   { since, message, pod }: { since: string | undefined; message: string; pod: Pod },
   context: ClaimContext,
-): Promise<ReconcileResult> {
+): Promise<Outcome> {
   const { creationTimestamp = "", annotations, uid = "" } = pod.metadata;
   const taken = since ?? creationTimestamp;
   // A warm pod may have been there for days before it was bound.
@@ -98,32 +104,71 @@ async function awaitStart(
     return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : undefined;
   }
   const { message: why, mend } = context.startExplanations.last.get(uid)?.explanation ?? { message, mend: UNKNOWN };
-  return failClaim(claim, context, {
-    reason: "StartTimeout",
+  return {
+    ...{ next: "fail", reason: "StartTimeout" },
     message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): mend ${mend}, then claim again`,
-  });
+  };
 }
 
 /**
  * Gives a claim whose cold pod is still starting a warm pod, if one has become ready meanwhile. The cold pod is stale
  * then, and the claim's next run deletes it: it was its tenant's, so nobody else may get it
- * (docs/decisions/claims.md#a-pod-that-was-bound-to-a-tenant-is-never-reused). Says whether it did.
+ * (docs/decisions/claims.md#a-pod-that-was-bound-to-a-tenant-is-never-reused). Undefined where there is none.
  */
 async function switchToWarmPod(
   { claim, pod: cold }: { claim: Claim; pod: Pod },
   context: ClaimContext,
-): Promise<boolean> {
+): Promise<Outcome> {
   const { informers, config } = context;
   const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
-  if (workload === undefined || !isReadyToUse(workload)) return false;
+  if (workload === undefined || !isReadyToUse(workload)) return undefined;
   const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";
   const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
   const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom }, context);
-  if (warm === undefined) return false;
+  if (warm === undefined) return undefined;
   context.timelines.restart(claim);
   context.timelines.mark(claim, "Bound");
   // Its files come before it is Active.
-  if (source === "pool") await activateClaim(claim, warm, context);
-  return true;
+  return source === "pool" ? { next: "activate", pod: warm } : {};
+}
+
+/**
+ * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it
+ * changes. The lookup runs in the background: the pod may become ready meanwhile.
+ *
+ * @param message what the pod's status says
+ * @param startedAt by the API server, in milliseconds since the epoch
+ */
+export async function reportStart(
+  claim: Claim,
+  { pod, message, startedAt }: { pod: Pod; message: string; startedAt: number },
+  context: ClaimContext,
+): Promise<ReconcileResult> {
+  const { work, last } = context.startExplanations;
+  const { uid = "" } = pod.metadata;
+  // What was said before a node took the pod holds no longer.
+  if (claim.status?.reason === "Unschedulable") await report(claim, { reason: "Starting", message }, context);
+  const before = last.get(uid);
+  const pauseMs =
+    before === undefined ? FIRST_REPORT_MS : before.message === message ? before.pauseMs : SHORTEST_PAUSE_MS;
+  const leftMs = (before?.at ?? startedAt) + pauseMs - context.serverNow();
+  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  const lookup = work.run(
+    uid,
+    (signal) => explainStart({ pod, message, signal }, context),
+    () => context.enqueueClaim(claim),
+  );
+  if (lookup.state === "running") return undefined;
+  if (lookup.state === "failed") return { requeueAfterMs: lookup.retryInMs };
+  const { reason, message: explained } = lookup.value;
+  if (claim.status?.message !== explained) await report(claim, { reason, message: explained }, context);
+  work.forget(uid);
+  const nextMs = Math.min((before?.pauseMs ?? FIRST_REPORT_MS / 2) * 2, LONGEST_PAUSE_MS);
+  last.set(uid, { explanation: lookup.value, message, at: context.serverNow(), pauseMs: nextMs });
+  return { requeueAfterMs: nextMs };
+}
+
+function report(claim: Claim, said: { reason: string; message: string }, context: ClaimContext): Promise<Claim> {
+  return patchClaimStatus(claim, { phase: "Pending", ...said }, context);
 }

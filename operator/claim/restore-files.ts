@@ -3,21 +3,16 @@ import type { Claim } from "../../crds/claim.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
-import type { ReconcileResult } from "../queue.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
+import type { Outcome } from "./conclude.ts";
 import type { ClaimContext } from "./context.ts";
-import { failClaim } from "./fail-claim.ts";
-import { replacePod } from "./replace-pod.ts";
-import { reportWait } from "./report-start.ts";
 
 /** How many pods a claim is given until what keeps its files from being restored counts as lasting. */
 const MOST_FAILURES = 3;
 const MOST_SHOWN = 3;
 
 /** Whether the files are where they belong, or, until they are, what the reconcile ends with. */
-export type RestoreAnswer =
-  | { readonly restored: true }
-  | { readonly restored: false; readonly result: ReconcileResult };
+export type RestoreAnswer = { readonly restored: true } | { readonly restored: false; readonly result: Outcome };
 
 /** Whether a pod was bound to be given files before its tenant gets it. */
 export function needsFiles({ metadata }: Pod): boolean {
@@ -47,12 +42,12 @@ export async function restoreFiles(
   const sha256 = pod.metadata.annotations?.[annotation.resumedFrom];
   if (!context.ownPods.has(id)) {
     const message = `the operator that was restoring files into pod "${pod.metadata.name}" is gone`;
-    return { restored: false, result: await replacePod(claim, context, { reason: "RestoreInterrupted", message }) };
+    return { restored: false, result: { next: "replace", why: { reason: "RestoreInterrupted", message } } };
   }
   const carried = pod.metadata.labels?.[label.tenant];
   if (carried !== tenantId) {
     const error = new Error(`pod "${pod.metadata.name}" carries the tenant "${carried}", not "${tenantId}"`);
-    return { restored: false, result: await startOver(claim, error, context) };
+    return { restored: false, result: startOver(claim, error, context) };
   }
   context.timelines.mark(claim, "FilesFrom");
   const work = restores.run(
@@ -74,8 +69,8 @@ export async function restoreFiles(
   );
   if (work.state === "running") {
     const since = Date.parse(pod.metadata.annotations?.[annotation.claimedAt] ?? "");
-    const status = { reason: "Restoring", message: "the tenant's files are being restored", since };
-    return { restored: false, result: await reportWait(claim, status, context) };
+    const wait = { reason: "Restoring", message: "the tenant's files are being restored", since };
+    return { restored: false, result: { next: "wait", ...wait } };
   }
   if (work.state === "done" && work.value !== undefined) {
     context.timelines.mark(claim, "FilesTo");
@@ -84,7 +79,7 @@ export async function restoreFiles(
   restores.forget(id);
   // Deleted since it was found; the next pod is started without it.
   const error = work.state === "failed" ? work.error : new Error("the archive was deleted");
-  return { restored: false, result: await startOver(claim, error, context) };
+  return { restored: false, result: startOver(claim, error, context) };
 }
 
 function reportLost(claim: Claim, lost: readonly string[], { events }: ClaimContext): void {
@@ -100,21 +95,19 @@ function reportLost(claim: Claim, lost: readonly string[], { events }: ClaimCont
  * Gives a claim another pod after one that its files could not be restored into, or fails it when that happens again
  * and again.
  */
-export async function startOver(claim: Claim, error: unknown, context: ClaimContext): Promise<undefined> {
+export function startOver(claim: Claim, error: unknown, context: ClaimContext): Outcome {
   const { uid = "", name } = claim.metadata;
   const message = error instanceof Error ? error.message : String(error);
   const failures = (context.restoreFailures.get(uid) ?? 0) + 1;
   context.log.warn({ claim: name, failures, error }, "files could not be restored");
   if (error instanceof ArchiveError || failures >= MOST_FAILURES) {
     context.restoreFailures.delete(uid);
-    return failClaim(claim, context, {
-      reason: "RestoreFailed",
+    return {
+      ...{ next: "fail", reason: "RestoreFailed" },
       message: `the tenant's files could not be restored: ${message}. The archive is kept: claim again, or claim without resume`,
-    });
+    };
   }
   context.restoreFailures.set(uid, failures);
-  return replacePod(claim, context, {
-    reason: "RestoreInterrupted",
-    message: `files could not be restored (${message})`,
-  });
+  const why = { reason: "RestoreInterrupted", message: `files could not be restored (${message})` };
+  return { next: "replace", why };
 }

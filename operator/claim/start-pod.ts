@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
+import { withDefaults } from "../../crds/defaults.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -10,52 +11,43 @@ import type { Workload } from "../../crds/workload.ts";
 import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
-import type { ReconcileResult } from "../queue.ts";
-import { activateClaim } from "./activate-claim.ts";
 import { findNotice } from "./archive-notice.ts";
-import { readClaimPod } from "./claim-pods.ts";
+import type { ClaimErrorReason, Outcome } from "./conclude.ts";
 import type { ClaimContext } from "./context.ts";
-import { type ClaimErrorReason, failClaim } from "./fail-claim.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
-import { replacePod } from "./replace-pod.ts";
-import { reportWait } from "./report-start.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 /**
- * Gives a claim that has no pod a cold one, once its workload is Ready; an Active claim has lost its pod and starts
- * over.
+ * Gives a claim that has no pod a warm one, or else a cold one, once its workload is Ready.
  */
-export async function startPod(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
-  if (claim.status?.phase === "Active") {
-    if ((await readClaimPod(claim, context)) !== undefined) return { requeueAfterMs: 1000 };
-    return replacePod(claim, context, { reason: "PodLost", message: `pod "${claim.status.instanceId}" is gone` });
-  }
+export async function startPod(claim: Claim, context: ClaimContext): Promise<Outcome> {
   const workload = await findWorkload(claim, context);
   if (workload === undefined) {
     const { workloadRef } = claim.spec;
     const message = `workload "${workloadRef}" does not exist in namespace "${context.config.namespace}", the only one that is served here: create it there, then claim again`;
-    return failClaim(claim, context, { reason: "WorkloadNotFound", message });
+    return { next: "fail", reason: "WorkloadNotFound", message };
   }
   const { metadata, status } = workload;
   if (metadata.deletionTimestamp !== undefined) {
     const message = `workload "${metadata.name}" is being deleted: claim another, or create it anew when it is gone`;
-    return failClaim(claim, context, { reason: "WorkloadTerminating", message });
+    return { next: "fail", reason: "WorkloadTerminating", message };
   }
   // The status of an older spec says nothing. The workload's next event starts the next run.
   if (status === undefined || status.observedGeneration !== metadata.generation)
-    return awaitWorkload(claim, `workload "${metadata.name}" has not been checked yet`, context);
+    return awaitWorkload(claim, `workload "${metadata.name}" has not been checked yet`);
   if (status.phase === "Error") {
     const message = `workload "${metadata.name}" is not ready (${status.reason}): ${status.message}`;
-    return failClaim(claim, context, { reason: "WorkloadNotReady", message });
+    return { next: "fail", reason: "WorkloadNotReady", message };
   }
   const because = status.message === undefined ? "" : `: ${status.message}`;
   // Its status is about to say why its pods cannot be rendered.
   if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
-    return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`, context);
-  const answer = await findArchive(claim, workload, context);
+    return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`);
+  const { overlayDirs } = withDefaults(workload.spec).filesystem;
+  const answer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;
-  findNotice(claim, workload, context);
+  findNotice(claim, overlayDirs, context);
   const source = archive === undefined ? "pool" : "pool+data";
   const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
   const warm = await takeWarmPod({ claim, workload, revision: currentRevision(claim), source, resumedFrom }, context);
@@ -63,13 +55,11 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Rec
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which brings the files.
-  if (archive === undefined) await activateClaim(claim, warm, context);
-  return undefined;
+  return archive === undefined ? { next: "activate", pod: warm } : undefined;
 }
 
-function awaitWorkload(claim: Claim, message: string, context: ClaimContext): Promise<ReconcileResult> {
-  const since = Date.parse(claim.metadata.creationTimestamp ?? "");
-  return reportWait(claim, { reason: "WorkloadNotReady", message, since }, context);
+function awaitWorkload({ metadata }: Claim, message: string): Outcome {
+  return { next: "wait", reason: "WorkloadNotReady", message, since: Date.parse(metadata.creationTimestamp ?? "") };
 }
 
 /** Counts how often a pool had a pod to give, and warns on a pool that had none. */
@@ -122,7 +112,7 @@ async function createPod(
     resumedFrom: string | undefined;
   },
   context: ClaimContext,
-): Promise<ReconcileResult> {
+): Promise<Outcome> {
   const { client, config, informers } = context;
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
@@ -157,12 +147,12 @@ async function createPod(
     if (isAlreadyExists(error)) return adoptPod(claim, name, context);
     const refusal = refusalOf(error);
     if (refusal === undefined) throw error;
-    return failClaim(claim, context, refusal);
+    return { next: "fail", ...refusal };
   }
 }
 
 /** The name is taken: by this claim's own pod, which the store has not seen, or by one that has to make room. */
-async function adoptPod(claim: Claim, name: string, context: ClaimContext): Promise<ReconcileResult> {
+async function adoptPod(claim: Claim, name: string, context: ClaimContext): Promise<Outcome> {
   let taken: Pod;
   try {
     taken = await context.client.get(pods, { namespace: context.config.namespace, name });
@@ -174,7 +164,7 @@ async function adoptPod(claim: Claim, name: string, context: ClaimContext): Prom
     context.informers.pods.put(taken);
     return undefined;
   }
-  return replacePod(claim, context, { reason: "PodLost", message: `pod "${name}" is being deleted` });
+  return { next: "replace", why: { reason: "PodLost", message: `pod "${name}" is being deleted` } };
 }
 
 /** What an API server's refusal of a pod means for the claim; undefined when trying again may help. */

@@ -5,16 +5,11 @@ import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { createDeferred } from "../../../crds/waits.ts";
-import type { Workload } from "../../../crds/workload.ts";
-import { activateClaim } from "../../../operator/claim/activate-claim.ts";
 import { findNotice } from "../../../operator/claim/archive-notice.ts";
+import { conclude } from "../../../operator/claim/conclude.ts";
 import { archive, runningHelper } from "../snapshots/helper-objects.ts";
 import { testOperator } from "./test-operator.ts";
 
-const workload: Workload = {
-  metadata: { name: "w", namespace: "n" },
-  spec: { image: { ref: "i" }, filesystem: { overlayDirs: ["/data"] } },
-};
 const pod: Pod = {
   metadata: { name: "p", namespace: "n", uid: "pod", annotations: { "tenancy.dev/source": "pool" } },
   spec: {
@@ -44,9 +39,9 @@ function start({ conflicts = 0 } = {}) {
   api.onNext("patch", () => answer.promise);
   for (let count = 0; count < conflicts; count += 1)
     api.onNext("patch", () => void api.add(claims, api.read(claims, "c"), { hidden: true }));
-  findNotice(claim, workload, context);
+  findNotice(claim, ["/data"], context);
   return {
-    ...{ look, answer, active: () => activateClaim(claim, pod, context) },
+    ...{ look, answer, active: () => conclude(claim, { next: "activate", pod }, context) },
     message: () => api.read(claims, "c").status?.message,
   };
 }

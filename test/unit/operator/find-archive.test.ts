@@ -3,10 +3,11 @@ import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
+import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import type { Workload } from "../../../crds/workload.ts";
+import { conclude } from "../../../operator/claim/conclude.ts";
 import { type ArchiveAnswer, findArchive } from "../../../operator/claim/find-archive.ts";
 import { renderSnapshotsClaim } from "../../../operator/snapshots/helper-pod.ts";
 import { onS3, testOperator } from "../operator/test-operator.ts";
@@ -63,22 +64,20 @@ async function ask({
   if (hasVolume)
     api.add(persistentVolumeClaims, renderSnapshotsClaim({ namespace: "n", size: "1Gi", storageClass: undefined }));
   let claim = api.add(claims, { metadata: { name: "claim-t-w" }, spec: { tenantId: "t", workloadRef: "w", resume } });
-  const workload: Workload = {
-    metadata: { name: "w" },
-    spec: { image: { ref: "i" }, filesystem: { overlayDirs: keeps } },
-  };
+  const { overlayDirs } = withDefaults({ image: { ref: "i" }, filesystem: { overlayDirs: keeps } }).filesystem;
   const ended = new Promise<void>((resolve) => {
     wake = resolve;
   });
-  let answer: ArchiveAnswer = await findArchive(claim, workload, context);
+  let answer: ArchiveAnswer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) {
     const asked = hasVolume ? ["get persistentvolumeclaims"] : [];
     const called = api.calls.map(({ verb, kind }) => `${verb} ${kind}`);
     assert.equal(called, asked, "it waits for the look");
     await ended;
     if (thenVersion !== undefined) claim = { ...claim, spec: { ...claim.spec, resumeVersion: thenVersion } };
-    answer = await findArchive(claim, workload, context);
+    answer = await findArchive(claim, overlayDirs, context);
   }
+  if (!answer.known) answer = { known: false, result: await conclude(claim, answer.result, context) };
   return { answer, looks, said, written: api.read(claims, "claim-t-w").status };
 }
 

@@ -9,6 +9,7 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { claimPods } from "../../../operator/claim/claim-pods.ts";
+import { conclude } from "../../../operator/claim/conclude.ts";
 import { reconcileStarting } from "../../../operator/claim/reconcile-starting.ts";
 import type { PodState } from "../../../operator/pod/pod-state.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
@@ -59,7 +60,10 @@ function waitingClaim(outcome: Promise<SnapshotMetadata | undefined> = new Promi
   const claim = () => api.read(claims, "c");
   return {
     ...{ api, context, restored: () => restores },
-    supervise: (state: PodState, of = pod()) => reconcileStarting({ claim: claim(), pod: of, state }, context),
+    async supervise(state: PodState, of = pod()) {
+      const present = claim();
+      return conclude(present, await reconcileStarting({ claim: present, pod: of, state }, context), context);
+    },
     written: () =>
       api.calls.flatMap(({ kind, body }) => (kind === claims.plural ? [(body as Required<Claim>).status] : [])),
     steps: () => context.timelines.of(claim(), "Active", new Date()).map(({ step }) => step),

@@ -5,7 +5,8 @@ import { ApiError } from "../../../crds/client/api-error.ts";
 import { events } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { CoreEvent, Pod } from "../../../crds/kubernetes.ts";
-import { reportStart, reportWait } from "../../../operator/claim/report-start.ts";
+import { conclude } from "../../../operator/claim/conclude.ts";
+import { reportStart } from "../../../operator/claim/reconcile-starting.ts";
 import { testOperator } from "./test-operator.ts";
 
 const test = suite("reportStart");
@@ -114,11 +115,11 @@ test("a claim that no node could take is told at once when one has", async () =>
 test("what else a claim waits for is said after five seconds, once", async () => {
   const { context, written, claim } = waitingClaim();
   const told = { reason: "WorkloadNotReady", message: "workload w has not been checked yet" };
-  const soon = await reportWait(claim(), { ...told, since: Date.now() }, context);
+  const soon = await conclude(claim(), { next: "wait", ...told, since: Date.now() }, context);
   assert.ok((soon?.requeueAfterMs ?? 0) > 3000);
   assert.equal(written(), []);
   for (let count = 0; count < 2; count += 1)
-    assert.is(await reportWait(claim(), { ...told, since: LONG_AGO }, context), undefined);
+    assert.is(await conclude(claim(), { next: "wait", ...told, since: LONG_AGO }, context), undefined);
   assert.equal(written(), [{ phase: "Pending", ...told }]);
 });
 

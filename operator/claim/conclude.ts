@@ -1,0 +1,203 @@
+import type { Claim, ClaimSource } from "../../crds/claim.ts";
+import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
+import type { claimErrorReasons } from "../metrics.ts";
+import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
+import { claimedPodState } from "../pod/program-runs.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { noticeOf, reportMissed } from "./archive-notice.ts";
+import { nextRevision } from "./claim-pods.ts";
+import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
+import { requestedMs } from "./timeline.ts";
+
+export type ClaimErrorReason = (typeof claimErrorReasons)[number];
+
+/** What a step of a claim's reconcile comes to. The steps find it; only {@link conclude} writes what follows from it. */
+export type Outcome =
+  | ReconcileResult
+  | ((
+      | { readonly next?: undefined }
+      /** The claim cannot be fulfilled. */
+      | { readonly next: "fail"; readonly reason: ClaimErrorReason; readonly message: string }
+      /** It goes on with another pod. `why` is what happened, for an Event; without it none is written. */
+      | { readonly next: "replace"; readonly why?: { readonly reason: string; readonly message: string } }
+      /** Its status is to say this. */
+      | { readonly next: "write"; readonly status: ClaimStatusPatch }
+      /** Its pod is its tenant's. */
+      | { readonly next: "activate"; readonly pod: Pod }
+      /**
+       * It waits. It says so once that takes some seconds since that time of the API server, in milliseconds since the
+       * epoch. @default at once
+       */
+      | { readonly next: "wait"; readonly reason: string; readonly message: string; readonly since?: number }
+    ) & { readonly requeueAfterMs?: number | undefined });
+
+/** A start that takes no longer is not looked into, and a wait not told: most are over by then. */
+export const FIRST_REPORT_MS = 5000;
+
+/** Writes what a step came to. */
+export async function conclude(claim: Claim, outcome: Outcome, context: ClaimContext): Promise<ReconcileResult> {
+  if (outcome === undefined) return undefined;
+  const { status, after, requeueAfterMs } = writeOf(claim, outcome, context);
+  if (status !== undefined) {
+    const written = await patchClaimStatus(claim, status, context);
+    await after?.(written);
+  }
+  return soonest(requeueAfterMs, outcome.requeueAfterMs);
+}
+
+/** What is written, and what follows once it is. */
+interface StatusWrite {
+  readonly status?: ClaimStatusPatch;
+  readonly after?: (written: Claim) => Promise<void> | void;
+  readonly requeueAfterMs?: number;
+}
+
+function writeOf(claim: Claim, outcome: Exclude<Outcome, undefined>, context: ClaimContext): StatusWrite {
+  if (!("next" in outcome)) return {};
+  switch (outcome.next) {
+    case undefined:
+      return {};
+    case "fail":
+      return failed(claim, outcome, context);
+    case "replace":
+      return replaced(claim, outcome, context);
+    case "write":
+      return { status: outcome.status };
+    case "activate":
+      return activated(claim, outcome.pod, context);
+    case "wait":
+      return waiting(claim, outcome, context);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+/** Looks again after the soonest of the waits, whatever else a step comes to. */
+export function sooner(outcome: Outcome, ...waits: (number | undefined)[]): Outcome {
+  const result = soonest(outcome?.requeueAfterMs, ...waits);
+  return result === undefined ? outcome : { ...outcome, ...result };
+}
+
+function soonest(...waits: (number | undefined)[]): ReconcileResult {
+  const given = waits.filter((wait) => wait !== undefined);
+  return given.length === 0 ? undefined : { requeueAfterMs: Math.min(...given) };
+}
+
+/**
+ * Puts a claim into `Error`. The revision moves on with the same write, so that a pod which the claim still has is
+ * stale from then on and the next run deletes it, and a caller who claims again at once gets a new one.
+ */
+function failed(
+  claim: Claim,
+  { reason, message }: Extract<Outcome, { next: "fail" }>,
+  context: ClaimContext,
+): StatusWrite {
+  const timeline = context.timelines.of(claim, "Error", new Date());
+  return {
+    status: {
+      phase: "Error",
+      reason,
+      message,
+      attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
+      podIncarnation: nextRevision(claim, context),
+      instanceId: null,
+      instanceUid: null,
+      overlayId: null,
+      endpoint: null,
+      source: null,
+      resumedFrom: null,
+      claimedAt: null,
+      timeline,
+    },
+    after(written) {
+      context.traces?.started(claim, { timeline, attributes: {}, error: reason });
+      context.timelines.forget(claim.metadata.uid ?? "");
+      context.metrics.claimErrors.inc({ reason });
+      context.events.record({ resource: claims, object: written, type: "Warning", reason, message });
+    },
+  };
+}
+
+/**
+ * Sends a claim back to `Pending` with a new revision: its pod is stale from then on, and the next run starts another.
+ */
+function replaced(claim: Claim, { why }: Extract<Outcome, { next: "replace" }>, context: ClaimContext): StatusWrite {
+  return {
+    status: {
+      phase: "Pending",
+      reason: why?.reason ?? null,
+      message: why?.message ?? null,
+      podIncarnation: nextRevision(claim, context),
+      instanceId: null,
+      instanceUid: null,
+      endpoint: null,
+      source: null,
+      resumedFrom: null,
+      overlayId: null,
+      timeline: null,
+    },
+    after(written) {
+      context.timelines.restart(written);
+      if (why === undefined) return;
+      const message = `${why.message}, a new one is started`;
+      context.events.record({ resource: claims, object: written, type: "Warning", reason: why.reason, message });
+    },
+  };
+}
+
+/**
+ * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has
+ * lost its sandbox, as its binding shows, is first waited for: the event of the binding starts the run that does so.
+ */
+function activated(claim: Claim, pod: Pod, context: ClaimContext): StatusWrite {
+  if (claimedPodState(pod, context).state.state !== "ready") return {};
+  const { annotations = {}, name, uid } = pod.metadata;
+  const source = annotations[annotation.source] as ClaimSource;
+  const claimedAt = new Date();
+  const notice = noticeOf(claim, context);
+  const timeline = context.timelines.of(claim, "Active", claimedAt);
+  return {
+    status: {
+      phase: "Active",
+      reason: null,
+      message: notice ?? null,
+      instanceId: name,
+      instanceUid: uid ?? null,
+      endpoint: podEndpoint(pod) ?? null,
+      source,
+      resumedFrom: annotations[annotation.resumedFrom] ?? null,
+      overlayId: statusOverlayId(pod) ?? null,
+      claimedAt: claimedAt.toISOString(),
+      timeline,
+      ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
+      attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,
+    },
+    async after(written) {
+      const attributes = { "k8s.pod.name": name, "tenancy.claim.source": source };
+      context.traces?.started(claim, { timeline, attributes });
+      context.restores.forget(uid ?? "");
+      context.restoreFailures.delete(claim.metadata.uid ?? "");
+      context.timelines.forget(claim.metadata.uid ?? "");
+      const askedAt = requestedMs(claim);
+      // The edge's clock may be ahead.
+      if (askedAt !== undefined)
+        context.metrics.claimSeconds.observe({ source }, Math.max(0, claimedAt.getTime() - askedAt) / 1000);
+      await reportMissed(written, notice, context);
+    },
+  };
+}
+
+/** Says on a claim what it waits for; the event that ends the wait starts the next run. */
+function waiting(
+  claim: Claim,
+  { reason, message, since = 0 }: Extract<Outcome, { next: "wait" }>,
+  { serverNow }: ClaimContext,
+): StatusWrite {
+  const leftMs = since + FIRST_REPORT_MS - serverNow();
+  if (leftMs > 0) return { requeueAfterMs: leftMs };
+  return claim.status?.message === message ? {} : { status: { phase: "Pending", reason, message } };
+}
