@@ -3,7 +3,6 @@ import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
-import type { claimErrorReasons } from "../metrics.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -11,32 +10,8 @@ import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
+import { FIRST_REPORT_MS, type Outcome, soonest } from "./outcome.ts";
 import { requestedMs } from "./timeline.ts";
-
-export type ClaimErrorReason = (typeof claimErrorReasons)[number];
-
-/** What a step of a claim's reconcile comes to. The steps find it; only {@link conclude} writes what follows from it. */
-export type Outcome =
-  | ReconcileResult
-  | ((
-      | { readonly next?: undefined }
-      /** The claim cannot be fulfilled. */
-      | { readonly next: "fail"; readonly reason: ClaimErrorReason; readonly message: string }
-      /** It goes on with another pod. `why` is what happened, for an Event; without it none is written. */
-      | { readonly next: "replace"; readonly why?: { readonly reason: string; readonly message: string } }
-      /** Its status is to say this. */
-      | { readonly next: "write"; readonly status: ClaimStatusPatch }
-      /** Its pod is its tenant's. */
-      | { readonly next: "activate"; readonly pod: Pod }
-      /**
-       * It waits. It says so once that takes some seconds since that time of the API server, in milliseconds since the
-       * epoch. @default at once
-       */
-      | { readonly next: "wait"; readonly reason: string; readonly message: string; readonly since?: number }
-    ) & { readonly requeueAfterMs?: number | undefined });
-
-/** A start that takes no longer is not looked into, and a wait not told: most are over by then. */
-export const FIRST_REPORT_MS = 5000;
 
 /** Writes what a step came to. */
 export async function conclude(claim: Claim, outcome: Outcome, context: ClaimContext): Promise<ReconcileResult> {
@@ -74,17 +49,6 @@ function writeOf(claim: Claim, outcome: Exclude<Outcome, undefined>, context: Cl
     default:
       return outcome satisfies never;
   }
-}
-
-/** Looks again after the soonest of the waits, whatever else a step comes to. */
-export function sooner(outcome: Outcome, ...waits: (number | undefined)[]): Outcome {
-  const result = soonest(outcome?.requeueAfterMs, ...waits);
-  return result === undefined ? outcome : { ...outcome, ...result };
-}
-
-function soonest(...waits: (number | undefined)[]): ReconcileResult {
-  const given = waits.filter((wait) => wait !== undefined);
-  return given.length === 0 ? undefined : { requeueAfterMs: Math.min(...given) };
 }
 
 /**

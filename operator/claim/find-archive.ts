@@ -6,8 +6,8 @@ import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { podState } from "../pod/pod-state.ts";
 import { mayHaveArchives } from "../snapshots/has-store.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
-import type { Outcome } from "./conclude.ts";
 import { type ClaimContext, lookupId } from "./context.ts";
+import type { Outcome } from "./outcome.ts";
 
 /** Whether there are files to bring back, or, until that is known, what the reconcile ends with. */
 export type ArchiveAnswer =

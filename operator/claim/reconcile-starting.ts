@@ -8,8 +8,8 @@ import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
-import { FIRST_REPORT_MS, type Outcome } from "./conclude.ts";
 import type { ClaimContext } from "./context.ts";
+import { FIRST_REPORT_MS, type Outcome } from "./outcome.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 

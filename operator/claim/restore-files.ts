@@ -4,8 +4,8 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
-import type { Outcome } from "./conclude.ts";
 import type { ClaimContext } from "./context.ts";
+import type { Outcome } from "./outcome.ts";
 
 /** How many pods a claim is given until what keeps its files from being restored counts as lasting. */
 const MOST_FAILURES = 3;

@@ -12,9 +12,9 @@ import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import { findNotice } from "./archive-notice.ts";
-import type { ClaimErrorReason, Outcome } from "./conclude.ts";
 import type { ClaimContext } from "./context.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
+import type { ClaimErrorReason, Outcome } from "./outcome.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 /**
