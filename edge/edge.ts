@@ -24,11 +24,9 @@ import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
-import { createApiKeyCheck, createIsKey } from "./http/api-key.ts";
+import { createAccess } from "./http/access.ts";
 import { createCors } from "./http/cors.ts";
 import { createHandler } from "./http/handler.ts";
-import { createPageCheck } from "./http/page-check.ts";
-import { createSessions } from "./http/session.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
 import { createLinks, findFrontDoor } from "./proxy/entry/front-door.ts";
@@ -158,54 +156,29 @@ export async function startEdge(options: {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");
     });
   }
-  const checkPage = createPageCheck({ localOnly: config.localOnly, origins: config.corsOrigins });
-  const lifetime = options.sessionMs === undefined ? {} : { lifetimeMs: options.sessionMs };
-  const sessions =
-    apiKey === undefined ? undefined : createSessions({ apiKey, origins: config.corsOrigins, ...lifetime });
+  const access = createAccess({ config, sessionMs: options.sessionMs });
+  const { checkPage, sessions, isKey } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
   const keys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
   const tokens = createLinkTokens({ keys: () => keys?.current() ?? [], now });
   const links =
     frontDoor &&
     createLinks({ frontDoor, tokens, problem: () => keys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
-  const isKey = apiKey === undefined ? undefined : createIsKey(apiKey);
-  const services = {
-    events,
-    gateway: () => gateway,
-    isClosed: apiKey !== undefined || config.localOnly,
-    history,
-    instance,
-    checkPage,
-    sessions,
-    isKey,
-    links,
-    requireKey: config.wsRequireKey,
-    authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
-    asksForKey: apiKey !== undefined,
-    kubectl,
-    store,
-    most: config.store.most,
-    snapshotLimitBytes: config.snapshotLimitBytes,
-    recorder,
-    log,
-    builds,
-    activity,
-    client,
-    namespace,
-    cache,
-    waiters,
+  const claims = {
+    ...{ client, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
     findLivePod: createFindLivePod({ client, namespace, cache }),
-    clock: systemClock,
-    tracer: tracing?.tracer,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
+  const archives = { store, most: config.store.most, snapshotLimitBytes: config.snapshotLimitBytes };
+  const shown = { events, history, instance, gateway: () => gateway };
+  const services = { ...access, ...claims, ...archives, ...shown, kubectl, recorder, builds, links };
   const { triggers } = cache;
   if (config.roles.has("gateway") && triggers !== undefined) {
     const { triggers: limits, localOnly, secretPolicy } = config;
     const { registry } = metrics;
     gateway = startGateway({
-      claims: services,
+      claims,
       timeOfDay: serverTime,
       triggers,
       triggersSynced: triggers.synced,
@@ -255,7 +228,7 @@ export async function startEdge(options: {
     if (config.roles.has("proxy") && frontDoor !== undefined) {
       proxy = await startProxy({
         config: config.proxy,
-        claims: services,
+        claims,
         timeOfDay: serverTime,
         isKey,
         localOnly: config.localOnly,

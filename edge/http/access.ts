@@ -1,0 +1,40 @@
+import type { EdgeConfig } from "../config.ts";
+import { createApiKeyCheck, createIsKey } from "./api-key.ts";
+import { createPageCheck, type PageCheck } from "./page-check.ts";
+import { createSessions, type Sessions } from "./session.ts";
+
+/** Who may call the edge, as its configuration says. */
+export interface Access {
+  /** Throws where a page of another site made the request. */
+  readonly checkPage: PageCheck;
+  /** Undefined where no key is set. */
+  readonly sessions: Sessions | undefined;
+  readonly isKey: ReturnType<typeof createIsKey> | undefined;
+  readonly authenticate: ReturnType<typeof createApiKeyCheck> | undefined;
+  readonly asksForKey: boolean;
+  /** Whether `/ws` asks for the key too. */
+  readonly requireKey: boolean;
+  /** Whether a key, or this machine alone, keeps strangers out. */
+  readonly isClosed: boolean;
+}
+
+/** @param options.sessionMs how long a browser's session lasts. @default 12 hours */
+export function createAccess({
+  config: { apiKey, corsOrigins: origins, localOnly, wsRequireKey },
+  sessionMs,
+}: {
+  config: Pick<EdgeConfig, "apiKey" | "corsOrigins" | "localOnly" | "wsRequireKey">;
+  sessionMs?: number | undefined;
+}): Access {
+  const lifetime = sessionMs === undefined ? {} : { lifetimeMs: sessionMs };
+  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, ...lifetime });
+  return {
+    checkPage: createPageCheck({ localOnly, origins }),
+    sessions,
+    isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
+    authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
+    asksForKey: apiKey !== undefined,
+    requireKey: wsRequireKey,
+    isClosed: apiKey !== undefined || localOnly,
+  };
+}
