@@ -191,9 +191,10 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
   // A pod that is being deleted is lost already.
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);
   if (silentForMs === 0) return leaveNode(current, context);
-  const found = { claim, pod: current, state };
   const isKept = phase === "Active" && state.state !== "lost";
-  const step = isKept ? await keepActive(found, context) : await reconcileStarting(found, context);
+  const step = isKept
+    ? await keepActive({ claim, pod: current, state }, context)
+    : await reconcileStarting({ claim, pod: current, state }, context);
   return sooner(step, silentForMs, againInMs);
 }
 
