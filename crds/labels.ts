@@ -61,7 +61,7 @@ export const annotation = {
   /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
   requestedAt: "tenancy.dev/requested-at",
   /**
-   * On a claim: the span of whoever asked for it, as `traceparent` says it (docs/tracing.md); whoever may write claims
+   * On a claim: the span of whoever asked for it, as `traceparent` says it (docs/how-to/trace.md); whoever may write claims
    * may have set it.
    */
   traceparent: "tenancy.dev/traceparent",

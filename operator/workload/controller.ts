@@ -318,7 +318,7 @@ function workloadProblem(
     return {
       reason: "BuildUnavailable",
       message:
-        "the operator has no registry to keep built images in: set TENANCY_REGISTRY (docs/configuration.md), or build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
+        "the operator has no registry to keep built images in: set TENANCY_REGISTRY (docs/reference/settings.md), or build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
     };
   }
   const egress = egressProblems(spec);

@@ -4,7 +4,7 @@ import type { Change } from "./history.ts";
 import { type Claim, type Pair, type Pod, PROXY_IMAGE, pairName, pairOf } from "./objects.ts";
 import type { Trace } from "./trace.ts";
 
-/** What must hold at every moment; `docs/soak.md` says each in full. */
+/** What must hold at every moment; `docs/explanation/promises.md` says each in full. */
 export type Invariant =
   | "one tenant a pod"
   | "endpoint is the claim's own"

@@ -18,7 +18,7 @@ test("finds a word, and a shape that goes over a line", () => {
 });
 
 /** Pages that are still to be written again. Take a page off when it is. */
-const BEFORE: string[] = ["README.md", "CONTRIBUTING.md", "docs/"];
+const BEFORE: string[] = ["CONTRIBUTING.md", "docs/decisions/"];
 
 test("the pages are written in them", () => {
   const pages = readdirSync(join(root, "docs"), { encoding: "utf8", recursive: true })
