@@ -99,7 +99,7 @@ export const annotation = {
   discardIdleSince: "tenancy.dev/discard-idle-since",
   /**
    * On the claim of the snapshots volume: `true` once the volume was seen with its mark
-   * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+   * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
    */
   volumeMarked: "tenancy.dev/volume-marked",
   /** On the claim of the snapshots volume: the object storage that archives were kept in since the volume had them. */

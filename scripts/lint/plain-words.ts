@@ -12,7 +12,7 @@ const SHAPES: readonly Shape[] = [
   { pattern: "nobody", instead: "no client, no tenant, no one, or an active sentence" },
   { pattern: "anew", instead: "again, or: replaced, recreated" },
   { pattern: "meanwhile", instead: "in the meantime, while …, until then" },
-  { pattern: "neither(?=[.;:)]|$)", instead: "say it in the positive, or: also not" },
+  { pattern: "neither(?=[.;:)])", instead: "say it in the positive, or: also not" },
   { pattern: "nor (?:is|are|does|do|has|have|can|may)", instead: "a sentence of its own" },
   { pattern: "(?:is|are|was|were) to be had", instead: "is available" },
   {
@@ -29,7 +29,6 @@ const SHAPES: readonly Shape[] = [
   { pattern: "heed(?:s|ed|ing)?", instead: "use, respect" },
   { pattern: "how it (?:fares|stands)", instead: "its state" },
   { pattern: "whose (?:it|they) (?:is|are|has|have|may|must)", instead: "who owns it" },
-  { pattern: "one that did not", instead: "say what it is" },
   { pattern: "dead pages?", instead: "pages in a sandbox" },
   { pattern: "tells? (?:how many|how much|how long|that|what|which|when|where|whether)", instead: "report, show, say" },
   { pattern: "unless told(?: to)?", instead: "unless set" },

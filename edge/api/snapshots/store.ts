@@ -74,7 +74,7 @@ export async function askStore<T>(
 
 /**
  * What is kept of a tenant's files; undefined where there never was a volume. Only a store that says itself that there is none
- * counts as one without, and not one that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+ * counts as one without, and not one that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
  *
  * @throws HttpError as {@link askStore} and {@link storeState} do
  */

@@ -32,7 +32,8 @@ test.before.each(async () => {
   kubectl = await kubectlFor(kubeconfigPath);
   const programs = [await findHelm(), await findKubectl()].map(dirname);
   const environment = { HOME: overlay.path, PATH: [...programs, process.env.PATH].join(":") };
-  run = (which) => runPageCommands("docs/how-to/back-up.md", which, { folder: overlay.path, kubeconfigPath, environment });
+  run = (which) =>
+    runPageCommands("docs/how-to/back-up.md", which, { folder: overlay.path, kubeconfigPath, environment });
 });
 test.after.each(async () => {
   await cluster?.stop();
