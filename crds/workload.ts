@@ -303,7 +303,10 @@ export const buildStatusSchema = Type.Object(
     cached: Type.Optional(Type.Integer({ description: "How many of them were in the cache.", minimum: 0 })),
     commit: Type.Optional(Type.String({ description: "Git commit that was built.", maxLength: 64 })),
     tries: Type.Optional(
-      Type.Integer({ description: "How many attempts failed for a cause that may pass; each is followed by another.", minimum: 0 }),
+      Type.Integer({
+        description: "How many attempts failed for a cause that may pass; each is followed by another.",
+        minimum: 0,
+      }),
     ),
   },
   { description: "The build of the spec's image: the one under way, or the last one." },

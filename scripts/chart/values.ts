@@ -48,7 +48,10 @@ const program = (what: string) => ({
   resources: resources(what),
   env: environment(what),
   serviceAccountAnnotations: accountAnnotations(what),
-  terminationGracePeriodSeconds: Type.Integer({ minimum: 0, description: `for a stop of ${what} (docs/how-to/upgrade.md)` }),
+  terminationGracePeriodSeconds: Type.Integer({
+    minimum: 0,
+    description: `for a stop of ${what} (docs/how-to/upgrade.md)`,
+  }),
 });
 
 const hostName = "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$|^$";
