@@ -31,7 +31,7 @@ import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { rawTar } from "../../unit/archive/raw-tar.ts";
 import { dockerArchive } from "../claims/image-files.ts";
-import { type Stack, startStack } from "../claims/stack.ts";
+import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
 import { type ContextFiles, contextArchive } from "./context-archive.ts";
 import { type GitServer, startGitServer } from "./git-server.ts";
 
@@ -58,6 +58,7 @@ test.before(async () => {
   const { hostAddress } = await upLocalCluster({ name: NAME, log: console.log });
   git = await startGitServer({ address: hostAddress, token: TOKEN });
   stack = await startStack(NAME, {
+    ...WITH_BUILDS,
     TENANCY_BUILDER_IMAGE: BUILDER,
     TENANCY_BUILD_PRIVATE_RANGES: `${hostAddress}/32`,
     TENANCY_BUILD_CONTEXT_LIMIT: "4Mi",

@@ -9,7 +9,7 @@ import { installDebianPackages } from "../../../scripts/cluster/debian-packages.
 import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { RUN_PAGES, shellBlocks } from "../../doc-blocks.ts";
-import { type Stack, startStack } from "../claims/stack.ts";
+import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
 import { type Pasted, paste } from "./paste.ts";
 
 const NAME = "e2e-docs";
@@ -20,7 +20,7 @@ let folder: string;
 
 test.before(async () => {
   await installDebianPackages(["curl"], console.log);
-  stack = await startStack(NAME);
+  stack = await startStack(NAME, WITH_BUILDS);
   // Files that are written stay out of the repository.
   folder = mkdtempSync(join(tmpdir(), "tenancy-docs-"));
   for (const name of readdirSync(root)) symlinkSync(join(root, name), join(folder, name));
