@@ -1,5 +1,6 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
+import type { Cluster } from "../crds/client/cluster.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { EventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
@@ -30,7 +31,9 @@ import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
 /** What every reconciler works with. */
 export interface OperatorContext {
   /** Refuses to write when this process does not lead. */
-  client: ClusterClient;
+  cluster: Cluster;
+  /** For calls that are not about objects. */
+  client: Pick<ClusterClient, "request">;
   config: OperatorConfig;
   informers: Informers;
   events: EventRecorder;

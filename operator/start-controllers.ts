@@ -5,7 +5,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
-import { keyOf } from "../crds/client/watch/store.ts";
+import { keyAt, keyOf } from "../crds/client/watch/store.ts";
 import { claims } from "../crds/kinds.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
@@ -16,6 +16,7 @@ import { createClaimTraces } from "./claim/claim-traces.ts";
 import { createClaimController } from "./claim/controller.ts";
 import { createServiceWatch } from "./claim/service-watch.ts";
 import { createTimelines } from "./claim/timeline.ts";
+import { createOperatorCluster } from "./cluster/operator-cluster.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { OperatorContext } from "./context.ts";
 import { startWatches } from "./controller.ts";
@@ -59,7 +60,22 @@ export function startControllers(options: {
   const { config, informers, metrics, log, term, onFailure } = options;
   const client = fencedClient(options.client, term);
   const events = createEventRecorder({ client, namespace: config.namespace, component: "tenancy-operator", log });
+  const serviceWatch = createServiceWatch({
+    client: options.client,
+    namespace: config.namespace,
+    onFailure,
+    log,
+    onSynced() {
+      for (const claim of informers.claims.store.values()) enqueueClaim(claim);
+    },
+    onChange({ type, object }) {
+      if (type === "added") return;
+      for (const { kind, name } of object.metadata.ownerReferences ?? [])
+        if (kind === claims.kind) queue.add("claim", keyAt({ namespace: config.namespace, name }));
+    },
+  });
   const context: OperatorContext = {
+    cluster: createOperatorCluster({ client, namespace: config.namespace, informers, serviceWatch }),
     client,
     config,
     informers,
@@ -89,27 +105,14 @@ export function startControllers(options: {
     notices: new Map(),
     timelines: createTimelines(systemClock.now),
     traces: options.tracer && createClaimTraces(options.tracer, systemClock.now),
-    serviceWatch: createServiceWatch({
-      client: options.client,
-      namespace: config.namespace,
-      onFailure,
-      log,
-      onSynced() {
-        for (const claim of informers.claims.store.values()) enqueueClaim(claim);
-      },
-      onChange({ type, object }) {
-        if (type === "added") return;
-        for (const { kind, name } of object.metadata.ownerReferences ?? [])
-          if (kind === claims.kind) queue.add("claim", `${config.namespace}/${name}`);
-      },
-    }),
+    serviceWatch,
     ensuredEgress: new Map(),
     feeds: createBackgroundWork({ concurrency: config.builds?.concurrency ?? 1, maximumBackoffMs: 60_000 }),
     buildTurns: createBuildTurns(),
     helperStart: createHelperStart(),
     onFailure,
     enqueueClaim,
-    enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
+    enqueueWorkload: (name) => queue.add("workload", keyAt({ namespace: config.namespace, name })),
     serverNow: client.transport.now,
     startedAt: performance.now(),
     historySince: options.historySince,
@@ -138,8 +141,9 @@ export function startControllers(options: {
   }
 
   function enqueuePool(name: string): void {
-    queue.add("pool", `${config.namespace}/${name}`);
-    queue.add("poolStatus", `${config.namespace}/${name}`);
+    const key = keyAt({ namespace: config.namespace, name });
+    queue.add("pool", key);
+    queue.add("poolStatus", key);
   }
 
   async function stop(): Promise<void> {

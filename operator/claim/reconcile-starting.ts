@@ -113,7 +113,7 @@ async function switchToWarmPod(
   context: OperatorContext,
 ): Promise<boolean> {
   const { informers, config } = context;
-  const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name: claim.spec.workloadRef });
   if (workload === undefined || !isReadyToUse(workload)) return false;
   const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";

@@ -1,8 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
-import { ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { workloads } from "../../crds/kinds.ts";
-import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -93,17 +92,14 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Op
  */
 async function findWorkload(
   claim: Claim,
-  { client, config, informers }: OperatorContext,
+  { cluster, config, informers }: OperatorContext,
 ): Promise<Workload | undefined> {
-  const { namespace } = config;
   const name = claim.spec.workloadRef;
-  const known = informers.workloads.store.get(`${namespace}/${name}`);
+  const known = informers.workloads.store.get({ namespace: config.namespace, name });
   const isGoing = known?.metadata.deletionTimestamp !== undefined;
   const { [annotation.attempt]: attempt, [annotation.workloadSeen]: seen } = claim.metadata.annotations ?? {};
   if (known !== undefined && !isGoing && attempt === undefined && isAsNewAs(known, seen)) return known;
-  const workload = await ifFound(client.get(workloads, { namespace, name }));
-  if (workload !== undefined) informers.workloads.put(workload);
-  return workload;
+  return await cluster(workloads).named(name).find({ refresh: true });
 }
 
 /** @param seen the claim's annotation */
@@ -126,7 +122,7 @@ async function createPod(
   },
   context: OperatorContext,
 ): Promise<ReconcileResult> {
-  const { client, config, informers } = context;
+  const { cluster, config } = context;
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const revision = currentRevision(claim);
@@ -151,8 +147,7 @@ async function createPod(
     { restoreAs: archive },
   );
   try {
-    const created = await client.create(pods, pod);
-    informers.pods.put(created);
+    const created = await cluster(pods).create(pod);
     context.timelines.mark(claim, "Bound");
     context.ownPods.add(created.metadata.uid ?? "");
     return undefined;
@@ -166,17 +161,9 @@ async function createPod(
 
 /** The name is taken: by this claim's own pod, which the store has not seen, or by one that has to make room. */
 async function adoptPod(claim: Claim, name: string, context: OperatorContext): Promise<ReconcileResult> {
-  let taken: Pod;
-  try {
-    taken = await context.client.get(pods, { namespace: context.config.namespace, name });
-  } catch (error) {
-    if (isNotFound(error)) return { requeueAfterMs: 100 };
-    throw error;
-  }
-  if (isBoundTo(taken, claim) && taken.metadata.deletionTimestamp === undefined) {
-    context.informers.pods.put(taken);
-    return undefined;
-  }
+  const taken = await context.cluster(pods).named(name).find({ refresh: true });
+  if (taken === undefined) return { requeueAfterMs: 100 };
+  if (isBoundTo(taken, claim) && taken.metadata.deletionTimestamp === undefined) return undefined;
   return replacePod(claim, context, { reason: "PodLost", message: `pod "${name}" is being deleted` });
 }
 

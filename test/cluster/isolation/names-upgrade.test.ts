@@ -2,6 +2,7 @@ import { K8s, kind } from "kubernetes-fluent-client";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, networkPolicies, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { createCluster } from "../../../crds/client/cluster.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
@@ -9,6 +10,7 @@ import { label } from "../../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../../crds/names.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { applyNetworkPolicy } from "../../../operator/apply-object.ts";
+import { FIELD_MANAGER } from "../../../operator/cluster/operator-cluster.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { issueAuthority } from "../../../operator/egress/certificates.ts";
 import { parseDomainPattern } from "../../../operator/egress/domain-pattern.ts";
@@ -153,12 +155,13 @@ test("a policy that is deleted while its owners change is not made anew", async 
     ...client,
     async apply(resource, object, options) {
       const applied = await client.apply(resource, object, options);
-      if (options.fieldManager === "tenancy-operator") await client.delete(resource, at(object.metadata.name));
+      if (options.fieldManager === FIELD_MANAGER) await client.delete(resource, at(object.metadata.name));
       return applied;
     },
   };
   const wanted = { metadata: owned("between", "between"), spec: policy.spec };
-  const failure = await applyNetworkPolicy(wanted, { present: wanted, client: deletesAtOnce }).catch((error) => error);
+  const cluster = createCluster({ client: deletesAtOnce, namespace: NAMESPACE, fieldManager: FIELD_MANAGER });
+  const failure = await applyNetworkPolicy(wanted, { present: wanted, cluster }).catch((error) => error);
   assert.is(failure.status, 409, failure);
   assert.not.ok(await exists(client, networkPolicies, "between"));
 });

@@ -16,6 +16,7 @@ import { createBackgroundWork } from "../../../operator/background-work.ts";
 import { createBuildTurns, isQueued } from "../../../operator/builds/build-turns.ts";
 import { isWaiting, needsHelper } from "../../../operator/claim/claim-status.ts";
 import { createTimelines } from "../../../operator/claim/timeline.ts";
+import { createOperatorCluster } from "../../../operator/cluster/operator-cluster.ts";
 import { type OperatorConfig, operatorConfig } from "../../../operator/config.ts";
 import type { OperatorContext } from "../../../operator/context.ts";
 import type { Informers } from "../../../operator/informers.ts";
@@ -63,8 +64,17 @@ export function testOperator({
   const api = new MemoryApi(config.namespace);
   const events: RecordedEvent[] = [];
   const recorder = { record: (event: RecordedEvent) => void events.push(event), flush: async () => undefined };
+  const { namespace } = config;
+  const informers = overrides.informers ?? informersOver(api, config);
+  const serviceWatch = overrides.serviceWatch ?? {
+    isOpen: false,
+    open: () => undefined,
+    put: () => undefined,
+    close: () => undefined,
+  };
   const context: OperatorContext = {
-    ...{ client: api.client, config, informers: informersOver(api, config), log: silentLog, metrics: createMetrics() },
+    cluster: createOperatorCluster({ client: api.client, namespace, informers, serviceWatch }),
+    ...{ client: api.client, config, informers, serviceWatch, log: silentLog, metrics: createMetrics() },
     events: recorder,
     poolEvents: createPoolEvents({ events: recorder }),
     poolRefusals: createPoolRefusals({ onChange: () => undefined }),
@@ -86,7 +96,6 @@ export function testOperator({
     saves: createBackgroundWork({ concurrency: 1 }),
     fileChecks: createBackgroundWork({ concurrency: 1 }),
     feeds: createBackgroundWork({ concurrency: 2 }),
-    serviceWatch: { isOpen: false, open: () => undefined, close: () => undefined },
     timelines: createTimelines(Date.now),
     nodeSilence: createNodeSilence({ limitMs: config.nodeTimeoutMs }),
     seenTimes: createSeenTimes(),
