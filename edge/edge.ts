@@ -18,6 +18,7 @@ import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
+import { createEdgeCluster } from "./cluster/edge-cluster.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
 import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
 import type { EdgeConfig } from "./config.ts";
@@ -122,6 +123,7 @@ export async function startEdge(options: {
       trigger: (change) => gateway?.enqueueTrigger(change),
     },
   });
+  const cluster = createEdgeCluster({ client, namespace, cache });
   let stopping = false;
   let gateway: Gateway | undefined;
   let proxy: RunningProxy | undefined;
@@ -146,7 +148,7 @@ export async function startEdge(options: {
   };
   const recorder = createEventRecorder({ client, namespace, component: "tenancy-edge", log });
   const activity = createActivity({
-    client,
+    cluster,
     namespace,
     cache,
     clock: { ...systemClock, now: serverTime },
@@ -190,11 +192,11 @@ export async function startEdge(options: {
     log,
     builds,
     activity,
-    client,
+    cluster,
     namespace,
     cache,
     waiters,
-    findLivePod: createFindLivePod({ client, namespace, cache }),
+    findLivePod: createFindLivePod({ cluster }),
     clock: systemClock,
     tracer: tracing?.tracer,
     randomId: () => randomBytes(8).toString("hex"),
@@ -205,6 +207,7 @@ export async function startEdge(options: {
     const { triggers: limits, localOnly, secretPolicy } = config;
     const { registry } = metrics;
     gateway = startGateway({
+      client,
       claims: services,
       timeOfDay: serverTime,
       triggers,
