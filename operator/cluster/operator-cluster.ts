@@ -27,6 +27,7 @@ export function createOperatorCluster({
   informers: Informers;
   serviceWatch: { put(service: Service): void };
 }): Cluster {
+  // What is written in another namespace is of builds.
   const { builds, egress, helperPods } = informers;
   const caches = [
     answerCache(claims, informers.claims),
@@ -34,13 +35,16 @@ export function createOperatorCluster({
     answerCache(pools, informers.pools),
     answerCache<Pod>(pods, {
       put(pod) {
-        if (isOfBuild(pod)) builds?.pods.put(pod);
+        if (pod.metadata.namespace !== namespace) builds?.pods.put(pod);
         else if (isHelper(pod)) helperPods.put(pod);
-        else informers.pods.put(pod);
+        else if (pod.metadata.labels?.[label.build] === undefined) informers.pods.put(pod);
       },
     }),
     answerCache<NetworkPolicy>(networkPolicies, {
-      put: (policy) => (isOfBuild(policy) ? builds?.policies : informers.networkPolicies)?.put(policy),
+      put(policy) {
+        const informer = policy.metadata.namespace === namespace ? informers.networkPolicies : builds?.policies;
+        informer?.put(policy);
+      },
     }),
     answerCache(jobs, builds?.jobs),
     answerCache(configMaps, egress && { put: (configMap) => egress.configMaps.put(metadataAlone(configMap)) }),
@@ -48,10 +52,6 @@ export function createOperatorCluster({
     answerCache(services, serviceWatch),
   ];
   return createCluster({ client, namespace, fieldManager: FIELD_MANAGER, caches });
-}
-
-function isOfBuild({ metadata }: KubernetesObject): boolean {
-  return metadata.labels?.[label.build] === "true";
 }
 
 function isHelper({ metadata: { labels = {} } }: Pod): boolean {
