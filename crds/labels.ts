@@ -61,7 +61,7 @@ export const annotation = {
   /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
   requestedAt: "tenancy.dev/requested-at",
   /**
-   * On a claim: the span of whoever asked for it, as `traceparent` says it (docs/tracing.md); whoever may write claims
+   * On a claim: the span of whoever asked for it, as `traceparent` says it (docs/how-to/trace.md); whoever may write claims
    * may have set it.
    */
   traceparent: "tenancy.dev/traceparent",
@@ -99,7 +99,7 @@ export const annotation = {
   discardIdleSince: "tenancy.dev/discard-idle-since",
   /**
    * On the claim of the snapshots volume: `true` once the volume was seen with its mark
-   * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+   * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
    */
   volumeMarked: "tenancy.dev/volume-marked",
   /** On the claim of the snapshots volume: the object storage that archives were kept in since the volume had them. */

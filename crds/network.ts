@@ -61,7 +61,7 @@ export const networkSchema = Type.Object(
     expose: Type.Optional(
       stringEnum(exposures, {
         description:
-          "Who reaches the container through the front door: nobody, who has the API key, who has a signed link too, or everybody.",
+          "Access through the front door: no client, clients with the API key, also clients with a signed link, or everyone.",
         default: "none",
       }),
     ),

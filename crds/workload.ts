@@ -15,7 +15,7 @@ const gitSchema = Type.Object(
     ref: Type.Optional(
       Type.String({
         description:
-          "Branch, tag or commit. A name is looked up when the image is built, and is not watched: the annotation tenancy.dev/rebuild builds anew.",
+          "Branch, tag or commit. A name is looked up when the image is built, and is not watched: the annotation tenancy.dev/rebuild starts a new build.",
         pattern: pattern.gitRef,
         maxLength: 256,
         default: "HEAD",
@@ -114,7 +114,7 @@ const idleSchema = Type.Object(
     action: Type.Optional(
       stringEnum(["hibernate", "destroy"], {
         description:
-          "What idleness does with the tenant's data: hibernate archives it, destroy discards this session's. A release that somebody asks for archives either way.",
+          "How an idle release treats the tenant's files: hibernate saves them, destroy discards those of this session. A requested release always saves them.",
         default: "hibernate",
       }),
     ),
@@ -148,7 +148,7 @@ const preSaveSchema = Type.Object(
       }),
     ),
   },
-  { description: "Has the program write out what it holds in memory, before each try to save the files." },
+  { description: "Lets the program write its memory to files, before each attempt to save them." },
 );
 
 const filesystemSchema = Type.Object(
@@ -258,13 +258,13 @@ export const workloadSpecSchema = Type.Object(
     service: Type.Optional(
       Type.Boolean({
         description:
-          "Whether each claim gets a Service named after it, which leads to its pod while it is Active. It has a cluster IP and is not headless: a pod's address that a client's resolver keeps is another tenant's soon after, the Service's own is not.",
+          "Whether each claim gets a Service with its name, which leads to its pod while it is Active. The Service has a cluster IP, which a resolver may cache; pod IPs are reused by other tenants.",
         default: false,
       }),
     ),
     runtimeClassName: Type.Optional(
       Type.String({
-        description: "RuntimeClass of the pods, for a stronger wall such as gVisor or Kata.",
+        description: "RuntimeClass of the pods, for stronger isolation such as gVisor or Kata.",
         pattern: pattern.subdomain,
         maxLength: 253,
       }),
@@ -303,7 +303,10 @@ export const buildStatusSchema = Type.Object(
     cached: Type.Optional(Type.Integer({ description: "How many of them were in the cache.", minimum: 0 })),
     commit: Type.Optional(Type.String({ description: "Git commit that was built.", maxLength: 64 })),
     tries: Type.Optional(
-      Type.Integer({ description: "How often it failed for what may mend itself, and is begun anew.", minimum: 0 }),
+      Type.Integer({
+        description: "How many attempts failed for a cause that may pass; each is followed by another.",
+        minimum: 0,
+      }),
     ),
   },
   { description: "The build of the spec's image: the one under way, or the last one." },

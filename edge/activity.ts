@@ -1,7 +1,7 @@
 import { isConflict, isNotFound } from "../crds/client/api-error.ts";
 import { pods } from "../crds/client/built-in-resources.ts";
 import type { Clock } from "../crds/client/clock.ts";
-import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Cluster, MergePatch } from "../crds/client/cluster.ts";
 import { clearManagedFields } from "../crds/client/managed-fields.ts";
 import { describeError } from "../crds/describe-error.ts";
 import type { Pod } from "../crds/kubernetes.ts";
@@ -83,7 +83,7 @@ const UNTIMED_INTERVAL_MS = 60_000;
  * is in use ({@link createActivityPace}). The last use is always written, and a busy pod costs few writes.
  */
 export function createActivity(options: {
-  client: ClusterClient;
+  cluster: Cluster;
   namespace: string;
   cache: Pick<ClusterCache, "pods">;
   clock: Clock;
@@ -91,7 +91,7 @@ export function createActivity(options: {
   /** Unique to this process. */
   instance: string;
 }): Activity {
-  const { client, namespace, cache, clock, log } = options;
+  const { cluster, namespace, cache, clock, log } = options;
   const inFlightKey = `${IN_FLIGHT_PREFIX}${options.instance}`;
   const entries = new Map<string, Entry>();
   const pace = createActivityPace(clock, UNTIMED_INTERVAL_MS);
@@ -180,9 +180,8 @@ export function createActivity(options: {
 
   /** By what the API server says of the pod, and only where it is still so. */
   async function writeLate(key: string, entry: Entry): Promise<void> {
-    const present = await client.get(pods, { namespace, name: entry.name });
+    const present = await cluster(pods).named(entry.name).get({ refresh: true });
     if (present.metadata.uid !== entry.uid) return;
-    cache.pods.put(present);
     await patch(key, entry, present, present.metadata.resourceVersion);
   }
 
@@ -203,16 +202,21 @@ export function createActivity(options: {
     if (isWorking) annotations[inFlightKey] = new Date(until).toISOString();
     if (Object.keys(annotations).length === 0) return;
     const precondition = resourceVersion === undefined ? {} : { resourceVersion };
-    const body = { metadata: { ...clearManagedFields, uid, ...precondition, annotations } };
-    await patchPod(name, body);
+    await patchPod({ name, uid }, { ...precondition, annotations });
     if (!isWorking) return;
     if (!isAnnounced(work)) work.since = clock.now();
     work.until = until;
   }
 
   /** By the status, which takes annotations with it and no spec: the accounts of the edge may patch nothing else of pods. */
-  async function patchPod(name: string, body: object): Promise<void> {
-    cache.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body, subresource: "status" }));
+  async function patchPod(
+    { name, uid = "" }: Pick<Entry, "name" | "uid">,
+    changes: MergePatch<Pod["metadata"]>,
+  ): Promise<void> {
+    const target = { precondition: "uid", subresource: "status" } as const;
+    await cluster(pods)
+      .of({ metadata: { namespace, name, uid } })
+      .patch({ metadata: { ...clearManagedFields, ...changes } }, target);
   }
 
   function isAnnounced({ until }: InFlight): boolean {
@@ -232,8 +236,7 @@ export function createActivity(options: {
     await entries.get(key)?.writing;
     if (said.until <= clock.now()) return;
     try {
-      const body = { metadata: { ...clearManagedFields, uid, annotations: { [inFlightKey]: null } } };
-      await patchPod(name, body);
+      await patchPod({ name, uid }, { annotations: { [inFlightKey]: null } });
     } catch (error) {
       // The release waits for the time that was said.
       if (!isNotFound(error) && !isConflict(error))
@@ -242,7 +245,7 @@ export function createActivity(options: {
   }
 
   function cached(name: string): Pod | undefined {
-    return cache.pods.store.get(`${namespace}/${name}`);
+    return cache.pods.store.get({ namespace, name });
   }
 
   function isCached(name: string, uid: string | undefined): boolean {

@@ -18,6 +18,7 @@ import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
+import { createEdgeCluster } from "./cluster/edge-cluster.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
 import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
 import type { EdgeConfig } from "./config.ts";
@@ -120,6 +121,7 @@ export async function startEdge(options: {
       trigger: (change) => gateway?.enqueueTrigger(change),
     },
   });
+  const cluster = createEdgeCluster({ client, namespace, cache });
   let stopping = false;
   let gateway: Gateway | undefined;
   let proxy: RunningProxy | undefined;
@@ -144,7 +146,7 @@ export async function startEdge(options: {
   };
   const recorder = createEventRecorder({ client, namespace, component: "tenancy-edge", log });
   const activity = createActivity({
-    client,
+    cluster,
     namespace,
     cache,
     clock: { ...systemClock, now: serverTime },
@@ -165,8 +167,8 @@ export async function startEdge(options: {
     frontDoor &&
     createLinks({ frontDoor, tokens, problem: () => keys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
   const claims = {
-    ...{ client, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
-    findLivePod: createFindLivePod({ client, namespace, cache }),
+    ...{ cluster, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
+    findLivePod: createFindLivePod({ cluster }),
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
@@ -178,6 +180,7 @@ export async function startEdge(options: {
     const { triggers: limits, localOnly, secretPolicy } = config;
     const { registry } = metrics;
     gateway = startGateway({
+      client,
       claims,
       timeOfDay: serverTime,
       triggers,

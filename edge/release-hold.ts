@@ -1,7 +1,6 @@
 import type { Claim } from "../crds/claim.ts";
-import { ifFound } from "../crds/client/api-error.ts";
 import type { Clock } from "../crds/client/clock.ts";
-import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Cluster } from "../crds/client/cluster.ts";
 import { claims } from "../crds/kinds.ts";
 import { linkSignals, sleep, startDeadline } from "../crds/waits.ts";
 import type { Activity } from "./activity.ts";
@@ -149,10 +148,10 @@ export function createReleaseHolds(options: ReleaseHoldOptions): ReleaseHolds {
  */
 export async function claimReleasedAt(
   { metadata: { name, uid } }: Claim,
-  { client, namespace }: { client: ClusterClient; namespace: string },
+  { cluster }: { cluster: Cluster },
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const present = await ifFound(client.get(claims, { namespace, name }, { signal }));
+  const present = await cluster(claims).named(name).find({ signal });
   if (present?.metadata.uid !== uid) return Number.NEGATIVE_INFINITY;
   const { deletionTimestamp } = present?.metadata ?? {};
   return deletionTimestamp === undefined ? undefined : Date.parse(deletionTimestamp);

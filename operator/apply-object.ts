@@ -1,25 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { networkPolicies } from "../crds/client/built-in-resources.ts";
-import type { ClusterClient } from "../crds/client/cluster-client.ts";
+import type { Cluster } from "../crds/client/cluster.ts";
 import type { KubernetesObject, NetworkPolicy, OwnerReference } from "../crds/kubernetes.ts";
 import type { Resource } from "../crds/resource.ts";
 
-/** As whom the operator owns fields, https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers. */
-const FIELD_MANAGER = "tenancy-operator";
 /** As whom earlier versions applied network policies. */
 const FORMER_FIELD_MANAGER = "pepr";
-
-/**
- * Applies a child object by server-side apply, always under the same field manager, and takes over fields that others
- * have set (docs/decisions/watch-and-caches.md#child-objects-have-one-owner-and-are-written-by-the-fenced-client).
- */
-export function applyObject<T extends KubernetesObject>(
-  resource: Resource<T>,
-  object: T,
-  { client }: { client: ClusterClient },
-): Promise<T> {
-  return client.apply(resource, object, { fieldManager: FIELD_MANAGER, force: true });
-}
 
 /** Has an object go with its owner, whoever runs by then: the cluster's garbage collector deletes it. */
 export function ownerReference<T extends KubernetesObject>(
@@ -38,17 +24,17 @@ export function ownerReference<T extends KubernetesObject>(
  */
 export async function applyNetworkPolicy(
   policy: NetworkPolicy,
-  { present, client }: { present: NetworkPolicy | undefined; client: ClusterClient },
+  { present, cluster }: { present: NetworkPolicy | undefined; cluster: Cluster },
 ): Promise<void> {
   // A field that is left out stays as somebody else has set it: an open `egress` under access `none`, for one.
   const spec = { ingress: [], egress: [], ...policy.spec };
-  let applied = await applyObject(networkPolicies, { ...policy, spec }, { client });
+  let applied = await cluster(networkPolicies).apply({ ...policy, spec });
   const { name, namespace, uid } = applied.metadata;
   if (present !== undefined && uid !== undefined) {
     // Whoever applies nothing owns nothing, and what nobody else owns goes. Last, since until then the policy would be
     // open; with the uid, since an apply to an object that is gone would make one that selects every pod.
     const nothing = { metadata: { name, namespace, uid } } as NetworkPolicy;
-    applied = await client.apply(networkPolicies, nothing, { fieldManager: FORMER_FIELD_MANAGER });
+    applied = await cluster(networkPolicies).apply(nothing, { fieldManager: FORMER_FIELD_MANAGER });
   }
   if (!isDeepStrictEqual(applied.spec, policy.spec)) {
     throw new Error(`Network policy ${name} is not as it was applied: delete it, and it is made anew`);

@@ -1,3 +1,4 @@
+import type { Cluster } from "../crds/client/cluster.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { EventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
@@ -10,7 +11,9 @@ import type { Metrics } from "./metrics.ts";
 /** What every reconciler works with. Each subject adds its indexes and its memory, in its own `context.ts`. */
 export interface OperatorContext {
   /** Refuses to write when this process does not lead. */
-  client: ClusterClient;
+  cluster: Cluster;
+  /** For calls that are not about objects. */
+  client: Pick<ClusterClient, "request">;
   config: OperatorConfig;
   informers: Informers;
   events: EventRecorder;

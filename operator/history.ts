@@ -1,4 +1,5 @@
 import { leases } from "../crds/client/built-in-resources.ts";
+import type { Cluster } from "../crds/client/cluster.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { TransportResponse } from "../crds/client/transport.ts";
 import type { Lease, Pod } from "../crds/kubernetes.ts";
@@ -63,8 +64,8 @@ interface ManagedLease {
 }
 
 /** Says on the operators' Lease that history is unknown, for whoever leads next. */
-export async function forgetHistory(client: ClusterClient, reference: OperatorsLease): Promise<void> {
-  await writeSince(client, reference, UNKNOWN);
+export async function forgetHistory(cluster: Cluster, reference: OperatorsLease): Promise<void> {
+  await writeSince(cluster, reference, UNKNOWN);
 }
 
 /**
@@ -75,22 +76,27 @@ export async function forgetHistory(client: ClusterClient, reference: OperatorsL
  */
 export async function settleHistory(
   told: string | undefined,
-  { client, reference, pods }: { client: ClusterClient; reference: OperatorsLease; pods: Iterable<Pod> },
+  { cluster, reference, pods }: { cluster: Cluster; reference: OperatorsLease; pods: Iterable<Pod> },
 ): Promise<string | undefined> {
   if (told !== UNKNOWN) return told;
   const made = [...pods]
     .filter(({ metadata }) => metadata.labels?.[label.pool] !== undefined)
     .map(({ metadata }) => metadata.creationTimestamp ?? "");
   const newest = made.sort().at(-1);
-  await writeSince(client, reference, newest);
+  await writeSince(cluster, reference, newest);
   return newest;
 }
 
-async function writeSince(client: ClusterClient, reference: OperatorsLease, since: string | undefined): Promise<void> {
-  const lease = await client.get(leases, reference);
+async function writeSince(
+  cluster: Cluster,
+  { namespace, name }: OperatorsLease,
+  since: string | undefined,
+): Promise<void> {
+  const held = cluster(leases).in(namespace);
+  const lease = await held.named(name).get();
   const { [annotation.historySince]: _, ...others } = lease.metadata.annotations ?? {};
   const annotations = { ...others, ...(since !== undefined && { [annotation.historySince]: since }) };
-  await client.replace(leases, { ...lease, metadata: { ...lease.metadata, annotations } });
+  await held.of(lease).replace({ ...lease, metadata: { ...lease.metadata, annotations } });
 }
 
 /** Whether a warm pod may have been a tenant's by what is missing of the history. No claim may have it then. */

@@ -1,5 +1,5 @@
 // The operator: reconciles the four kinds into pods and network policies; with the argument `snapshots`, the program of
-// its helper pod. Configuration: environment variables, see docs/configuration.md.
+// its helper pod. Configuration: environment variables, see docs/reference/settings.md.
 
 async function main(): Promise<void> {
   // Each is loaded alone, since the helper pod has little memory.

@@ -4,7 +4,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
-import { keyOf } from "../crds/client/watch/store.ts";
+import { keyAt, keyOf } from "../crds/client/watch/store.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import { createBuildMemory } from "./builds/context.ts";
@@ -14,6 +14,7 @@ import type { OperatorConfig } from "./config.ts";
 import { startWatches } from "./controller.ts";
 import { fencedClient, NotLeadingError, type Term } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
+import { createOperatorCluster } from "./operator-cluster.ts";
 import { createPodMemory } from "./pod/context.ts";
 import { createPoolMemory } from "./pool/context.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
@@ -43,7 +44,13 @@ export function startControllers(options: {
   const { config, informers, metrics, log, term, onFailure } = options;
   const client = fencedClient(options.client, term);
   const events = createEventRecorder({ client, namespace: config.namespace, component: "tenancy-operator", log });
+  const serviceWatch = watchServices({
+    client: options.client,
+    context: { config, informers, log, onFailure, enqueueClaim },
+    enqueue: (key) => queue.add("claim", key),
+  });
   const ground = {
+    cluster: createOperatorCluster({ client, namespace: config.namespace, informers, serviceWatch }),
     ...{ client, config, informers, events, metrics, log, onFailure, exec: options.exec },
     serverNow: client.transport.now,
     startedAt: performance.now(),
@@ -58,13 +65,9 @@ export function startControllers(options: {
     ...createClaimMemory(options),
     ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
     ensuredEgress: new Map(),
-    serviceWatch: watchServices({
-      client: options.client,
-      context: { ...ground, enqueueClaim },
-      enqueue: (key) => queue.add("claim", key),
-    }),
+    serviceWatch,
     enqueueClaim,
-    enqueueWorkload: (name) => queue.add("workload", `${config.namespace}/${name}`),
+    enqueueWorkload: (name) => queue.add("workload", keyAt({ namespace: config.namespace, name })),
   };
   const controllers = [
     createClaimController(context),
@@ -89,8 +92,9 @@ export function startControllers(options: {
   }
 
   function enqueuePool(name: string): void {
-    queue.add("pool", `${config.namespace}/${name}`);
-    queue.add("poolStatus", `${config.namespace}/${name}`);
+    const key = keyAt({ namespace: config.namespace, name });
+    queue.add("pool", key);
+    queue.add("poolStatus", key);
   }
 
   async function stop(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
+import { createCluster } from "../crds/client/cluster.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
@@ -13,6 +14,7 @@ import { forgetHistory, historyOf, settleHistory } from "./history.ts";
 import { startInformers } from "./informers.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
+import { FIELD_MANAGER } from "./operator-cluster.ts";
 import { hasStore } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import { startCaches } from "./start-caches.ts";
@@ -86,6 +88,8 @@ export function startOperator(options: OperatorOptions): Operator {
   );
   const leaseName = options.leaseName ?? LEASE_NAME;
   const reference = { namespace: config.namespace, name: leaseName };
+  // Not fenced: a leader writes what it knows of the history after its term too.
+  const cluster = createCluster({ client, namespace: config.namespace, fieldManager: FIELD_MANAGER });
   const trusting = linkSignals(signal);
   const leading = runWhenLeading({
     client,
@@ -103,7 +107,7 @@ export function startOperator(options: OperatorOptions): Operator {
         await untilReady(ending.signal);
         if (ending.signal.aborted) return;
         const told = term.annotations[annotation.historySince];
-        const historySince = await settleHistory(told, { client, reference, pods: pods.store.values() });
+        const historySince = await settleHistory(told, { cluster, reference, pods: pods.store.values() });
         if (ending.signal.aborted) return;
         metrics.beginTerm();
         const controllers = startControllers({ ...options, informers, term, historySince, onFailure });
@@ -121,7 +125,7 @@ export function startOperator(options: OperatorOptions): Operator {
   async function leaveHistory(error: unknown): Promise<never> {
     trusting.abort();
     if (error instanceof HistoryError) {
-      await forgetHistory(client, reference).catch((cause: unknown) =>
+      await forgetHistory(cluster, reference).catch((cause: unknown) =>
         log.warn({ error: cause }, "cannot write that history is unknown"),
       );
     }

@@ -1,4 +1,4 @@
-// npm run snapshots: copies snapshots from one store to another (docs/object-storage.md).
+// npm run snapshots: copies snapshots from one store to another (docs/how-to/store-files-in-a-bucket.md).
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../crds/client/transport.ts";

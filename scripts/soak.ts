@@ -1,5 +1,5 @@
 // npm run soak: random tenants and random faults against the real operator and edge, held against what must never
-// happen (docs/soak.md).
+// happen (docs/explanation/promises.md).
 import { join } from "node:path";
 import { faultsOf } from "./soak/failover/options.ts";
 import { renderFailover } from "./soak/failover/render-failover.ts";

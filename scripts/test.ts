@@ -29,9 +29,9 @@ import { timeReport } from "./test/time-report.ts";
 // Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
 const kinds: Record<Kind, { limitSeconds: number; atOnce: number }> = {
   unit: { limitSeconds: 180, atOnce: availableParallelism() + 1 },
-  cluster: { limitSeconds: 300, atOnce: 3 },
+  cluster: { limitSeconds: 300, atOnce: 4 },
   browser: { limitSeconds: 300, atOnce: 2 },
-  e2e: { limitSeconds: 900, atOnce: 3 },
+  e2e: { limitSeconds: 900, atOnce: 4 },
 };
 
 const root = join(import.meta.dirname, "..");
@@ -106,7 +106,7 @@ async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
 async function runAll(kind: Kind, files: readonly TestFile[], bundled: BundledTests): Promise<void> {
   const seconds = new Map<string, number>();
   await runTestFiles(files, {
-    atOnce: options.atOnce ?? kinds[kind].atOnce,
+    atOnce: options.atOnce ?? (options.quick ? 2 * availableParallelism() : kinds[kind].atOnce),
     waitingAtOnce: options.atOnce === undefined ? 1 : 0,
     lastSeconds: ({ label }) => last.get(label),
     signal: stop.signal,

@@ -16,21 +16,26 @@ export interface ShellBlock {
 /** The pages whose blocks test/e2e/docs/pages.test.ts runs, in this order, on one `npm start`. */
 export const RUN_PAGES = [
   "README.md",
-  "docs/api.md",
-  "docs/kubectl.md",
-  "docs/triggers.md",
-  "docs/files.md",
-  "docs/front-door.md",
-  "docs/builds.md",
-  "docs/backup.md",
-  "docs/upgrade.md",
-  "docs/uninstall.md",
+  "docs/reference/api.md",
+  "docs/how-to/use-kubectl.md",
+  "docs/how-to/call-from-a-webhook.md",
+  "docs/how-to/run-on-a-schedule.md",
+  "docs/how-to/find-why-a-claim-is-slow.md",
+  "docs/how-to/keep-files.md",
+  "docs/how-to/versions-of-files.md",
+  "docs/how-to/give-tenants-urls.md",
+  // On a machine that has never built the builder, its image comes minutes after the cluster.
+  "docs/tutorial/README.md",
+  "docs/how-to/build-an-image.md",
+  "docs/how-to/back-up.md",
+  "docs/how-to/upgrade.md",
+  "docs/how-to/uninstall.md",
 ] as const;
 
 /** README.md and the pages of docs/. */
 export function docPages(): string[] {
-  const pages = readdirSync(join(root, "docs")).filter((name) => name.endsWith(".md"));
-  return ["README.md", ...pages.map((name) => `docs/${name}`)];
+  const pages = readdirSync(join(root, "docs"), { encoding: "utf8", recursive: true });
+  return ["README.md", ...pages.filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`)];
 }
 
 /** The shell blocks of a page, in its order. */

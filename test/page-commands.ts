@@ -17,7 +17,9 @@ export async function runPageCommands(
   { folder, kubeconfigPath, ...own }: { folder: string; kubeconfigPath: string; environment?: Record<string, string> },
 ): Promise<void> {
   const blocks = (await readFile(join(root, page), "utf8")).matchAll(/^( *)```sh\n(.*?)\n *```$/gms);
-  const matching = [...blocks].flatMap(([, , commands = ""]) => (which.test(commands) ? [commands] : []));
+  const matching = [...blocks].flatMap(([, indent = "", commands = ""]) =>
+    which.test(commands) ? [commands.replaceAll(new RegExp(`^${indent}`, "gm"), "")] : [],
+  );
   assert.is(matching.length, 1, `${page}: ${which}`);
   const PATH = `${dirname(await findKubectl())}:${process.env.PATH}`;
   const environment = { HOME: "/nonexistent", PATH, KUBECONFIG: kubeconfigPath, ...own.environment };

@@ -1,6 +1,5 @@
 import type { KubernetesList, KubernetesObject } from "../kubernetes.ts";
 import { acceptedType, objectPath, type Resource, resourcePath } from "../resource.ts";
-import { isExpired } from "./api-error.ts";
 import { dropManagedFields } from "./managed-fields.ts";
 import { parseAnswer } from "./parse-answer.ts";
 import type { Transport, TransportRequest, TransportResponse } from "./transport.ts";
@@ -179,43 +178,6 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       return answer;
     },
   };
-}
-
-const PAGE_SIZE = 500;
-const MAX_TRIES = 3;
-
-/** Every object of a kind in the namespace, as {@link listWhole} reads them. */
-export async function listAll<T extends KubernetesObject>(
-  resource: Resource<T>,
-  options: { client: ClusterClient; namespace: string; labelSelector?: string },
-): Promise<T[]> {
-  return (await listWhole(resource, options)).items;
-}
-
-/**
- * Every object of a kind in the namespace as the API server has it now, and the resourceVersion of that; read in pages,
- * and started anew where the server drops the list while it is read.
- */
-export async function listWhole<T extends KubernetesObject>(
-  resource: Resource<T>,
-  { client, namespace, labelSelector }: { client: ClusterClient; namespace: string; labelSelector?: string },
-): Promise<{ items: T[]; resourceVersion: string | undefined }> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      const items: T[] = [];
-      let next: string | undefined;
-      let resourceVersion: string | undefined;
-      do {
-        const page = await client.list(resource, { namespace, labelSelector, limit: PAGE_SIZE, continue: next });
-        items.push(...page.items);
-        next = page.metadata.continue || undefined;
-        resourceVersion ??= page.metadata.resourceVersion;
-      } while (next !== undefined);
-      return { items, resourceVersion };
-    } catch (error) {
-      if (!isExpired(error) || tries === MAX_TRIES) throw error;
-    }
-  }
 }
 
 function withType<T extends KubernetesObject>(resource: Resource<T>, object: T): T {

@@ -7,7 +7,7 @@ import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./store-folder.ts";
 
 /**
  * Whether anybody has ever seen the store with its mark, kept in the cluster and not in the store itself
- * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed). Fails as the client does.
+ * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted). Fails as the client does.
  */
 export interface StoreMark {
   /** What a person does where the store was exchanged for another on purpose, after "should that be meant,". */

@@ -5,7 +5,7 @@ import {
   pods,
   services,
 } from "../../crds/client/built-in-resources.ts";
-import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
@@ -26,7 +26,7 @@ const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
 };
 
 /** `GET /api/v1/debug/resources`: everything in the namespace as the cluster holds it now. */
-export function debugRoute(options: { client: ClusterClient; namespace: string }): ApiRoute {
+export function debugRoute({ cluster }: { cluster: Cluster }): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/debug/resources",
@@ -52,7 +52,7 @@ export function debugRoute(options: { client: ClusterClient; namespace: string }
     async handle() {
       const dump: Record<string, KubernetesObject[]> = {};
       // One after the other: the dump of a large namespace may be slow, claims meanwhile may not.
-      for (const [key, resource] of Object.entries(dumped)) dump[key] = await listAll(resource, options);
+      for (const [key, resource] of Object.entries(dumped)) dump[key] = (await cluster(resource).list()).items;
       return jsonResponse(dump);
     },
   };

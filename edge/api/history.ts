@@ -44,7 +44,7 @@ export function historyRoutes({ history, cache, namespace, instance }: HistorySe
         const name = pathParam(request, "name", poolNameRule);
         const kinds = [cache.claims, cache.pods, ...(cache.pools === undefined ? [] : [cache.pools])];
         requireFresh(...kinds);
-        if (cache.pools?.store.get(`${namespace}/${name}`) === undefined)
+        if (cache.pools?.store.get({ namespace, name }) === undefined)
           throw new HttpError(404, `pool ${quote(name)} does not exist`);
         return shown(history.pools.read(name), POOL_STEP_SECONDS);
       },

@@ -89,7 +89,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
             "this edge knows of no front door: set TENANCY_PROXY_DOMAIN, or serve one with the role proxy",
           );
         requireFresh(cache.workloads);
-        const workload = cache.workloads.store.get(`${namespace}/${name}`);
+        const workload = cache.workloads.store.get({ namespace, name });
         if (workload === undefined) throw new HttpError(404, `workload ${quote(name)} does not exist`);
         const port = servedPort(workload.spec, given);
         if (port === false) throw new HttpError(400, `body.port: ${given} is none of the workload's network.ports`);

@@ -1,6 +1,6 @@
 import { ApiError, NetworkError } from "../../crds/client/api-error.ts";
 import { events } from "../../crds/client/built-in-resources.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import type { CoreEvent } from "../../crds/kubernetes.ts";
 import type { ApiTypes } from "./openapi/schemas.ts";
 
@@ -16,14 +16,14 @@ const LIMIT_MS = 5000;
  */
 export async function eventsOf(
   uids: readonly (string | undefined)[],
-  { client, namespace }: { client: ClusterClient; namespace: string },
+  { cluster }: { cluster: Cluster },
 ): Promise<{ events: ApiTypes["ObjectEvent"][] } | { eventsProblem: string }> {
-  const options = { namespace, limit: MOST, timeoutMs: LIMIT_MS };
+  const options = { limit: MOST, timeoutMs: LIMIT_MS };
   try {
     const lists = await Promise.all(
       uids
         .filter((uid) => uid !== undefined)
-        .map((uid) => client.list(events, { ...options, fieldSelector: `involvedObject.uid=${uid}` })),
+        .map((uid) => cluster(events).list({ ...options, fieldSelector: `involvedObject.uid=${uid}` })),
     );
     return { events: lists.flatMap(({ items }) => items.map(shown)).sort((a, b) => (a.at < b.at ? -1 : 1)) };
   } catch (error) {

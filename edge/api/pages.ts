@@ -117,7 +117,7 @@ export function createPages<T extends KubernetesObject>(
       const { names, seen } = sort(after === undefined);
       const items: T[] = [];
       for (let at = after === undefined ? 0 : firstBehind(names, after); at < names.length; at += 1) {
-        const object = kind.store.get(`${namespace}/${names[at]}`);
+        const object = kind.store.get({ namespace, name: names[at] ?? "" });
         if (object === undefined || !matches(object)) continue;
         if (items.length === limit) {
           const next = items.at(-1)?.metadata.name ?? "";

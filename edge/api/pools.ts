@@ -1,9 +1,8 @@
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import { pools } from "../../crds/kinds.ts";
 import { type Pool, type PoolSpec, type PoolStatus, poolSpecSchema } from "../../crds/pool.ts";
 import { plainSchema } from "../../crds/schema/schema.ts";
 import { schemaProblems } from "../../crds/schema/schema-problems.ts";
-import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { poolNameRule } from "../http/parameters.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { deleteRoute, type SpecKind, specRoutes } from "./spec-routes.ts";
@@ -11,19 +10,13 @@ import { deleteRoute, type SpecKind, specRoutes } from "./spec-routes.ts";
 const schema = plainSchema(poolSpecSchema);
 
 /** The routes of pools. */
-export function poolRoutes(options: {
-  client: ClusterClient;
-  namespace: string;
-  cache: Pick<ClusterCache, "pools">;
-}): ApiRoute[] {
-  const { cache } = options;
+export function poolRoutes(options: { cluster: Cluster; namespace: string }): ApiRoute[] {
   const kind: SpecKind<Pool> = {
     resource: pools,
     ...{ noun: "pool", path: "/api/v1/pools", parameter: "name", nameRule: poolNameRule, schema: "Pool" },
     onReplaced: "A smaller size deletes warm pods; claimed ones stay.",
     problemsOf: (spec) => schemaProblems({ value: spec, schema, path: "spec" }),
     show: poolResponse,
-    put: (pool) => cache.pools?.put(pool),
   };
   return [
     ...specRoutes(kind, options),

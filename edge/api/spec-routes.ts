@@ -1,5 +1,5 @@
 import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
-import { type ClusterClient, listWhole } from "../../crds/client/cluster-client.ts";
+import type { Cluster, Deletion } from "../../crds/client/cluster.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { HttpError, quote } from "../http/http-error.ts";
@@ -34,15 +34,8 @@ export interface SpecKind<T extends SpecObject> {
   readonly show: (object: T) => { readonly name: string };
   /** That a new object is held by. @default none */
   readonly finalizers?: string[];
-  /** Called with what was written. */
-  readonly put?: (object: T) => void;
   /** The refusal of a name whose object is being deleted. @default that of a name that is taken */
   readonly terminating?: (name: string) => HttpError;
-}
-
-interface Cluster {
-  readonly client: ClusterClient;
-  readonly namespace: string;
 }
 
 const dryRunSchema = flagSchema(
@@ -52,8 +45,10 @@ const REPLACES =
   "With `If-Match` the answer is 409 where the spec is not the one any more whose ETag that is; else the last one to write wins.";
 
 /** All, one, create and replace: each is a live call, so that what was written elsewhere a moment ago shows. */
-export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Cluster): ApiRoute[] {
-  const { client, namespace } = cluster;
+export function specRoutes<T extends SpecObject>(
+  kind: SpecKind<T>,
+  { cluster, namespace }: { cluster: Cluster; namespace: string },
+): ApiRoute[] {
   const { resource, noun, path, parameter, nameRule, schema, show, problemsOf } = kind;
   const one = `${path}/:${parameter}`;
   const body = specBodySchema(`${schema}Spec`);
@@ -69,7 +64,7 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
       tells: ["x-tenancy-version"],
       errors: [503],
       async handle() {
-        const { items, resourceVersion } = await listWhole(resource, cluster);
+        const { items, resourceVersion } = await cluster(resource).list();
         return jsonResponse(items.map(show).sort(byName), { headers: versionHeader(resourceVersion) });
       },
     },
@@ -80,7 +75,7 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
       answer: schema,
       tells: ["etag"],
       errors: [404, 503],
-      handle: async (request) => shown(await readObject(kind, pathParam(request, parameter, nameRule), cluster)),
+      handle: async (request) => shown(await readObject(kind, pathParam(request, parameter, nameRule), { cluster })),
     },
     {
       method: "POST",
@@ -100,9 +95,7 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
         const { finalizers } = kind;
         const metadata = { name, namespace, ...(finalizers !== undefined && { finalizers }) };
         try {
-          const created = await client.create(resource, { metadata, spec } as T, { dryRun });
-          if (!dryRun) kind.put?.(created);
-          return shown(created, 201);
+          return shown(await cluster(resource).create({ metadata, spec } as T, { dryRun }), 201);
         } catch (error) {
           throw isAlreadyExists(error) ? await nameTaken(name) : error;
         }
@@ -130,16 +123,14 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
             `body.name: must be ${quote(name)} as in the path, got ${quote(given)}; names cannot change`,
           );
         }
-        const replaced = await replaceSpec(kind, { name, spec, expected, dryRun }, cluster);
-        if (!dryRun) kind.put?.(replaced);
-        return shown(replaced);
+        return shown(await replaceSpec(kind, { name, spec, expected, dryRun }, { cluster }));
       },
     },
   ];
 
   async function nameTaken(name: string): Promise<HttpError> {
     if (kind.terminating !== undefined) {
-      const { metadata } = await readObject(kind, name, cluster);
+      const { metadata } = await readObject(kind, name, { cluster });
       if (metadata.deletionTimestamp !== undefined) return kind.terminating(name);
     }
     return new HttpError(409, `${noun} ${quote(name)} exists already; change it with PUT ${path}/${name}`);
@@ -149,7 +140,7 @@ export function specRoutes<T extends SpecObject>(kind: SpecKind<T>, cluster: Clu
 /** The route that deletes one of a kind that goes at once. */
 export function deleteRoute<T extends SpecObject>(
   kind: SpecKind<T>,
-  cluster: Cluster,
+  { cluster }: { cluster: Cluster },
   more: Pick<ApiRoute, "description"> = {},
 ): ApiRoute {
   return {
@@ -161,7 +152,7 @@ export function deleteRoute<T extends SpecObject>(
     answer: doneSchema("deleted"),
     errors: [404, 409, 503],
     async handle(request) {
-      await deleteObject(kind, request, cluster);
+      await deleteObject(kind, request, { cluster });
       return jsonResponse({ status: "deleted" });
     },
   };
@@ -171,10 +162,10 @@ export function deleteRoute<T extends SpecObject>(
 export async function readObject<T extends SpecObject>(
   kind: SpecKind<T>,
   name: string,
-  { client, namespace, signal }: Cluster & { signal?: AbortSignal },
+  { cluster, signal }: { cluster: Cluster; signal?: AbortSignal },
 ): Promise<T> {
   try {
-    return await client.get(kind.resource, { namespace, name }, { signal });
+    return await cluster(kind.resource).named(name).get({ signal });
   } catch (error) {
     throw isNotFound(error) ? objectNotFound(kind, name) : error;
   }
@@ -189,25 +180,29 @@ export async function readObject<T extends SpecObject>(
 export async function deleteObject<T extends SpecObject>(
   kind: SpecKind<T>,
   request: RoutedRequest,
-  cluster: Cluster,
+  { cluster }: { cluster: Cluster },
 ): Promise<T | undefined> {
   const name = pathParam(request, kind.parameter, kind.nameRule);
   const expected = expectedTags(request);
-  const { client, namespace } = cluster;
+  const objects = cluster(kind.resource);
   for (let tries = 1; ; tries += 1) {
-    let precondition = {};
-    if (expected !== undefined) {
-      const current = await readObject(kind, name, cluster);
-      requireTag(kind, current, expected);
-      const { uid, resourceVersion } = current.metadata;
-      precondition = { uid, resourceVersion };
+    const deletion = await (expected === undefined ? objects.named(name).delete() : deleteExpected(expected));
+    switch (deletion.outcome) {
+      case "deleted":
+        return undefined;
+      case "deleting":
+        return deletion.object;
+      case "notFound":
+        throw objectNotFound(kind, name);
+      case "conflict":
+        if (tries === MAX_TRIES) throw deletion.error;
     }
-    try {
-      return await client.delete(kind.resource, { namespace, name }, precondition);
-    } catch (error) {
-      if (isNotFound(error)) throw objectNotFound(kind, name);
-      if (!isConflict(error) || expected === undefined || tries === MAX_TRIES) throw error;
-    }
+  }
+
+  async function deleteExpected(tags: readonly string[]): Promise<Deletion<T>> {
+    const current = await readObject(kind, name, { cluster });
+    requireTag(kind, current, tags);
+    return objects.of(current).delete({ precondition: "resourceVersion" });
   }
 }
 
@@ -228,14 +223,16 @@ const MAX_TRIES = 5;
 async function replaceSpec<T extends SpecObject>(
   kind: SpecKind<T>,
   change: { name: string; spec: T["spec"]; expected: readonly string[] | undefined; dryRun: boolean },
-  cluster: Cluster,
+  { cluster }: { cluster: Cluster },
 ): Promise<T> {
   const { name, spec, expected, dryRun } = change;
   for (let tries = 1; ; tries += 1) {
-    const current = await readObject(kind, name, cluster);
+    const current = await readObject(kind, name, { cluster });
     if (expected !== undefined) requireTag(kind, current, expected);
     try {
-      return await cluster.client.replace(kind.resource, { ...current, spec }, { dryRun });
+      return await cluster(kind.resource)
+        .of(current)
+        .replace({ ...current, spec }, { dryRun });
     } catch (error) {
       if (isNotFound(error)) throw objectNotFound(kind, name);
       if (!isConflict(error) || tries === MAX_TRIES) throw error;

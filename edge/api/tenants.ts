@@ -63,7 +63,7 @@ function tenantResponse(
 export function withoutOldEndpoint(claim: Claim, { store }: ClusterCache["pods"]): ClaimResponse {
   const { endpoint, ...rest } = claimResponse(claim);
   if (endpoint === undefined) return rest;
-  const pod = store.get(`${claim.metadata.namespace}/${rest.instanceId}`);
+  const pod = store.get({ namespace: claim.metadata.namespace, name: rest.instanceId ?? "" });
   const isOurs = pod !== undefined && (!isClaimed(pod) || isPodOf(pod, claim));
   return isOurs && pod.status?.podIP === endpoint.host ? { ...rest, endpoint } : rest;
 }

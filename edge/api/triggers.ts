@@ -1,4 +1,4 @@
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import { triggers } from "../../crds/kinds.ts";
 import { triggerProblems } from "../../crds/schema/validate-trigger.ts";
 import type { Trigger, TriggerSpec, TriggerStatus } from "../../crds/trigger.ts";
@@ -15,7 +15,7 @@ const kind: SpecKind<Trigger> = {
 };
 
 /** The routes of triggers. */
-export function triggerRoutes(options: { client: ClusterClient; namespace: string }): ApiRoute[] {
+export function triggerRoutes(options: { cluster: Cluster; namespace: string }): ApiRoute[] {
   return [...specRoutes(kind, options), deleteRoute(kind, options)];
 }
 

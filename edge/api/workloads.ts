@@ -1,5 +1,5 @@
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
-import { type ClusterClient, listAll } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import { pools, workloads } from "../../crds/kinds.ts";
 import { finalizer } from "../../crds/labels.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
@@ -36,10 +36,10 @@ const kind: SpecKind<Workload> = {
 };
 
 /** The routes of workloads. */
-export function workloadRoutes(options: { client: ClusterClient; namespace: string; cache: ClusterCache }): ApiRoute[] {
-  const { cache } = options;
+export function workloadRoutes(options: { cluster: Cluster; namespace: string; cache: ClusterCache }): ApiRoute[] {
+  const { cluster, cache } = options;
   return [
-    ...specRoutes({ ...kind, put: cache.workloads.put }, options),
+    ...specRoutes(kind, options),
     {
       method: "DELETE",
       path: `${kind.path}/:name`,
@@ -50,10 +50,9 @@ export function workloadRoutes(options: { client: ClusterClient; namespace: stri
       errors: [404, 409, 503],
       async handle(request) {
         const name = pathParam(request, "name", workloadNameRule);
-        const pooled = await listAll(pools, options);
+        const { items: pooled } = await cluster(pools).list();
         const left = await deleteObject(kind, request, options);
         if (left === undefined) return jsonResponse({ status: "deleted" });
-        cache.workloads.put(left);
         const [claims, pods] = [cache.claims.store.values(), cache.pods.store.values()];
         const message = describeUsers(workloadUsers(name, { claims, pools: pooled, pods }));
         return jsonResponse({ status: "deleted", ...(message !== undefined && { phase: "Terminating", message }) });
@@ -73,16 +72,20 @@ const MAX_TRIES = 5;
 export async function annotateWorkload(
   { metadata: { name, uid } }: Workload,
   annotations: Readonly<Record<string, string>>,
-  options: { client: ClusterClient; namespace: string },
+  options: { cluster: Cluster },
 ): Promise<Workload> {
   for (let tries = 1; ; tries += 1) {
-    const { metadata, ...rest } = await readWorkload(name, options);
+    const workload = await readWorkload(name, options);
+    const { metadata, ...rest } = workload;
     if (metadata.uid !== uid) {
       throw new HttpError(409, `workload ${quote(name)} was created anew meanwhile; try again`);
     }
     const annotated = { ...metadata, annotations: { ...metadata.annotations, ...annotations } };
     try {
-      return await options.client.replace(workloads, { ...rest, metadata: annotated });
+      return await options
+        .cluster(workloads)
+        .of(workload)
+        .replace({ ...rest, metadata: annotated });
     } catch (error) {
       if (isNotFound(error)) throw objectNotFound(kind, name);
       if (!isConflict(error) || tries === MAX_TRIES) throw error;
@@ -119,11 +122,8 @@ function workloadResponse({ metadata, spec, status: stored }: Workload): Workloa
 }
 
 /** Reads a workload from the cluster. @throws HttpError 404 that says how to create it */
-export function readWorkload(
-  name: string,
-  cluster: { client: ClusterClient; namespace: string; signal?: AbortSignal },
-): Promise<Workload> {
-  return readObject(kind, name, cluster);
+export function readWorkload(name: string, options: { cluster: Cluster; signal?: AbortSignal }): Promise<Workload> {
+  return readObject(kind, name, options);
 }
 
 /** The 409 of a workload that nothing new may use. */

@@ -1,13 +1,11 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isPodOf, isPodReady, podEndpoint } from "../../crds/claims/claim-pod.ts";
-import { ifFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { orAborted } from "../../crds/waits.ts";
 import { createSharedCall } from "./shared-call.ts";
-import type { ClusterCache } from "./watch-cluster.ts";
 
 /** An Active claim's pod as it is at this moment. */
 export type LivePod =
@@ -39,18 +37,10 @@ export type FindLivePod = (claim: Claim, signal: AbortSignal, options?: { withCl
 const ASK_MS = 10_000;
 
 /** Returns what asks once for all who want to know of one claim or pod before the question has left. */
-export function createFindLivePod(options: {
-  client: ClusterClient;
-  namespace: string;
-  cache: Pick<ClusterCache, "pods">;
-}): FindLivePod {
-  const { client, namespace, cache } = options;
-  const askPod = sharedByName(async (name) => {
-    const pod = await ifFound(client.get(pods, { namespace, name }, { timeoutMs: ASK_MS }));
-    if (pod !== undefined) cache.pods.put(pod);
-    return pod;
-  });
-  const askClaim = sharedByName((name) => ifFound(client.get(claims, { namespace, name }, { timeoutMs: ASK_MS })));
+export function createFindLivePod(options: { cluster: Cluster }): FindLivePod {
+  const { cluster } = options;
+  const askPod = sharedByName((name) => cluster(pods).named(name).find({ timeoutMs: ASK_MS, refresh: true }));
+  const askClaim = sharedByName((name) => cluster(claims).named(name).find({ timeoutMs: ASK_MS }));
 
   return async (claim, signal, { withClaim = true } = {}) => {
     const name = claim.status?.instanceId;

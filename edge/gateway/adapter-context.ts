@@ -1,3 +1,4 @@
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { holdLease } from "../../crds/client/hold-lease.ts";
 import { triggers } from "../../crds/kinds.ts";
 import type { Log } from "../../crds/log.ts";
@@ -12,6 +13,8 @@ import { createTriggerState } from "./triggers/trigger-state.ts";
 
 /** What the contexts of all triggers share. */
 export interface ContextServices extends EventServices {
+  /** Renews Leases. */
+  readonly client: ClusterClient;
   /** Unique to this process. */
   readonly instance: string;
   /** How long a Lease holds without a renewal. */
@@ -26,14 +29,13 @@ export function createAdapterContext(options: {
   number: number;
   secrets: SecretReader;
   report: AdapterContext["report"];
-  /** Gets the trigger that a write of its state returned. */
-  put: (trigger: Trigger) => void;
   signal: AbortSignal;
 }): AdapterContext {
   const { trigger, services, number, secrets, report, signal } = options;
-  const { clock, client, namespace } = services.claims;
+  const { client } = services;
+  const { clock, cluster, namespace } = services.claims;
   const log = withTrigger(services.log, trigger.metadata.name);
-  const state = createTriggerState({ client, namespace, trigger, onWritten: options.put });
+  const state = createTriggerState({ cluster, trigger });
   const { guards = [], driverOptions } = trigger.spec;
   const tokenRef = driverOptions?.tokenSecretRef;
   let leases = 0;

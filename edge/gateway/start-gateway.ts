@@ -1,6 +1,7 @@
 import type { Registry } from "prom-client";
 import type { Claim } from "../../crds/claim.ts";
 import { steadyClock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../../crds/client/event-recorder.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Log } from "../../crds/log.ts";
@@ -60,6 +61,7 @@ const COMPONENT = "tenancy-gateway";
 /** Runs one adapter for each trigger that can be served. */
 export function startGateway(options: {
   /** `waitLimitMs` is that of the API's claim calls, which the gateway does not use. */
+  client: ClusterClient;
   claims: EventServices["claims"];
   /** The API server's time, to compare with times of objects. @default the time of `claims.clock` */
   timeOfDay?: (() => number) | undefined;
@@ -80,7 +82,8 @@ export function startGateway(options: {
   log: Log;
 }): Gateway {
   const { activity, drainMs, limits, localOnly, secretPolicy, instance, registry, log, triggers: cache } = options;
-  const { client, namespace, clock } = options.claims;
+  const { client } = options;
+  const { cluster, namespace, clock } = options.claims;
   const claims: EventServices["claims"] = { ...options.claims, waitLimitMs: limits.claimWaitMs };
   const closing = new AbortController();
   const hardStop = new AbortController();
@@ -90,7 +93,7 @@ export function startGateway(options: {
     inAll: limits.inAll,
     maxWaiting: limits.perTrigger * WAITING_PER_SLOT,
   });
-  const find = (name: string): Trigger | undefined => cache.store.get(`${namespace}/${name}`);
+  const find = (name: string): Trigger | undefined => cache.store.get({ namespace, name });
   const holds = createReleaseHolds({
     activity,
     clock: steadyClock,
@@ -106,7 +109,7 @@ export function startGateway(options: {
   });
   const recorder = createEventRecorder({ client, namespace, component: COMPONENT, log });
   const events = createTriggerEvents({ recorder, clock });
-  const openSecrets = createSecretReaders({ client, namespace, policy: secretPolicy, clock, log });
+  const openSecrets = createSecretReaders({ client, cluster, namespace, policy: secretPolicy, clock, log });
   const deliveryLog = createDeliveryLog();
   const adapterTypes = createAdapterTypes({
     clock,
@@ -122,6 +125,7 @@ export function startGateway(options: {
   });
   const workloadProblems = createWorkloadProblems({ namespace, workloads: options.claims.cache.workloads.store });
   const services = {
+    client,
     claims,
     activity,
     drainMs,
@@ -152,7 +156,6 @@ export function startGateway(options: {
         number: adapters,
         secrets,
         report,
-        put: cache.put,
         signal,
       });
       const { name } = trigger.metadata;
@@ -167,11 +170,9 @@ export function startGateway(options: {
     },
     statusOf: (name) =>
       createTriggerStatus({
-        client,
-        namespace,
+        cluster,
         name,
         current: () => find(name),
-        put: cache.put,
         workloadProblemOf: workloadProblems.find,
         events,
         clock,

@@ -1,4 +1,4 @@
--- Health of the four kinds of tenancy.dev in Argo CD: docs/gitops.md.
+-- Health of the four kinds of tenancy.dev in Argo CD: docs/how-to/use-gitops.md.
 local health = { status = "Progressing", message = "waits for the operator or the gateway to look at it" }
 if obj.metadata.deletionTimestamp ~= nil then
   health.message = "is being deleted"

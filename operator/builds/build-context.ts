@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { ApiError, ifFound } from "../../crds/client/api-error.ts";
+import { ApiError } from "../../crds/client/api-error.ts";
 import { configMaps } from "../../crds/client/built-in-resources.ts";
 import type { ConfigMap } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -20,7 +20,7 @@ export type BuildContext =
 /** Finds the build context that a workload names, and the key of its build; a ConfigMap as the API server has it. */
 export async function findBuildContext(
   workload: Workload,
-  { client, config, builds: { registry } }: BuilderContext,
+  { cluster, config, builds: { registry } }: BuilderContext,
 ): Promise<{ context: BuildContext; key: string | undefined }> {
   const { namespace } = config;
   const { configMapRef, git } = workload.spec.image.context ?? {};
@@ -28,7 +28,7 @@ export async function findBuildContext(
     const { name } = configMapRef;
     let configMap: ConfigMap | undefined;
     try {
-      configMap = await ifFound(client.get(configMaps, { namespace, name }));
+      configMap = await cluster(configMaps).named(name).find();
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 403) throw error;
       return missing(`the operator may not read ConfigMaps: add manifests/components/builds (${error.message})`);

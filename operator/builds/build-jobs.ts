@@ -1,12 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
-import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { ApiError, isAlreadyExists } from "../../crds/client/api-error.ts";
 import { jobs, networkPolicies } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Job, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { applyObject } from "../apply-object.ts";
 import type { BuildConfig } from "../config.ts";
 import { isFinished } from "./build-progress.ts";
 import { recordOf } from "./build-result.ts";
@@ -51,7 +49,7 @@ export async function beginBuild(
   build: { key: string; tries: number; requestedAt: string },
   context: BuilderContext,
 ): Promise<Begun> {
-  const { builds, buildInformers, buildTurns, client } = context;
+  const { builds, buildTurns, cluster } = context;
   const { name } = workload.metadata;
   const job = renderBuildJob(workload, build, builds);
   const jobName = job.metadata.name;
@@ -62,13 +60,10 @@ export async function beginBuild(
   try {
     // A predecessor's last Job may not be in the store yet.
     const labelSelector = `${label.build}=true`;
-    for (const there of await listAll(jobs, { client, namespace: builds.namespace, labelSelector }))
-      buildInformers.jobs.put(there);
+    await cluster(jobs).in(builds.namespace).list({ labelSelector, refresh: true });
     if (underWay(context).size > builds.concurrency) return { state: "queued" };
     await applyBuildsPolicy(context);
-    const created = await client.create(jobs, job);
-    buildInformers.jobs.put(created);
-    return { state: "begun", job: created };
+    return { state: "begun", job: await cluster(jobs).create(job) };
   } catch (error) {
     if (isAlreadyExists(error)) return { state: "taken" };
     const message = refusal(error, { name, builds });
@@ -87,7 +82,7 @@ export async function applyBuildsPolicy(context: BuilderContext): Promise<void> 
   const { spec, ...policy } = renderBuildsPolicy(context.builds);
   // What is left out stays as somebody else has set it.
   const whole = { ...policy, spec: { ingress: [], ...spec } as NetworkPolicy["spec"] };
-  context.buildInformers.policies.put(await applyObject(networkPolicies, whole, context));
+  await context.cluster(networkPolicies).apply(whole);
 }
 
 /** Applies it where the cache has it otherwise. */
@@ -161,23 +156,19 @@ export function oldJobs(workload: Workload, key: string | undefined, context: Bu
  * @returns whether none is left but what waits for a node that does not answer
  */
 export async function deleteAllJobs({ metadata }: Workload, context: BuilderContext): Promise<boolean> {
-  const { builds, client } = context;
+  const { builds, cluster } = context;
   const labelSelector = `${label.build}=true,${label.workload}=${metadata.name}`;
-  const left = await listAll(jobs, { client, namespace: builds.namespace, labelSelector });
+  const { items: left } = await cluster(jobs).in(builds.namespace).list({ labelSelector });
   for (const job of left) await deleteJob(job, context);
   return left.every((job) => isStuck(job, context.serverNow()));
 }
 
 /** Deletes this very Job; it stays until its pod is gone, but not for a pod whose node does not answer. */
-export async function deleteJob(job: Job, { builds, client, serverNow }: BuilderContext): Promise<void> {
-  const { name, uid = "", deletionTimestamp } = job.metadata;
+export async function deleteJob(job: Job, { cluster, serverNow }: BuilderContext): Promise<void> {
+  const { deletionTimestamp } = job.metadata;
   if (deletionTimestamp !== undefined && !isStuck(job, serverNow())) return;
   const propagationPolicy = deletionTimestamp === undefined ? "Foreground" : "Background";
-  try {
-    await client.delete(jobs, { namespace: builds.namespace, name }, { uid, propagationPolicy });
-  } catch (error) {
-    if (!isNotFound(error) && !isConflict(error)) throw error;
-  }
+  await cluster(jobs).of(job).delete({ propagationPolicy });
 }
 
 /** The name of the Job of a build. */

@@ -89,7 +89,7 @@ export function parseBuildResult(message: string): BuildResult | undefined {
     case "BuilderUnavailable":
       return failed(
         "BuilderUnavailable",
-        `the builder did not start on that node (docs/builds.md#what-nodes-need): ${lastLines(said)}`,
+        `the builder did not start on that node (docs/how-to/set-up-builds.md#nodes-for-builds): ${lastLines(said)}`,
       );
     default:
       return undefined;

@@ -1,5 +1,5 @@
 import type { Change } from "../../crds/client/watch/informer.ts";
-import { keyOf } from "../../crds/client/watch/store.ts";
+import { keyAt, keyOf } from "../../crds/client/watch/store.ts";
 import type { Job, KubernetesObject, NetworkPolicy, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -17,7 +17,7 @@ export function buildWatches(given: BuildsContext): Watch[] {
   const { config, informers, feeds, metrics, buildInformers, serverNow } = context;
   const workloadOf = ({ metadata }: KubernetesObject): string[] => {
     const name = metadata.labels?.[label.workload];
-    return name === undefined ? [] : [`${config.namespace}/${name}`];
+    return name === undefined ? [] : [keyAt({ namespace: config.namespace, name })];
   };
   const hasFinished = (job: Job): boolean => isFinished(job, serverNow());
   const queued = () => [...informers.workloads.store.by("queuedBuild", "")].map(keyOf);

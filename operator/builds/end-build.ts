@@ -40,12 +40,10 @@ export async function endBuild(
   { job, record }: { job: Job; record: BuildRecord },
   context: BuilderContext,
 ): Promise<BuildOutcome> {
-  const { builds, buildInformers, client, log, metrics } = context;
-  const { name, uid } = job.metadata;
-  const kept = { annotations: { [annotation.buildResult]: JSON.stringify(record) } };
-  const body = { metadata: { uid, ...kept } };
-  const written = await client.patch(jobs, { namespace: builds.namespace, name }, { type: "merge", body });
-  buildInformers.jobs.put(written);
+  const { cluster, log, metrics } = context;
+  const { name } = job.metadata;
+  const annotations = { [annotation.buildResult]: JSON.stringify(record) };
+  const written = await cluster(jobs).of(job).patch({ metadata: { annotations } }, { precondition: "uid" });
   const seconds = (Date.parse(record.finishedAt) - Date.parse(job.metadata.creationTimestamp ?? "")) / 1000;
   metrics.buildSeconds.observe({ outcome: record.state === "Built" ? "built" : "failed" }, Math.max(0, seconds));
   if (record.state === "Built") {

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
-import { ApiError, ifFound } from "../../crds/client/api-error.ts";
+import { ApiError } from "../../crds/client/api-error.ts";
 import { jobs, pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { Job, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -175,10 +174,9 @@ function isForbidden(error: unknown): boolean {
 /** Takes the build one step further, by what the API server has of it. */
 async function bringForward(wanted: WantedBuild, context: BuilderContext): Promise<BuildOutcome> {
   const { workload, key } = wanted;
-  const { builds, buildInformers, client } = context;
-  const job = await ifFound(client.get(jobs, { namespace: builds.namespace, name: jobNameOf(workload, key) }));
+  const jobName = jobNameOf(workload, key);
+  const job = await context.cluster(jobs).in(context.builds.namespace).named(jobName).find({ refresh: true });
   if (job === undefined) return begin(wanted, context);
-  buildInformers.jobs.put(job);
   if (!isJobOf(job, { workload, key })) return makeRoom(wanted, job, context);
   if (job.metadata.deletionTimestamp !== undefined) {
     await deleteJob(job, context);
@@ -338,10 +336,10 @@ function unlessBegun(record: BuildRecord, before: BuildStatus | undefined): Buil
 }
 
 /** The pod of this very Job, as the API server has it. */
-async function findPod(job: Job, { builds, client }: BuilderContext): Promise<Pod | undefined> {
+async function findPod(job: Job, { builds, cluster }: BuilderContext): Promise<Pod | undefined> {
   const labelSelector = `${label.build}=true,${label.workload}=${job.metadata.labels?.[label.workload]}`;
-  const there = await listAll(pods, { client, namespace: builds.namespace, labelSelector });
-  return there
+  const { items } = await cluster(pods).in(builds.namespace).list({ labelSelector });
+  return items
     .filter(({ metadata }) => metadata.ownerReferences?.some(({ uid }) => uid === job.metadata.uid))
     .sort((a, b) => ((a.metadata.creationTimestamp ?? "") < (b.metadata.creationTimestamp ?? "") ? 1 : -1))[0];
 }
@@ -367,11 +365,9 @@ function waitingJobs(
 }
 
 /** Whether the API server has the workload as the store does, as far as its build goes. */
-async function isCurrent(workload: Workload, { client, informers }: BuilderContext): Promise<boolean> {
-  const { name, namespace } = workload.metadata;
-  const present = await ifFound(client.get(workloads, { namespace, name }));
+async function isCurrent(workload: Workload, { cluster }: BuilderContext): Promise<boolean> {
+  const present = await cluster(workloads).of(workload).find({ refresh: true });
   if (present === undefined) return false;
-  informers.workloads.put(present);
   const read = ({ metadata, spec, status }: Workload) => ({
     ...{ uid: metadata.uid, deleted: metadata.deletionTimestamp, image: spec.image, build: status?.build },
     context: metadata.annotations?.[annotation.buildContext],

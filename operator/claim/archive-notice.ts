@@ -60,10 +60,10 @@ export async function reportMissed(active: Claim, written: string | undefined, c
 }
 
 async function reportLate({ metadata }: Claim, message: string, context: ClaimContext): Promise<void> {
-  const { client, informers } = context;
-  const { name, namespace = "", uid } = metadata;
+  const { cluster, informers } = context;
+  const { name, namespace, uid } = metadata;
   for (let tries = 1; ; tries += 1) {
-    const present = informers.claims.store.get(`${namespace}/${name}`);
+    const present = informers.claims.store.get({ namespace, name });
     if (present === undefined || present.metadata.uid !== uid) return;
     const { phase, message: said } = present.status ?? {};
     if (present.metadata.deletionTimestamp !== undefined || phase !== "Active" || said !== undefined) return;
@@ -73,6 +73,6 @@ async function reportLate({ metadata }: Claim, message: string, context: ClaimCo
     } catch (error) {
       if (!isConflict(error) || tries === MOST_TRIES) throw error;
     }
-    informers.claims.put(await client.get(claims, { namespace, name }));
+    await cluster(claims).named(name).get({ refresh: true });
   }
 }

@@ -1,6 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isShown } from "../../crds/claims/claim-pod.ts";
-import { ifFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -53,7 +52,7 @@ export function hasEditedPod(claim: Claim, context: ClaimContext): boolean {
 function shownPod(claim: Claim, { informers }: ClaimContext): Pod | undefined {
   const { instanceId } = claim.status ?? {};
   if (instanceId === undefined) return undefined;
-  const pod = informers.pods.store.get(`${claim.metadata.namespace}/${instanceId}`);
+  const pod = informers.pods.store.get({ namespace: claim.metadata.namespace, name: instanceId });
   return pod !== undefined && isShown(pod, claim) ? pod : undefined;
 }
 
@@ -70,16 +69,11 @@ function startingPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
  * that the store does not show is not taken for gone before this, and files are not given up. A claim whose status
  * names no pod has no files to lose: a pod that was bound to it and that no watch has shown is deleted as an orphan.
  */
-export async function readClaimPod(
-  claim: Claim,
-  { client, config, informers }: ClaimContext,
-): Promise<Pod | undefined> {
+export async function readClaimPod(claim: Claim, { cluster }: ClaimContext): Promise<Pod | undefined> {
   const { instanceId } = claim.status ?? {};
   if (instanceId === undefined) return undefined;
-  const pod = await ifFound(client.get(pods, { namespace: config.namespace, name: instanceId }));
-  if (pod === undefined || !(isShown(pod, claim) || isBoundTo(pod, claim))) return undefined;
-  informers.pods.put(pod);
-  return pod;
+  const pod = await cluster(pods).named(instanceId).find({ refresh: true });
+  return pod !== undefined && (isShown(pod, claim) || isBoundTo(pod, claim)) ? pod : undefined;
 }
 
 /**
@@ -87,11 +81,9 @@ export async function readClaimPod(
  * a duplicate: by an old state of the claim, its present pod would look stale. What was read is stored, which starts
  * the claim's next run.
  */
-export async function isCurrent(claim: Claim, { client, config, informers }: ClaimContext): Promise<boolean> {
-  const { name, resourceVersion } = claim.metadata;
-  const present = await ifFound(client.get(claims, { namespace: config.namespace, name }));
-  if (present !== undefined) informers.claims.put(present);
-  return present?.metadata.resourceVersion === resourceVersion;
+export async function isCurrent(claim: Claim, { cluster }: ClaimContext): Promise<boolean> {
+  const present = await cluster(claims).of(claim).find({ refresh: true });
+  return present?.metadata.resourceVersion === claim.metadata.resourceVersion;
 }
 
 /** By name where two operators that both believed they lead bound a pod each, so that they agree on one. */

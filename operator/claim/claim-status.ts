@@ -19,19 +19,12 @@ export async function patchClaimStatus(
   status: ClaimStatusPatch,
   context: OperatorContext,
 ): Promise<Claim> {
-  const { name, namespace = "", resourceVersion, generation } = claim.metadata;
   const conditions = conditionsWith(claim, status);
-  const body = {
-    metadata: { resourceVersion },
-    status: { observedGeneration: generation ?? 0, ...status, conditions },
-  };
-  const written = await context.client.patch(
-    claims,
-    { namespace, name },
-    { type: "merge", subresource: "status", body },
-  );
-  context.informers.claims.put(written);
-  return written;
+  const observedGeneration = claim.metadata.generation ?? 0;
+  return await context
+    .cluster(claims)
+    .of(claim)
+    .patchStatus({ observedGeneration, ...status, conditions });
 }
 
 /** Whether a claim's conditions are about its spec as it is now; those of a version that wrote none are not. */

@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import { keyAt } from "../../crds/client/watch/store.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -115,7 +116,7 @@ export function watchServices(options: {
     onChange({ type, object }) {
       if (type === "added") return;
       for (const { kind, name } of object.metadata.ownerReferences ?? [])
-        if (kind === claims.kind) enqueue(`${namespace}/${name}`);
+        if (kind === claims.kind) enqueue(keyAt({ namespace, name }));
     },
   });
 }

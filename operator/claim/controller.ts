@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { canonicalClaim, claimKey, isOver } from "../../crds/claims/claim-key.ts";
 import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
-import { ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
@@ -104,7 +104,7 @@ function* claimsToOffer(workload: string, { informers }: ClaimContext): Iterable
 
 /** Starts the restores' commands in the pods that claims will take next. */
 function prepareRestores(name: string, { config, informers, onFailure, snapshots }: ClaimContext): void {
-  const workload = informers.workloads.store.get(`${config.namespace}/${name}`);
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name });
   const template = workload && templateHash(workload, config);
   if (workload === undefined || template === undefined) return;
   if (withDefaults(workload.spec).filesystem.overlayDirs.length === 0) return;
@@ -217,7 +217,7 @@ async function keepActive(
  */
 async function leaveNode(pod: Pod, context: ClaimContext): Promise<Outcome> {
   const { uid = "", name } = pod.metadata;
-  const present = await ifFound(context.client.get(pods, { namespace: context.config.namespace, name }));
+  const present = await context.cluster(pods).of(pod).find();
   if (present?.metadata.uid !== uid || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
   context.restores.forget(uid);
   const seconds = context.config.nodeTimeoutMs / 1000;
@@ -235,7 +235,7 @@ function isPrepared(claim: Claim): boolean {
 /** Whether the workload exists by now that the claim failed for, as when both were applied from one folder. */
 function hasFoundWorkload(claim: Claim, { informers, config }: ClaimContext): boolean {
   if (!isWaiting(claim)) return false;
-  const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name: claim.spec.workloadRef });
   return workload !== undefined && isReadyToUse(workload);
 }
 
@@ -259,14 +259,12 @@ async function leavePod(claim: Claim, context: ClaimContext): Promise<Outcome> {
 
 /** Adds what the REST API sets at creation and a claim made with kubectl lacks. */
 async function prepare(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
-  const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
+  const { finalizers = [] } = claim.metadata;
   const metadata = {
-    resourceVersion,
     finalizers: [...new Set([...finalizers, finalizer.release])],
     labels: claimLabels(claim.spec),
   };
-  const body = { metadata };
-  context.informers.claims.put(await context.client.patch(claims, { namespace, name }, { type: "merge", body }));
+  await context.cluster(claims).of(claim).patch({ metadata });
   return undefined;
 }
 

@@ -21,9 +21,9 @@ const RECHECK = { requeueAfterMs: 1000 };
  * A claim does not fail for its Service: an Event says why there is none.
  */
 export async function ensureService(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
-  const { client, config, informers, serviceWatch } = context;
+  const { cluster, config, informers, serviceWatch } = context;
   const { namespace } = config;
-  const workload = informers.workloads.store.get(`${namespace}/${claim.spec.workloadRef}`);
+  const workload = informers.workloads.store.get({ namespace, name: claim.spec.workloadRef });
   const isWanted = workload?.spec.service === true;
   // As long as no workload asks for Services, none are watched.
   if (workload === undefined || (!isWanted && !serviceWatch.isOpen)) return undefined;
@@ -32,20 +32,20 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
   if (known === undefined) return TRY_AGAIN;
   const wanted = render(claim, pod, namespace);
   const { name } = wanted.metadata;
-  const present = known.store.get(`${namespace}/${name}`);
+  const present = known.store.get({ namespace, name });
   try {
     if (present === undefined) {
-      if (isWanted) known.put(await client.create(services, wanted));
+      if (isWanted) await cluster(services).create(wanted);
       return undefined;
     }
-    const { uid = "", resourceVersion, ownerReferences = [] } = present.metadata;
+    const { ownerReferences = [] } = present.metadata;
     const isOwn = ownerReferences.some((owner) => owner.uid === claim.metadata.uid);
     // Of an earlier claim of this name, which the garbage collector has not deleted yet.
     const isFormer =
       !isOwn && ownerReferences.some(({ kind, name }) => kind === claims.kind && name === claim.metadata.name);
     if (isFormer || (isOwn && !isWanted)) {
-      await client.delete(services, { namespace, name }, { uid });
-      return isWanted ? RECHECK : undefined;
+      const deletion = await cluster(services).of(present).delete();
+      return isWanted || deletion.error !== undefined ? RECHECK : undefined;
     }
     if (!isWanted) return undefined;
     if (!isOwn) return refused(claim, `a Service of the name "${name}" is there already`, context);
@@ -53,8 +53,9 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
     if (isAsWanted(present.spec, spec)) return undefined;
     const others = Object.keys(present.spec.selector ?? {}).map((key) => [key, null]);
     const selector = { ...Object.fromEntries(others), ...spec.selector };
-    const body = { metadata: { resourceVersion }, spec: { selector, ports: spec.ports } };
-    known.put(await client.patch(services, { namespace, name }, { type: "merge", body }));
+    await cluster(services)
+      .of(present)
+      .patch({ spec: { selector, ports: spec.ports } });
     return undefined;
   } catch (error) {
     if (isAlreadyExists(error)) return refused(claim, `a Service of the name "${name}" is there already`, context);

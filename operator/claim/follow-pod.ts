@@ -56,12 +56,10 @@ function failureOf(state: PodState, { config }: ClaimContext): { reason: string;
 async function movedEndpoint(
   claim: Claim,
   pod: Pod,
-  { client, informers }: ClaimContext,
+  { cluster }: ClaimContext,
 ): Promise<Pick<ClaimStatusPatch, "endpoint"> | undefined> {
   if (isShown(podEndpoint(pod))) return undefined;
-  const { name, namespace = "" } = pod.metadata;
-  const present = await client.get(pods, { namespace, name });
-  informers.pods.put(present);
+  const present = await cluster(pods).of(pod).get({ refresh: true });
   const endpoint = isPodOf(present, claim) ? podEndpoint(present) : undefined;
   return isShown(endpoint) ? undefined : { endpoint: endpoint ?? null };
 

@@ -120,7 +120,7 @@ async function switchToWarmPod(
   context: ClaimContext,
 ): Promise<Outcome> {
   const { informers, config } = context;
-  const workload = informers.workloads.store.get(`${config.namespace}/${claim.spec.workloadRef}`);
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name: claim.spec.workloadRef });
   if (workload === undefined || !isReadyToUse(workload)) return undefined;
   const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";

@@ -101,12 +101,10 @@ function noteUse({ spec, status }: Claim, context: ClaimContext): void {
   );
 }
 
-async function removeFinalizer(claim: Claim, { client, informers }: ClaimContext): Promise<void> {
-  const { name, namespace = "", resourceVersion, finalizers = [] } = claim.metadata;
-  const metadata = { resourceVersion, finalizers: finalizers.filter((held) => held !== finalizer.release) };
+async function removeFinalizer(claim: Claim, { cluster }: ClaimContext): Promise<void> {
+  const finalizers = claim.metadata.finalizers?.filter((held) => held !== finalizer.release) ?? [];
   try {
-    const left = await client.patch(claims, { namespace, name }, { type: "merge", body: { metadata } });
-    if (metadata.finalizers.length > 0) informers.claims.put(left);
+    await cluster(claims).of(claim).patch({ metadata: { finalizers } });
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

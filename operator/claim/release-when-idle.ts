@@ -25,24 +25,15 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimCont
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const settleMs = context.startedAt + SETTLE_MS + recordIntervalMs(pod) - performance.now();
   if (settleMs > 0) return { requeueAfterMs: settleMs };
-  const { client, log } = context;
-  const { namespace = "" } = claim.metadata;
+  const { cluster, log } = context;
   // Activity that the store has not seen yet counts too.
-  const present = await client.get(pods, { namespace, name: pod.metadata.name });
+  const present = await cluster(pods).of(pod).get({ refresh: true });
   const presentLeftMs = timeLeftMs(claim, present, context) ?? Number.POSITIVE_INFINITY;
-  if (presentLeftMs > 0) {
-    context.informers.pods.put(present);
-    return { requeueAfterMs: presentLeftMs };
-  }
+  if (presentLeftMs > 0) return { requeueAfterMs: presentLeftMs };
   const marked = await markForDiscard(claim, present, context);
-  const { name, uid, resourceVersion } = marked.metadata;
-  const deleted = await client.delete(
-    claims,
-    { namespace, name },
-    { ...(uid !== undefined && { uid }), ...(resourceVersion !== undefined && { resourceVersion }) },
-  );
-  if (deleted !== undefined) context.informers.claims.put(deleted);
-  log.info({ claim: name, pod: pod.metadata.name }, "claim released, its pod was idle");
+  const deletion = await cluster(claims).of(marked).delete({ precondition: "resourceVersion" });
+  if (deletion.error !== undefined) throw deletion.error;
+  log.info({ claim: claim.metadata.name, pod: pod.metadata.name }, "claim released, its pod was idle");
   return undefined;
 }
 
@@ -56,14 +47,10 @@ export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
  * A deletion cannot say why it happened, so the claim says it before; with the time, in case the deletion does not
  * follow.
  */
-async function markForDiscard(claim: Claim, pod: Pod, { client, informers }: ClaimContext): Promise<Claim> {
+async function markForDiscard(claim: Claim, pod: Pod, { cluster }: ClaimContext): Promise<Claim> {
   if (!isDiscardedWhenIdle(pod)) return claim;
-  const { name, namespace = "", resourceVersion } = claim.metadata;
   const annotations = { [annotation.discardIdleSince]: lastStamp(claim, pod) };
-  const body = { metadata: { resourceVersion, annotations } };
-  const marked = await client.patch(claims, { namespace, name }, { type: "merge", body });
-  informers.claims.put(marked);
-  return marked;
+  return await cluster(claims).of(claim).patch({ metadata: { annotations } });
 }
 
 function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {

@@ -215,11 +215,12 @@ async function untilDrained(claim: Claim, pod: Pod, context: ClaimContext, signa
 /** Nothing is read from a pod that is not the claim's and its tenant's, by what the API server says of it now. */
 async function checkOwner(
   { metadata, spec }: Claim,
-  { metadata: { name, uid } }: Pod,
-  { client, config }: ClaimContext,
+  pod: Pod,
+  { cluster }: ClaimContext,
   signal: AbortSignal,
 ): Promise<Pod> {
-  const present = await client.get(pods, { namespace: config.namespace, name }, { signal });
+  const { name, uid } = pod.metadata;
+  const present = await cluster(pods).of(pod).get({ signal });
   const { labels, annotations } = present.metadata;
   if (present.metadata.uid !== uid) throw new Error(`pod "${name}" is another than the claim's`);
   if (labels?.[label.tenant] === spec.tenantId && annotations?.[annotation.claimUid] === metadata.uid) return present;
@@ -260,7 +261,7 @@ function runs(helper: Pod | undefined, { helperStart: { wanted, isFailing } }: C
 }
 
 function helperPod({ informers, config }: ClaimContext): Pod | undefined {
-  return informers.helperPods.store.get(`${config.namespace}/${SNAPSHOTS_NAME}`);
+  return informers.helperPods.store.get({ namespace: config.namespace, name: SNAPSHOTS_NAME });
 }
 
 /** Whether that helper pod is being replaced, or was. */

@@ -11,7 +11,9 @@ export interface ServiceWatch {
   /** Whether they are watched. */
   readonly isOpen: boolean;
   /** Starts watching them; undefined until all that there are have been listed. */
-  open(): Pick<Informer<Service, never>, "store" | "put"> | undefined;
+  open(): Pick<Informer<Service, never>, "store"> | undefined;
+  /** Stores the answer to a write. */
+  put(service: Service): void;
   close(): void;
 }
 
@@ -63,6 +65,7 @@ export function createServiceWatch(options: {
       if (informer === undefined) start();
       return isSynced ? informer : undefined;
     },
+    put: (service) => informer?.put(service),
     close: () => closing.abort(),
   };
 }

@@ -1,9 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
-import { ifFound, isAlreadyExists, isNotFound } from "../../crds/client/api-error.ts";
+import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { withDefaults } from "../../crds/defaults.ts";
 import { workloads } from "../../crds/kinds.ts";
-import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -81,16 +80,13 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Cl
  * caller may have changed a moment before, so that the store is enough once it has that; of a claim that does not say,
  * nobody knows.
  */
-async function findWorkload(claim: Claim, { client, config, informers }: ClaimContext): Promise<Workload | undefined> {
-  const { namespace } = config;
+async function findWorkload(claim: Claim, { cluster, config, informers }: ClaimContext): Promise<Workload | undefined> {
   const name = claim.spec.workloadRef;
-  const known = informers.workloads.store.get(`${namespace}/${name}`);
+  const known = informers.workloads.store.get({ namespace: config.namespace, name });
   const isGoing = known?.metadata.deletionTimestamp !== undefined;
   const { [annotation.attempt]: attempt, [annotation.workloadSeen]: seen } = claim.metadata.annotations ?? {};
   if (known !== undefined && !isGoing && attempt === undefined && isAsNewAs(known, seen)) return known;
-  const workload = await ifFound(client.get(workloads, { namespace, name }));
-  if (workload !== undefined) informers.workloads.put(workload);
-  return workload;
+  return await cluster(workloads).named(name).find({ refresh: true });
 }
 
 /** @param seen the claim's annotation */
@@ -113,7 +109,7 @@ async function createPod(
   },
   context: ClaimContext,
 ): Promise<Outcome> {
-  const { client, config, informers } = context;
+  const { cluster, config } = context;
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const revision = currentRevision(claim);
@@ -138,8 +134,7 @@ async function createPod(
     { restoreAs: archive },
   );
   try {
-    const created = await client.create(pods, pod);
-    informers.pods.put(created);
+    const created = await cluster(pods).create(pod);
     context.timelines.mark(claim, "Bound");
     context.ownPods.add(created.metadata.uid ?? "");
     return undefined;
@@ -153,17 +148,9 @@ async function createPod(
 
 /** The name is taken: by this claim's own pod, which the store has not seen, or by one that has to make room. */
 async function adoptPod(claim: Claim, name: string, context: ClaimContext): Promise<Outcome> {
-  let taken: Pod;
-  try {
-    taken = await context.client.get(pods, { namespace: context.config.namespace, name });
-  } catch (error) {
-    if (isNotFound(error)) return { requeueAfterMs: 100 };
-    throw error;
-  }
-  if (isBoundTo(taken, claim) && taken.metadata.deletionTimestamp === undefined) {
-    context.informers.pods.put(taken);
-    return undefined;
-  }
+  const taken = await context.cluster(pods).named(name).find({ refresh: true });
+  if (taken === undefined) return { requeueAfterMs: 100 };
+  if (isBoundTo(taken, claim) && taken.metadata.deletionTimestamp === undefined) return undefined;
   return { next: "replace", why: { reason: "PodLost", message: `pod "${name}" is being deleted` } };
 }
 

@@ -39,16 +39,15 @@ export async function takeWarmPod(
   },
   context: ClaimContext,
 ): Promise<Pod | undefined> {
-  const { client, informers, ownPods, reservedPods, snapshots } = context;
+  const { cluster, ownPods, reservedPods, snapshots } = context;
   const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
   for (;;) {
     const pod = pick(workload, source, context);
     if (pod === undefined) return undefined;
-    const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
-    const body = {
+    const { uid = "" } = pod.metadata;
+    const binding = {
       metadata: {
         ...clearManagedFields,
-        resourceVersion,
         labels: {
           [label.tenant]: claim.spec.tenantId,
           [label.binding]: bindingOf(claim, revision),
@@ -72,8 +71,7 @@ export async function takeWarmPod(
     context.refillPause.taken(workload.metadata.name);
     if (source === "pool+data") snapshots.warm(pod);
     try {
-      const bound = await client.patch(pods, { namespace, name }, { type: "merge", body });
-      informers.pods.put(bound);
+      const bound = await cluster(pods).of(pod).patch(binding);
       ownPods.add(uid);
       reservedPods.delete(uid);
       return bound;
@@ -106,13 +104,6 @@ function pick(
 }
 
 /** Reads a pod that the store is behind on, so that it is not tried again as it was; false when it is gone. */
-async function refresh(pod: Pod, { client, informers }: ClaimContext): Promise<boolean> {
-  const { name, namespace = "" } = pod.metadata;
-  try {
-    informers.pods.put(await client.get(pods, { namespace, name }));
-    return true;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+async function refresh(pod: Pod, { cluster }: ClaimContext): Promise<boolean> {
+  return (await cluster(pods).of(pod).find({ refresh: true })) !== undefined;
 }

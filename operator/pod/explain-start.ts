@@ -1,6 +1,6 @@
 import { events } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { CoreEvent, Pod, Probe } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
@@ -34,7 +34,7 @@ const MOST_SOCKETS_BYTES = 1024 * 1024;
 
 /** Whom to ask. */
 interface StartSources {
-  readonly client: ClusterClient;
+  readonly cluster: Cluster;
   readonly config: { readonly namespace: string };
   /** Undefined: nothing is asked in pods. */
   readonly exec: Exec | undefined;
@@ -210,12 +210,11 @@ function timeOf({ lastTimestamp, series, eventTime, firstTimestamp, metadata }: 
   return Math.floor(Date.parse(time ?? "") / 1000) * 1000 || 0;
 }
 
-async function podEvents(pod: Pod, signal: AbortSignal, { client, config, log }: StartSources): Promise<CoreEvent[]> {
+async function podEvents(pod: Pod, signal: AbortSignal, { cluster, log }: StartSources): Promise<CoreEvent[]> {
   const { name, uid = "" } = pod.metadata;
   const fieldSelector = `involvedObject.uid=${uid}`;
   try {
-    const options = { namespace: config.namespace, fieldSelector, limit: MOST_EVENTS, signal };
-    return (await client.list(events, options)).items;
+    return (await cluster(events).list({ fieldSelector, limit: MOST_EVENTS, signal })).items;
   } catch (error) {
     log.info({ pod: name, error }, "cannot read the Events of a starting pod");
     return [];

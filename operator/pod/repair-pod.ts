@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
@@ -23,21 +23,21 @@ export function noteEdit(change: Change<Pod>, { editedPods }: PodContext): void 
  * @param owner as `ownerOf` says
  */
 export async function repairPod(pod: Pod, owner: Claim | undefined, context: PodContext): Promise<boolean> {
-  const { client, editedPods, events, informers, log } = context;
-  const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
+  const { cluster, editedPods, events, log } = context;
+  const { name, uid = "" } = pod.metadata;
   const changes = markChanges(pod, { owner, before: editedPods.get(uid) });
   if (changes === undefined) {
     if (editedPods.delete(uid) && owner !== undefined) context.enqueueClaim(owner);
     return false;
   }
-  const body = { metadata: { ...clearManagedFields, resourceVersion, ...changes } };
   try {
-    informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+    await cluster(pods)
+      .of(pod)
+      .patch({ metadata: { ...clearManagedFields, ...changes } });
   } catch (error) {
     if (!isConflict(error) && !isNotFound(error)) throw error;
     // A store that is behind shows a pod as it was before its binding. What is read starts the next run.
-    const present = await ifFound(client.get(pods, { namespace, name }));
-    if (present !== undefined) informers.pods.put(present);
+    await cluster(pods).of(pod).find({ refresh: true });
     return true;
   }
   const keys = [...Object.keys(changes.labels ?? {}), ...Object.keys(changes.annotations ?? {})];

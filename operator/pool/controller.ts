@@ -1,7 +1,6 @@
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
-import { keyOf } from "../../crds/client/watch/store.ts";
+import { keyAt, keyOf } from "../../crds/client/watch/store.ts";
 import type { Pod, ResourceQuota } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
@@ -92,7 +91,7 @@ function poolWatches(context: PoolContext): Watch[] {
         now !== before ||
         pools.size > 1 ||
         (now === "warming" && isUnschedulable(object) !== isUnschedulable(previous));
-      return isChanged ? [...pools].map((pool) => `${config.namespace}/${pool}`) : [];
+      return isChanged ? [...pools].map((name) => keyAt({ namespace: config.namespace, name })) : [];
     }),
   ];
 }
@@ -163,8 +162,7 @@ function isUnschedulable(pod: Pod | undefined): boolean {
  * Reads every unclaimed pod of every pool from the API server into the store. A new leader does this before it fills a
  * pool: what its predecessor created last may not have come by the watch yet, and would be created again.
  */
-async function refreshMembers({ client, config, informers }: PoolContext): Promise<void> {
+async function refreshMembers({ cluster }: PoolContext): Promise<void> {
   const labelSelector = `${label.managed}=true,${label.pool}`;
-  for (const pod of await listAll(pods, { client, namespace: config.namespace, labelSelector }))
-    informers.pods.put(pod);
+  await cluster(pods).list({ labelSelector, refresh: true });
 }

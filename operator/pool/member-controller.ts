@@ -1,7 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isShown } from "../../crds/claims/claim-pod.ts";
-import { ifFound } from "../../crds/client/api-error.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import { claims } from "../../crds/kinds.ts";
@@ -54,7 +52,7 @@ function* podsOfClaim({ type, object: claim }: Change<Claim>, { informers }: Poo
     for (const pod of store.by("claimUid", claim.metadata.uid ?? "")) yield keyOf(pod);
     return;
   }
-  const shown = store.get(`${claim.metadata.namespace}/${claim.status?.instanceId}`);
+  const shown = store.get({ namespace: claim.metadata.namespace, name: claim.status?.instanceId ?? "" });
   if (shown === undefined || !isShown(shown, claim)) return;
   if (markChanges(shown, { owner: claim }) !== undefined) yield keyOf(shown);
 }
@@ -95,11 +93,10 @@ async function reconcilePod(key: string, context: PoolContext): Promise<Reconcil
  * Asks the API server, since the store may not have seen the claim yet: by the name in the pod's annotation, and where
  * another claim has that or none, among all.
  */
-async function readOwner(pod: Pod, { client, config }: PoolContext): Promise<Claim | undefined> {
-  const { namespace } = config;
+async function readOwner(pod: Pod, { cluster }: PoolContext): Promise<Claim | undefined> {
   const name = pod.metadata.annotations?.[annotation.claim] ?? "";
   const isOwner = (claim: Claim) => isShown(pod, claim) || isBoundTo(pod, claim);
-  const named = name === "" ? undefined : await ifFound(client.get(claims, { namespace, name }));
+  const named = name === "" ? undefined : await cluster(claims).named(name).find();
   if (named !== undefined && isOwner(named)) return named;
-  return (await listAll(claims, { client, namespace })).find(isOwner);
+  return (await cluster(claims).list()).items.find(isOwner);
 }

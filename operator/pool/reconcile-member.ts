@@ -91,17 +91,10 @@ async function proveRun(pod: Pod, context: PoolContext): Promise<ReconcileResult
   return { requeueAfterMs: leftMs };
 }
 
-async function poolExists(name: string, { informers, client, config }: PoolContext): Promise<boolean> {
-  const { namespace } = config;
-  const known = informers.pools.store.get(`${namespace}/${name}`);
+async function poolExists(name: string, { cluster, config, informers }: PoolContext): Promise<boolean> {
+  const known = informers.pools.store.get({ namespace: config.namespace, name });
   if (known !== undefined) return known.metadata.deletionTimestamp === undefined;
-  try {
-    informers.pools.put(await client.get(pools, { namespace, name }));
-    return true;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+  return (await cluster(pools).named(name).find({ refresh: true })) !== undefined;
 }
 
 /** Replaces a pod that is the workload's own failure. */
@@ -113,7 +106,7 @@ async function replaceFailed(pod: Pod, pool: string, message: string, context: P
 
 /** Replaces a pod that was ready once. The next one is not held back for it. */
 async function replaceLost(pod: Pod, pool: string, why: string, context: PoolContext): Promise<undefined> {
-  const owner = context.informers.pools.store.get(`${context.config.namespace}/${pool}`);
+  const owner = context.informers.pools.store.get({ namespace: context.config.namespace, name: pool });
   if (owner !== undefined) context.poolEvents.warn(owner, { reason: "PodLost", message: `${why}; it is replaced` });
   await deleteUnclaimed(pod, context);
   return undefined;
@@ -123,19 +116,16 @@ async function replaceLost(pod: Pod, pool: string, why: string, context: PoolCon
 async function writeStatusLabel(
   pod: Pod,
   status: "warming" | "ready",
-  { client, informers, reservedPods }: PoolContext,
+  { cluster, reservedPods }: PoolContext,
 ): Promise<undefined> {
-  const { name, namespace = "", uid = "", resourceVersion } = pod.metadata;
-  if (reservedPods.has(uid)) return undefined;
+  if (reservedPods.has(pod.metadata.uid ?? "")) return undefined;
   const run = status === "ready" ? unprobedRun(pod) : undefined;
-  const body = {
-    metadata: {
-      ...{ ...clearManagedFields, resourceVersion, labels: { [label.poolStatus]: status } },
-      ...(run !== undefined && { annotations: { [annotation.provenRun]: run } }),
-    },
+  const metadata = {
+    ...{ ...clearManagedFields, labels: { [label.poolStatus]: status } },
+    ...(run !== undefined && { annotations: { [annotation.provenRun]: run } }),
   };
   try {
-    informers.pods.put(await client.patch(pods, { namespace, name }, { type: "merge", body }));
+    await cluster(pods).of(pod).patch({ metadata });
   } catch (error) {
     if (!isConflict(error) && !isNotFound(error)) throw error;
   }

@@ -47,7 +47,7 @@ export async function reconcilePool(
   const wereFresh = fresh.areFresh();
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
-  const workload = informers.workloads.store.get(`${config.namespace}/${pool.spec.workloadRef}`);
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name: pool.spec.workloadRef });
   const template = workload !== undefined && isReadyToUse(workload) ? templateHash(workload, config) : undefined;
   // The workload's next event starts the next run. Its pods stay, as many as the pool may have.
   if (workload === undefined || template === undefined) {
@@ -195,13 +195,13 @@ async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: Poo
 
 /** @returns whether the API server took the pod */
 async function start(pool: Pool, workload: Workload, context: PoolContext): Promise<boolean> {
-  const { client, config, informers } = context;
+  const { cluster, config } = context;
   const { name } = pool.metadata;
   const podName = poolInstanceName({ workload: workload.metadata.name, suffix: nameSuffix(randomUUID()) });
   const labels = { [label.pool]: name, [label.poolStatus]: "warming" };
   const pod = renderPod(workload, { name: podName, labels, annotations: {} }, config);
   try {
-    informers.pods.put(await client.create(pods, pod));
+    await cluster(pods).create(pod);
     return true;
   } catch (error) {
     const refusal = podRefusal(error);

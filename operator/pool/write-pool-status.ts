@@ -37,16 +37,16 @@ export async function writePoolStatus(key: string, context: PoolContext): Promis
 
 async function writeStatus(pool: Pool, context: PoolContext): Promise<undefined> {
   const status = statusOf(pool, context);
-  const { name, namespace = "", resourceVersion, generation } = pool.metadata;
+  const { name, generation } = pool.metadata;
   const former = pool.status?.conditions;
   const conditions = nextConditions(former, conditionsOf(status), { generation });
   if (isDeepStrictEqual({ ...withoutNulls(status), conditions }, pool.status)) return undefined;
 
-  const body = { metadata: { resourceVersion }, status: { ...status, conditions } };
   try {
-    context.informers.pools.put(
-      await context.client.patch(pools, { namespace, name }, { type: "merge", subresource: "status", body }),
-    );
+    await context
+      .cluster(pools)
+      .of(pool)
+      .patchStatus({ ...status, conditions });
   } catch (error) {
     if (!isConflict(error) && !isNotFound(error)) throw error;
     return undefined;
@@ -95,7 +95,7 @@ function statusOf(pool: Pool, context: PoolContext): Written & { ready: number; 
     selector: `${label.pool}=${name}`,
     observedGeneration: generation,
   };
-  const workload = informers.workloads.store.get(`${config.namespace}/${workloadRef}`);
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name: workloadRef });
   if (workload === undefined) {
     const message = `workload "${workloadRef}" does not exist in namespace "${config.namespace}", the only one that is served here: create it there, the pool then fills by itself`;
     return { ...counts, phase: "Error", reason: "WorkloadNotFound", message };

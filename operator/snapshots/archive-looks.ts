@@ -14,7 +14,7 @@ import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
 export interface ArchiveLooks {
   /**
    * @throws StoreError when the mark of the store is gone that was seen before
-   *   (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed)
+   *   (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted)
    * @throws as `SnapshotStore` does
    */
   look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots>;

@@ -84,7 +84,7 @@ async function reconcileHelper(
   context: SnapshotsContext,
   findProgram: () => Promise<HelperProgram>,
 ): Promise<ReconcileResult> {
-  const { informers, config, client, log, metrics } = context;
+  const { cluster, informers, config, log, metrics } = context;
   const { namespace } = config;
   const { place } = config.snapshots.store;
   if (place.kind !== "volume") return undefined;
@@ -93,21 +93,21 @@ async function reconcileHelper(
   if (!isThere && !keepsFiles(context)) return undefined;
 
   const policy = renderSnapshotsPolicy({ namespace, access: place.access });
-  const present = informers.networkPolicies.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
-  if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy, { present, client });
+  const present = informers.networkPolicies.store.get({ namespace, name: SNAPSHOTS_NAME });
+  if (!isDeepStrictEqual(present?.spec, policy.spec)) await applyNetworkPolicy(policy, { present, cluster });
   const requeueAfterMs = await ensureStoreSecret({
-    ...{ client, namespace, nowMs: context.serverNow(), log },
+    ...{ cluster, namespace, nowMs: context.serverNow(), log },
     onCertificate: (times) => metrics.keepCertificate({ use: "snapshots" }, times),
   });
   const { size, storageClass } = config.snapshots;
   const volume = renderSnapshotsClaim({ namespace, size, storageClass });
   if (!isThere) {
     context.snapshots.forgetVolume();
-    await ignoreExisting(client.create(persistentVolumeClaims, volume));
+    await ignoreExisting(cluster(persistentVolumeClaims).create(volume));
     context.helperStart.hasVolume = true;
   }
 
-  const pod = informers.helperPods.store.get(`${namespace}/${SNAPSHOTS_NAME}`);
+  const pod = informers.helperPods.store.get({ namespace, name: SNAPSHOTS_NAME });
   const program = await findProgram();
   const wanted = renderSnapshotsPod({ namespace, program, logLevel: config.logLevel });
   if (context.helperStart.wanted === undefined) {
@@ -115,15 +115,15 @@ async function reconcileHelper(
     context.helperStart.announce();
   }
   if (pod === undefined) {
-    const created = await ignoreExisting(client.create(pods, wanted));
-    if (created !== undefined) informers.helperPods.put(created);
+    await ignoreExisting(cluster(pods).create(wanted));
     return { requeueAfterMs };
   }
   const hasEnded = pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded";
-  const { uid, deletionTimestamp } = pod.metadata;
-  if (deletionTimestamp !== undefined || !(hasEnded || isHelperOutdated(pod, wanted))) return { requeueAfterMs };
+  if (pod.metadata.deletionTimestamp !== undefined || !(hasEnded || isHelperOutdated(pod, wanted)))
+    return { requeueAfterMs };
   // The event of its end starts the next run.
-  await client.delete(pods, { namespace, name: SNAPSHOTS_NAME }, uid === undefined ? {} : { uid });
+  const deletion = await cluster(pods).of(pod).delete();
+  if (deletion.error !== undefined) throw deletion.error;
   return { requeueAfterMs };
 }
 

@@ -1,4 +1,3 @@
-import { isNotFound } from "../../crds/client/api-error.ts";
 import { persistentVolumeClaims } from "../../crds/client/built-in-resources.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import type { SnapshotsContext } from "./context.ts";
@@ -23,12 +22,6 @@ export async function mayHaveArchives(context: SnapshotsContext): Promise<boolea
 }
 
 /** Whether there is a snapshots volume, as the API server has it. */
-export async function hasVolume({ client, config }: SnapshotsContext): Promise<boolean> {
-  try {
-    await client.get(persistentVolumeClaims, { namespace: config.namespace, name: SNAPSHOTS_NAME });
-    return true;
-  } catch (error) {
-    if (isNotFound(error)) return false;
-    throw error;
-  }
+export async function hasVolume({ cluster }: SnapshotsContext): Promise<boolean> {
+  return (await cluster(persistentVolumeClaims).named(SNAPSHOTS_NAME).find()) !== undefined;
 }

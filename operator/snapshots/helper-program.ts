@@ -12,9 +12,9 @@ const CONTAINER = "operator";
  * @throws Error where neither is known, and as the client does
  */
 export async function findHelperProgram({
-  client,
+  cluster,
   config,
-}: Pick<SnapshotsContext, "client" | "config">): Promise<HelperProgram> {
+}: Pick<SnapshotsContext, "cluster" | "config">): Promise<HelperProgram> {
   const { image, program: configMap, ownPod } = config.snapshots.helper;
   if (image !== undefined) return { image, configMap };
   if (ownPod === undefined) {
@@ -22,7 +22,7 @@ export async function findHelperProgram({
       "Cannot make the helper pod: set TENANCY_SNAPSHOT_IMAGE to the operator's image, or TENANCY_POD_NAME to its pod",
     );
   }
-  return programOf(await client.get(pods, { namespace: config.namespace, name: ownPod }));
+  return programOf(await cluster(pods).named(ownPod).get());
 }
 
 function programOf({ metadata, spec }: Pod): HelperProgram {

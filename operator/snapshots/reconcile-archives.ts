@@ -93,7 +93,7 @@ function isInUse(key: SnapshotKey, { informers }: SnapshotsContext): boolean {
 async function hasClaim(key: SnapshotKey, context: SnapshotsContext, signal: AbortSignal): Promise<boolean> {
   const { tenantId, workloadRef } = key;
   const labelSelector = `${label.tenant}=${tenantId}`;
-  const { items } = await context.client.list(claims, { namespace: context.config.namespace, labelSelector, signal });
+  const { items } = await context.cluster(claims).list({ labelSelector, signal });
   return items.some(({ spec }) => spec.workloadRef === workloadRef) || isInUse(key, context);
 }
 

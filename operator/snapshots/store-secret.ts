@@ -1,8 +1,8 @@
 import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { ApiError, ifFound } from "../../crds/client/api-error.ts";
+import { ApiError } from "../../crds/client/api-error.ts";
 import { secrets } from "../../crds/client/built-in-resources.ts";
-import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../crds/client/cluster.ts";
 import type { Secret } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import { SECRET_KEYS } from "../../crds/snapshots/store-endpoint.ts";
@@ -30,25 +30,25 @@ type Data = Readonly<Record<string, string>>;
  * @throws ApiError 403 where there is no such Secret and none may be made
  */
 export async function ensureStoreSecret(options: {
-  client: ClusterClient;
+  cluster: Cluster;
   namespace: string;
   nowMs: number;
   /** Called with the certificate that is there, also where it cannot be renewed. */
   onCertificate?: ((times: { endsAt: Date; renewAt: Date }) => void) | undefined;
   log?: Log | undefined;
 }): Promise<number> {
-  const { client, namespace, nowMs, onCertificate, log } = options;
+  const { cluster, namespace, nowMs, onCertificate, log } = options;
   const reference = { namespace, name: SNAPSHOTS_NAME };
-  const present = await ifFound(client.get(secrets, reference));
+  const present = await cluster(secrets).named(SNAPSHOTS_NAME).find();
   const before = decoded(present?.data);
   const { data, nextMs } = renew(before, nowMs);
   tell(before);
   if (data !== undefined) {
-    await write(reference, { present, data, client });
+    await write(reference, { present, data, cluster });
     tell(data);
   }
   // What is looked at each minute is told when it changes.
-  await ensureNamesSecret(data ?? before, { client, namespace, log: data === undefined ? undefined : log });
+  await ensureNamesSecret(data ?? before, { cluster, namespace, log: data === undefined ? undefined : log });
   return Math.min(nextMs, LONGEST_MS);
 
   function tell(data: Data): void {
@@ -60,7 +60,7 @@ export async function ensureStoreSecret(options: {
 
 async function ensureNamesSecret(
   data: Data,
-  { client, namespace, log }: { client: ClusterClient; namespace: string; log: Log | undefined },
+  { cluster, namespace, log }: { cluster: Cluster; namespace: string; log: Log | undefined },
 ): Promise<void> {
   const { token, tokenBefore, namesToken, namesTokenBefore, certificate, certificateBefore } = SECRET_KEYS;
   const wanted = Object.entries({
@@ -69,9 +69,9 @@ async function ensureNamesSecret(
   }).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const reference = { namespace, name: NAMES_SECRET };
   try {
-    const present = await ifFound(client.get(secrets, reference));
+    const present = await cluster(secrets).named(NAMES_SECRET).find();
     if (present !== undefined && isDeepStrictEqual(decoded(present.data), Object.fromEntries(wanted))) return;
-    await write(reference, { present, data: Object.fromEntries(wanted), client });
+    await write(reference, { present, data: Object.fromEntries(wanted), cluster });
   } catch (error) {
     // With the manifests of the version before; saves and restores do not wait for it.
     if (!(error instanceof ApiError && error.status === 403)) throw error;
@@ -81,16 +81,17 @@ async function ensureNamesSecret(
 
 async function write(
   reference: { namespace: string; name: string },
-  { present, data, client }: { present: Secret | undefined; data: Data; client: ClusterClient },
+  { present, data, cluster }: { present: Secret | undefined; data: Data; cluster: Cluster },
 ): Promise<void> {
   if (present === undefined) {
     const metadata = { ...reference, labels: SNAPSHOTS_LABELS };
-    await client.create(secrets, { metadata, type: "Opaque", data: encodedOf(data) });
+    await cluster(secrets).create({ metadata, type: "Opaque", data: encodedOf(data) });
     return;
   }
-  // With its resource version: what somebody else has written meanwhile is looked at anew.
   const { metadata, type } = present;
-  await client.replace(secrets, { metadata, type, data: encodedOf(data) } as Secret);
+  await cluster(secrets)
+    .of(present)
+    .replace({ metadata, type, data: encodedOf(data) } as Secret);
 }
 
 /** What is to be written, and when to look again; `data` undefined: it is well as it is. */

@@ -2,9 +2,8 @@ import { isDeepStrictEqual } from "node:util";
 import { buildRequest } from "../../crds/builds/build-request.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { networkPolicies, pods } from "../../crds/client/built-in-resources.ts";
-import { listAll } from "../../crds/client/cluster-client.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
-import { keyOf } from "../../crds/client/watch/store.ts";
+import { keyAt, keyOf } from "../../crds/client/watch/store.ts";
 import { claims, pools, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { annotation, finalizer, label } from "../../crds/labels.ts";
@@ -64,7 +63,7 @@ export function createWorkloadController(context: WorkloadContext): Controller<"
 
 /** The workload's key, if the workload is being deleted: it goes when nothing uses it any longer. */
 function ifDeleted(workload: string | undefined, { config, informers }: WorkloadContext): string[] {
-  const held = informers.workloads.store.get(`${config.namespace}/${workload}`);
+  const held = informers.workloads.store.get({ namespace: config.namespace, name: workload ?? "" });
   return held?.metadata.deletionTimestamp === undefined ? [] : [keyOf(held)];
 }
 
@@ -72,7 +71,9 @@ function ifDeleted(workload: string | undefined, { config, informers }: Workload
 function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { config }: WorkloadContext): string[] {
   const workload = object.metadata.labels?.[label.workload];
   const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
-  return workload !== undefined && (type === "deleted" || isEdited) ? [`${config.namespace}/${workload}`] : [];
+  return workload !== undefined && (type === "deleted" || isEdited)
+    ? [keyAt({ namespace: config.namespace, name: workload })]
+    : [];
 }
 
 /** Maps a change of a proxy's object, or of a Secret that workloads name, to those workloads. */
@@ -84,7 +85,7 @@ function* workloadsOfEgress(
     if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
   // If the label itself was changed, the workload that it named before.
   const workload = (previous ?? object).metadata.labels?.[label.workload];
-  if (workload !== undefined) yield `${config.namespace}/${workload}`;
+  if (workload !== undefined) yield keyAt({ namespace: config.namespace, name: workload });
 }
 
 /**
@@ -151,10 +152,10 @@ function renderingProblem(workload: Workload, { config }: WorkloadContext) {
 
 /** Applies the policy unless it is there as rendered; a policy that a person deleted or edited comes back. */
 async function ensurePolicy(workload: Workload, context: WorkloadContext): Promise<void> {
-  const { client, informers, config } = context;
+  const { cluster, informers, config } = context;
   const wanted = renderPolicy(workload, config.namespace);
-  const present = informers.networkPolicies.store.get(`${config.namespace}/${wanted.metadata.name}`);
-  if (!isDeepStrictEqual(present?.spec, wanted.spec)) await applyNetworkPolicy(wanted, { present, client });
+  const present = informers.networkPolicies.store.get(keyOf(wanted));
+  if (!isDeepStrictEqual(present?.spec, wanted.spec)) await applyNetworkPolicy(wanted, { present, cluster });
   await deleteFormerPolicy(workload, context);
 }
 
@@ -164,17 +165,12 @@ async function ensurePolicy(workload: Workload, context: WorkloadContext): Promi
  */
 async function deleteFormerPolicy(
   { metadata }: Workload,
-  { client, config, informers }: WorkloadContext,
+  { cluster, config, informers }: WorkloadContext,
 ): Promise<void> {
-  const { namespace } = config;
   const name = formerPolicyName(metadata.name);
-  const former = informers.networkPolicies.store.get(`${namespace}/${name}`)?.metadata;
-  if (name === policyName(metadata.name) || former?.labels?.[label.workload] !== metadata.name) return;
-  try {
-    await client.delete(networkPolicies, { namespace, name }, { uid: former.uid ?? "" });
-  } catch (error) {
-    if (!isNotFound(error) && !isConflict(error)) throw error;
-  }
+  const former = informers.networkPolicies.store.get({ namespace: config.namespace, name });
+  if (name === policyName(metadata.name) || former?.metadata.labels?.[label.workload] !== metadata.name) return;
+  await cluster(networkPolicies).of(former).delete();
 }
 
 /** Writes a workload's status if it differs, and returns whether it did. */
@@ -186,9 +182,9 @@ async function writeStatus(
     message,
     built,
   }: Pick<WorkloadStatus, "phase" | "reason" | "message"> & { built?: BuildOutcome | undefined },
-  { client, informers }: WorkloadContext,
+  { cluster }: WorkloadContext,
 ): Promise<boolean> {
-  const { generation = 0, namespace = "", name, resourceVersion } = workload.metadata;
+  const { generation = 0 } = workload.metadata;
   const before = workload.status;
   const { image, build: known } = built ?? { image: before?.image, build: before?.build };
   const build = built === undefined || known === undefined ? known : { ...known, request: buildRequest(workload) };
@@ -219,20 +215,15 @@ async function writeStatus(
   const forgotten = isOther || image !== before?.image ? { runsAsRoot: null } : {};
   // A merge leaves out no field that is not named.
   const left = Object.fromEntries(Object.keys(before?.build ?? {}).map((field) => [field, null]));
-  const body = {
-    metadata: { resourceVersion },
-    status: { ...status, build: build === undefined ? null : { ...left, ...build }, ...forgotten },
-  };
-  informers.workloads.put(
-    await client.patch(workloads, { namespace, name }, { type: "merge", subresource: "status", body }),
-  );
+  await cluster(workloads)
+    .of(workload)
+    .patchStatus({ ...status, build: build === undefined ? null : { ...left, ...build }, ...forgotten });
   return true;
 }
 
 /** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
 async function finalizeWhenUnused(workload: Workload, context: WorkloadContext): Promise<ReconcileResult> {
-  const { client } = context;
-  const { name, namespace = "" } = workload.metadata;
+  const { name } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
   // Nobody waits for what they would build. Their end starts the next run.
   if (!(await deleteBuilds(workload, context))) {
@@ -263,11 +254,7 @@ async function finalizeWhenUnused(workload: Workload, context: WorkloadContext):
     return { requeueAfterMs: retryInMs };
   }
   await deleteFormerPolicy(workload, context);
-  try {
-    await client.delete(networkPolicies, { namespace, name: policyName(name) });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  await context.cluster(networkPolicies).named(policyName(name)).delete();
   await deleteEgress(name, context);
   return patchFinalizers(workload, [], context);
 }
@@ -284,29 +271,21 @@ function usersOf(workload: string, { informers }: WorkloadContext): WorkloadUser
  * Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its
  * pods would be open.
  */
-async function readUsers(workload: string, { client, config, informers }: WorkloadContext): Promise<void> {
-  const from = { client, namespace: config.namespace };
+async function readUsers(workload: string, { cluster }: WorkloadContext): Promise<void> {
   const labelSelector = `${label.managed}=true,${label.workload}=${workload}`;
-  const [claimsNow, poolsNow, podsNow] = await Promise.all([
-    listAll(claims, from),
-    listAll(pools, from),
-    listAll(pods, { ...from, labelSelector }),
+  await Promise.all([
+    cluster(claims).list({ refresh: true }),
+    cluster(pools).list({ refresh: true }),
+    cluster(pods).list({ labelSelector, refresh: true }),
   ]);
-  for (const claim of claimsNow) if (claim.spec.workloadRef === workload) informers.claims.put(claim);
-  for (const pool of poolsNow) if (pool.spec.workloadRef === workload) informers.pools.put(pool);
-  for (const pod of podsNow) informers.pods.put(pod);
 }
 
 /** Replaces this system's finalizers on the workload and leaves others alone. */
-async function patchFinalizers(
-  workload: Workload,
-  ours: string[],
-  { client, informers }: WorkloadContext,
-): Promise<undefined> {
-  const { name, namespace = "", resourceVersion, finalizers = [] } = workload.metadata;
-  const metadata = { resourceVersion, finalizers: [...finalizers.filter((held) => held !== finalizer.inUse), ...ours] };
-  const written = await client.patch(workloads, { namespace, name }, { type: "merge", body: { metadata } });
-  if (metadata.finalizers.length > 0) informers.workloads.put(written);
+async function patchFinalizers(workload: Workload, ours: string[], { cluster }: WorkloadContext): Promise<undefined> {
+  const others = workload.metadata.finalizers?.filter((held) => held !== finalizer.inUse) ?? [];
+  await cluster(workloads)
+    .of(workload)
+    .patch({ metadata: { finalizers: [...others, ...ours] } });
   return undefined;
 }
 
@@ -321,7 +300,7 @@ function workloadProblem(
     return {
       reason: "BuildUnavailable",
       message:
-        "the operator has no registry to keep built images in: set TENANCY_REGISTRY (docs/configuration.md), or build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
+        "the operator has no registry to keep built images in: set TENANCY_REGISTRY (docs/reference/settings.md), or build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
     };
   }
   const egress = egressProblems(spec);

@@ -1,4 +1,4 @@
-import { ApiError, ifFound, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { ApiError, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
@@ -6,7 +6,7 @@ import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { applyObject, ownerReference } from "../apply-object.ts";
+import { ownerReference } from "../apply-object.ts";
 import { egressCertificates } from "../egress/egress-certificates.ts";
 import { type EgressNames, egressNames, formerEgressNames } from "../egress/egress-names.ts";
 import {
@@ -68,10 +68,9 @@ export async function ensureEgress(workload: Workload, context: WorkloadContext)
 
 /** Deletes what is left of the proxy of a workload that has none now, or is gone. */
 export async function deleteUnusedEgress(workload: string, context: WorkloadContext): Promise<void> {
-  const { client, config } = context;
   if (presentObjects(workload, context).length === 0) return;
   // Asked of the API server: no watch says how far it is behind another one.
-  const found = await ifFound(client.get(workloads, { namespace: config.namespace, name: workload }));
+  const found = await context.cluster(workloads).named(workload).find();
   if (found === undefined || egressRules(found.spec) === undefined) await deleteEgress(workload, context);
 }
 
@@ -80,14 +79,8 @@ export async function deleteUnusedEgress(workload: string, context: WorkloadCont
  * one, or until the workload goes, which owns it.
  */
 export async function deleteEgress(workload: string, context: WorkloadContext): Promise<void> {
-  const { client, config } = context;
-  for (const { resource, name, uid } of presentObjects(workload, context)) {
-    try {
-      await client.delete(resource, { namespace: config.namespace, name }, { uid });
-    } catch (error) {
-      if (!isNotFound(error) && !isConflict(error)) throw error;
-    }
-  }
+  for (const { resource, object } of presentObjects(workload, context))
+    await context.cluster(resource).of(object).delete();
 }
 
 /** Forgets what was found of a workload's proxy. */
@@ -99,8 +92,7 @@ export function forgetEgress({ metadata: { uid = "" } }: Workload, { ensuredEgre
 interface PresentObject {
   readonly resource: Resource<KubernetesObject>;
   readonly part: keyof EgressNames;
-  readonly name: string;
-  readonly uid: string;
+  readonly object: KubernetesObject;
   /** Whether an earlier version made it, under a name that is not its own any longer. */
   readonly isFormer: boolean;
 }
@@ -116,13 +108,13 @@ function presentObjects(workload: string, { config, informers: { egress } }: Wor
   ] as const;
   return all.flatMap(({ resource, informer, part }) =>
     [...new Set([names[part], former[part]])].flatMap((name) => {
-      const held = informer.store.get(`${config.namespace}/${name}`)?.metadata;
-      if (held === undefined) return [];
-      const { labels, uid = "" } = held;
+      const object = informer.store.get({ namespace: config.namespace, name });
+      if (object === undefined) return [];
+      const { labels } = object.metadata;
       const isFormer = name !== names[part];
       // Another workload's objects may have such a name as well.
       const isOwn = !isFormer || (labels?.[label.managed] === "true" && labels[label.workload] === workload);
-      return isOwn ? [{ resource: resource as Resource<KubernetesObject>, part, name, uid, isFormer }] : [];
+      return isOwn ? [{ resource: resource as Resource<KubernetesObject>, part, object, isFormer }] : [];
     }),
   );
 }
@@ -134,15 +126,14 @@ function formerObjects(workload: string, context: WorkloadContext): PresentObjec
 
 /** Keeps what pods of an earlier version mount as it should be until they are gone, and deletes the rest. */
 async function ensureFormer(workload: string, objects: EgressObjects, context: WorkloadContext): Promise<void> {
-  const { client, config, informers } = context;
-  const { namespace } = config;
-  for (const { resource, part, name, uid } of formerObjects(workload, context)) {
+  const { cluster, informers } = context;
+  for (const { resource, part, object } of formerObjects(workload, context)) {
+    const { name } = object.metadata;
     const current = objects[part];
     const isMounted = [...informers.pods.store.by("workload", workload)].some((pod) => mounts(pod, name));
     try {
-      if (part === "authority" || current === undefined || !isMounted)
-        await client.delete(resource, { namespace, name }, { uid });
-      else await applyObject(resource, { ...current, metadata: { ...current.metadata, name } }, context);
+      if (part === "authority" || current === undefined || !isMounted) await cluster(resource).of(object).delete();
+      else await cluster(resource).apply({ ...current, metadata: { ...current.metadata, name } });
     } catch (error) {
       if (!isNotFound(error) && !isConflict(error)) throw error;
     }
@@ -158,7 +149,7 @@ function mounts({ spec }: Pod, name: string): boolean {
 function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, informers }: WorkloadContext): boolean {
   const names = egressNames(metadata.name);
   const versionOf = (informer: EgressInformers["secrets"] | undefined, name: string) =>
-    informer?.store.get(`${config.namespace}/${name}`)?.metadata.resourceVersion;
+    informer?.store.get({ namespace: config.namespace, name })?.metadata.resourceVersion;
   return (
     versionOf(informers.egress?.configMaps, names.settings) === versions.settings &&
     (versions.leaves === undefined || versionOf(informers.egress?.secrets, names.leaves) === versions.leaves) &&
@@ -178,17 +169,16 @@ interface NamedSecrets {
 
 async function readNamedSecrets(
   { credentials }: EgressRules,
-  { client, config, informers }: WorkloadContext,
+  { cluster, config }: WorkloadContext,
 ): Promise<NamedSecrets> {
-  const { namespace, secretPolicy: policy } = config;
+  const { secretPolicy: policy } = config;
   const names = new Set(credentials.flatMap(({ headers }) => headers.map(({ value }) => value.name)));
   const versions = new Map<string, string | undefined>();
   const usable = new Set<string>();
   const refusals: string[] = [];
   for (const name of [...names].sort()) {
-    const secret = await ifFound(client.get(secrets, { namespace, name }));
+    const secret = await cluster(secrets).named(name).find({ refresh: true });
     versions.set(name, secret?.metadata.resourceVersion);
-    if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
     const refusal = secretRefusal({ name, secret, use: "workload", policy });
     if (refusal !== undefined) refusals.push(refusal);
     else if (secret !== undefined) usable.add(name);
@@ -201,7 +191,7 @@ async function applyObjects(
   { rules, named }: { rules: EgressRules; named: NamedSecrets },
   context: WorkloadContext,
 ): Promise<{ renewAtMs: number; versions: EgressVersions }> {
-  const { client, config, informers, metrics, log } = context;
+  const { cluster, config, metrics, log } = context;
   const { namespace } = config;
   const { metadata } = workload;
   const names = egressNames(metadata.name);
@@ -210,8 +200,8 @@ async function applyObjects(
   let found: { authority?: Secret | undefined; leaves?: Secret | undefined } = {};
   if (domains.length > 0) {
     const [authority, leaves] = await Promise.all([
-      ifFound(client.get(secrets, { namespace, name: names.authority })),
-      ifFound(client.get(secrets, { namespace, name: names.leaves })),
+      cluster(secrets).named(names.authority).find({ refresh: true }),
+      cluster(secrets).named(names.leaves).find({ refresh: true }),
     ]);
     found = { authority, leaves };
     const present = presentCertificates({
@@ -235,8 +225,8 @@ async function applyObjects(
   if (certificates?.isChanged || !isMarked) {
     // The key first: what it signed is of no use without it.
     found = {
-      authority: objects.authority && (await applyObject(secrets, objects.authority, context)),
-      leaves: objects.leaves && (await applyObject(secrets, objects.leaves, context)),
+      authority: objects.authority && (await cluster(secrets).apply(objects.authority)),
+      leaves: objects.leaves && (await cluster(secrets).apply(objects.leaves)),
     };
     const renewAt = certificates?.renewAt.toISOString();
     if (certificates?.isChanged) log.info({ workload: metadata.name, renewAt }, "egress certificates made");
@@ -244,11 +234,7 @@ async function applyObjects(
   const certificate = { use: "egress", uid: metadata.uid ?? "" } as const;
   if (certificates === undefined) metrics.forgetCertificate(certificate);
   else metrics.keepCertificate(certificate, certificates);
-  const settings = await applyObject(configMaps, objects.settings, context);
-  informers.egress?.configMaps.put(metadataAlone(settings));
-  for (const secret of Object.values(found)) {
-    if (secret !== undefined) informers.egress?.secrets.put(metadataAlone(secret));
-  }
+  const settings = await cluster(configMaps).apply(objects.settings);
   await ensureFormer(metadata.name, objects, context);
   return {
     renewAtMs: certificates?.renewAt.getTime() ?? Number.POSITIVE_INFINITY,
@@ -270,11 +256,6 @@ function hasMarksOf(found: Secret | undefined, wanted: Secret | undefined): bool
   );
 }
 
-/** The object as a watch would have brought it: no store holds values of Secrets. */
-function metadataAlone({ metadata }: KubernetesObject): KubernetesObject {
-  return { metadata };
-}
-
 /** A Secret of an earlier version, so that programs which trust its authority go on trusting it. */
 async function readFormer(
   part: "authority" | "leaves",
@@ -283,14 +264,14 @@ async function readFormer(
 ): Promise<Secret | undefined> {
   const former = formerObjects(workload, context).find((object) => object.part === part);
   if (former === undefined) return undefined;
-  return ifFound(context.client.get(secrets, { namespace: context.config.namespace, name: former.name }));
+  return context.cluster(secrets).of(former.object).find();
 }
 
 /** Why admission refuses such a pod, found out by a create with `dryRun`; undefined when it is accepted. */
-async function podRefusal(workload: Workload, { client, config }: WorkloadContext): Promise<string | undefined> {
+async function podRefusal(workload: Workload, { cluster, config }: WorkloadContext): Promise<string | undefined> {
   const pod = renderPod(workload, { name: PROBE, labels: {}, annotations: {} }, config);
   try {
-    await client.create(pods, pod, { dryRun: true });
+    await cluster(pods).create(pod, { dryRun: true });
     return undefined;
   } catch (error) {
     if (error instanceof ApiError && error.status === 403 && !/exceeded quota/.test(error.message))

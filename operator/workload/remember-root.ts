@@ -9,19 +9,15 @@ import type { OperatorContext } from "../context.ts";
  *
  * @param pod whose image does; it may be an older one than the workload has now
  */
-export async function rememberRoot(pod: Pod, { client, config, informers }: OperatorContext): Promise<void> {
-  const { namespace } = config;
+export async function rememberRoot(pod: Pod, { cluster, config, informers }: OperatorContext): Promise<void> {
   const workload = pod.metadata.labels?.[label.workload] ?? "";
-  const known = informers.workloads.store.get(`${namespace}/${workload}`);
+  const known = informers.workloads.store.get({ namespace: config.namespace, name: workload });
   if (known?.status?.runsAsRoot === true) return;
   const image = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.image;
   // By its digest: all before that may be what admission has made of it, as all of an image that is named may.
   const isBuilt = known?.spec.image.dockerfile !== undefined;
   if (isBuilt && digestOf(imageOf(known)) !== digestOf(image)) return;
-  const body = { status: { runsAsRoot: true } };
-  informers.workloads.put(
-    await client.patch(workloads, { namespace, name: workload }, { type: "merge", subresource: "status", body }),
-  );
+  await cluster(workloads).named(workload).patchStatus({ runsAsRoot: true });
 }
 
 function digestOf(image = ""): string | undefined {

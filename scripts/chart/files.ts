@@ -121,7 +121,7 @@ function page(schema: Schema): string {
 
 # The chart's values
 
-How it is installed and upgraded: [docs/install.md](../../docs/install.md).
+How it is installed and upgraded: [docs/how-to/install.md](../../docs/how-to/install.md).
 
 | value | default | |
 | --- | --- | --- |

@@ -30,7 +30,7 @@ const SECRETS = [
   ...["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"],
 ];
 const environment = (what: string) =>
-  map(`settings of ${what} (docs/configuration.md); nothing secret, for Helm keeps values`, {
+  map(`settings of ${what} (docs/reference/settings.md); nothing secret, for Helm keeps values`, {
     default: {},
     additionalProperties: { type: ["string", "number", "boolean"] },
     propertyNames: {
@@ -48,7 +48,10 @@ const program = (what: string) => ({
   resources: resources(what),
   env: environment(what),
   serviceAccountAnnotations: accountAnnotations(what),
-  terminationGracePeriodSeconds: Type.Integer({ minimum: 0, description: `for a stop of ${what} (docs/upgrade.md)` }),
+  terminationGracePeriodSeconds: Type.Integer({
+    minimum: 0,
+    description: `for a stop of ${what} (docs/how-to/upgrade.md)`,
+  }),
 });
 
 const hostName = "^(\\*\\.)?([a-z0-9]([-a-z0-9]*[a-z0-9])?)(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$|^$";
@@ -137,7 +140,7 @@ export const valuesSchema: TSchema = Type.Object(
     gateway: Type.Object({ ...program("the gateway, with `edge.split`"), ...routes("the gateway's webhooks") }, strict),
     frontDoor: Type.Object(
       {
-        enabled: flag("instances at addresses of their own (docs/front-door.md)"),
+        enabled: flag("instances at addresses of their own (docs/how-to/give-tenants-urls.md)"),
         domain: text("the domain below which they are", { default: "", pattern: hostName }),
         trusted: text("networks of balancers that are believed, by commas", { default: "" }),
         public: flag("wake sleeping instances of workloads with `expose: public`"),
@@ -170,7 +173,7 @@ export const valuesSchema: TSchema = Type.Object(
     ),
     builds: Type.Object(
       {
-        enabled: flag("images built in the cluster (docs/builds.md)"),
+        enabled: flag("images built in the cluster (docs/how-to/set-up-builds.md)"),
         namespace: text("where they are built", { default: "tenancy-builds", ...namespaceName }),
         registry: text("`host/prefix` that images are pushed to", { default: "" }),
         registrySecret: text("a Secret of that namespace, to push with", { default: "" }),
@@ -180,7 +183,7 @@ export const valuesSchema: TSchema = Type.Object(
     ),
     snapshots: Type.Object(
       {
-        store: text("`volume`, or a bucket as `s3://bucket/prefix` (docs/object-storage.md)", {
+        store: text("`volume`, or a bucket as `s3://bucket/prefix` (docs/how-to/store-files-in-a-bucket.md)", {
           ...{ default: "volume", pattern: "^(volume|s3://[a-z0-9][a-z0-9.-]+(/.*)?)$" },
         }),
         size: text("size of the volume; `10Gi` where empty", { default: "" }),

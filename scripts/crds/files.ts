@@ -23,7 +23,7 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
     path: `crds/${definition.spec.names.plural}.yaml`,
     text: HEADER + stringify(definition, { lineWidth: 120, aliasDuplicateObjects: false }),
   }));
-  const page = { path: "docs/workload.md", text: await workloadPage() };
+  const page = { path: "docs/reference/workload.md", text: await workloadPage() };
   return Promise.all(
     [...kinds, page].map(async ({ path, text }) => {
       const present = await readFile(join(root, path), "utf8").catch(() => undefined);
@@ -47,19 +47,32 @@ async function workloadPage(): Promise<string> {
 
 # The fields of a workload
 
-\`spec\` of a \`TenancyWorkload\`, in \`kubectl apply\` and as the body's \`spec\` of \`POST /workloads\` alike. Only \`image\` must be there;
-\`kubectl explain tenancyworkload.spec --recursive\` prints the fields and their types. A field that is not in this table is refused.
+This page is for everyone who writes a workload. Look up here every field of \`spec\`, with its limits, default and an example.
+
+The fields are the same in \`kubectl apply\` and in the body of \`POST /workloads\`. Only \`image\` is required. A field that is not in
+this table is refused. \`kubectl explain tenancyworkload.spec --recursive\` prints the fields with their types.
 
 | field | type and limits | default | example | |
 | --- | --- | --- | --- | --- |
 ${rows.join("\n")}
 
-The first of \`network.ports\` is the port of a claim's \`endpoint\`; without it that is \`health.httpGet.port\`, and without both ${endpointPort({ image: {} })}.
+**Port of a claim's \`endpoint\`**: the first of \`network.ports\`. Without ports it is \`health.httpGet.port\`, and without
+both ${endpointPort({ image: {} })}.
 
-Without \`health\`, an instance is ready when its first port takes connections, and without \`network.ports\` when its program
-has run for 2 s.
+**Ready**: an instance is ready when its health check passes.
 
-All of them together, but for an image that is built (\`${BUILT_EXAMPLES[0]}\`, [Builds](builds.md)):
+| workload | ready when |
+| --- | --- |
+| with \`health.httpGet\` | a GET of it is answered with success |
+| with \`health\` but no \`httpGet\`, or with \`network.ports\` and no \`health\` | its first port takes connections |
+| with neither \`health\` nor \`network.ports\` | its program has run for 2 s, so a cold claim takes 2 s longer ([why](../decisions/claims.md#a-program-without-a-probe-has-to-run-for-two-seconds)) |
+
+Give workloads a \`health.httpGet\`. There is no liveness probe
+([why](../decisions/claims.md#a-start-up-probe-every-second-and-no-liveness-probe)).
+
+## All fields in one workload
+
+Except those of an image that is built (\`${BUILT_EXAMPLES[0]}\`, [how to build](../how-to/build-an-image.md)):
 
 \`\`\`yaml
 ${example.trimEnd()}

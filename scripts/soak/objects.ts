@@ -80,7 +80,7 @@ export function pairName({ tenantId, workloadRef }: Pair): string {
   return JSON.stringify([tenantId, workloadRef]);
 }
 
-/** What must hold at every moment; `docs/soak.md` says each in full. */
+/** What must hold at every moment; `docs/explanation/promises.md` says each in full. */
 export type Invariant =
   | "one tenant a pod"
   | "endpoint is the claim's own"

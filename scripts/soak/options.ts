@@ -2,13 +2,15 @@ import { parseArgs } from "node:util";
 
 export const usage = `usage: npm run soak -- [--failover N | --crash-everywhere | --states] [--minutes N] [--seed S] [--containers] [--keep-going] [--tree FOLDER] [--trace FOLDER]
   --failover N    instead of all that follows: N leaders lost, edges killed in between and the API server away for a
-                  minute, under a load of claims; tells how long none was completed (docs/operating.md)
+                  minute, under a load of claims; reports how long none was completed
+                  (docs/explanation/promises.md)
   --crash-everywhere
                   instead: runs stories such as a claim, and each again for each write of the operator, killed there, and
-                  for each of its watch events, with that event late, doubled or lost (docs/soak.md)
+                  for each of its watch events, with that event late, doubled or lost (docs/explanation/promises.md)
   --story NAME    of --crash-everywhere: that story alone
   --at WHERE      of --crash-everywhere: that disturbance alone, such as "crash PATCH pods 1"
-  --states        instead: moves each field of a workload and a pool through its limits and back (docs/soak.md)
+  --states        instead: moves each field of a workload and a pool through its limits and back
+                  (docs/explanation/promises.md)
   --field PATH    of --states: that field alone, such as workload.network.access
   --minutes N     how long faults are injected and tenants come and go (default: 3)
   --seed S        the row of decisions: who claims what, which fault comes when (default: one by chance); an even one keeps

@@ -92,7 +92,7 @@ function referencesOf(root: string, files: readonly string[]): Map<string, Set<s
 
 /**
  * Returns what the texts of a program may name, as paths from the project's top: `"./a.ts"` beside the program,
- * `"docs/api.md"` from the top, and the words of a `join` from both.
+ * `"docs/reference/api.md"` from the top, and the words of a `join` from both.
  */
 export function namedPaths(program: string, folder: string): string[] {
   const texts = [...program.matchAll(/(["'`])([\w@.\-/]*\/[\w@.\-/]*)\1/g)].map(([, , text = ""]) => text);

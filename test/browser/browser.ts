@@ -19,8 +19,12 @@ export interface TestPage {
    * of one whose answer comes after what the test waited for.
    */
   expect(complaint: RegExp): void;
-  /** Asserts that axe finds nothing in the page as it is, https://github.com/dequelabs/axe-core. */
-  assertAccessible(): Promise<void>;
+  /**
+   * Asserts that axe finds nothing in the page as it is, https://github.com/dequelabs/axe-core.
+   *
+   * @param rules to look at. @default all
+   */
+  assertAccessible(rules?: readonly string[]): Promise<void>;
   /** Asserts that the page had nothing to complain of, and closes it. */
   close(): Promise<void>;
 }
@@ -66,10 +70,12 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
     page,
     takeComplaints,
     expect: (complaint) => expected.push(complaint),
-    async assertAccessible() {
+    async assertAccessible(rules) {
       // What evaluate runs is not subject to the page's content policy.
       await page.evaluate(axe);
-      const { violations } = (await page.evaluate("axe.run()")) as { violations: AxeViolation[] };
+      const { violations } = (await page.evaluate(`axe.run(${JSON.stringify(rules ? { runOnly: rules } : {})})`)) as {
+        violations: AxeViolation[];
+      };
       const found = violations.flatMap(({ id, nodes }) =>
         nodes.map(({ html, failureSummary }) => `${id}: ${html}\n  ${failureSummary}`),
       );

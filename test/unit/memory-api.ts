@@ -1,4 +1,5 @@
 import { ApiError } from "../../crds/client/api-error.ts";
+import { type Cluster, createCluster } from "../../crds/client/cluster.ts";
 import type { ClusterClient, DeleteOptions, ObjectRef } from "../../crds/client/cluster-client.ts";
 import type { TransportRequest, TransportResponse } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
@@ -36,6 +37,8 @@ type Body = KubernetesObject & { spec?: unknown; status?: unknown };
 export class MemoryApi {
   readonly calls: Call[] = [];
   readonly client: ClusterClient;
+  /** Over the client, without a cache. */
+  readonly cluster: Cluster;
   /** Of objects that name none. */
   readonly namespace: string;
   /** The time of day. */
@@ -53,6 +56,7 @@ export class MemoryApi {
   constructor(namespace = "n") {
     this.namespace = namespace;
     this.client = this.#client();
+    this.cluster = createCluster({ client: this.client, namespace, fieldManager: "test" });
   }
 
   /** The newest resource version. */

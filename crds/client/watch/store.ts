@@ -1,8 +1,13 @@
 import type { KubernetesObject } from "../../kubernetes.ts";
+import type { ObjectRef } from "../cluster-client.ts";
 
 /** The key of an object in stores and queues: `namespace/name`, or the name alone for what has no namespace. */
 export function keyOf(object: KubernetesObject): string {
-  const { namespace, name } = object.metadata;
+  return keyAt(object.metadata);
+}
+
+/** As {@link keyOf}, by where an object is. */
+export function keyAt({ namespace, name }: ObjectRef): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
 
@@ -78,8 +83,8 @@ export type IndexFunction<T> = (object: T) => Iterable<string> | string | undefi
 
 export interface ReadonlyStore<T extends KubernetesObject, Index extends string> {
   readonly size: number;
-  /** The object of a key as `keyOf` makes it. Objects are shared: never change one. */
-  get(key: string): T | undefined;
+  /** The object of a key as `keyOf` makes it, or of that name. Objects are shared: never change one. */
+  get(at: string | ObjectRef): T | undefined;
   /** The objects that an index finds under a value. What it returns is good until the store changes. */
   by(index: Index, value: string): ReadonlyBucket<T>;
   values(): IterableIterator<T>;
@@ -189,7 +194,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
     get size() {
       return objects.size;
     },
-    get: (key) => objects.get(key),
+    get: (at) => objects.get(typeof at === "string" ? at : keyAt(at)),
     by: (index, value) => bucketsByIndex.get(index)?.get(value) ?? noObjects,
     values: () => objects.values(),
     put(object) {

@@ -83,9 +83,14 @@ export interface S3Heads {
 
 const NOTHING: HeadState = { head: undefined, revision: "none " };
 
-export function createS3Heads(options: { bucket: S3Bucket; layout: S3Layout; clock: Clock }): S3Heads {
-  const { bucket, layout, clock } = options;
-  const cached = createHeadCache<S3Head>(MOST_CACHED);
+export function createS3Heads(options: {
+  bucket: S3Bucket;
+  layout: S3Layout;
+  clock: Clock;
+  cachedHeads?: number | undefined;
+}): S3Heads {
+  const { bucket, layout, clock, cachedHeads = MOST_CACHED } = options;
+  const cached = createHeadCache<S3Head>(cachedHeads);
 
   async function readWithEtag(
     key: SnapshotKey,

@@ -41,6 +41,8 @@ export interface S3StoreOptions {
   readonly partBytes?: number | undefined;
   /** Bytes that the server copies in one request. @default 5 GiB, the most that AWS does */
   readonly copyBytes?: number | undefined;
+  /** How many heads are cached. @default 20 000 */
+  readonly cachedHeads?: number | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -64,10 +66,10 @@ const PROBE_LIMIT_MS = 60_000;
  */
 export function createS3Store(options: S3StoreOptions): S3Store {
   const { client, encryption = {}, wasMarked = async () => false, clock = systemClock } = options;
-  const { partBytes = PART_BYTES, copyBytes = COPY_BYTES } = options;
+  const { partBytes = PART_BYTES, copyBytes = COPY_BYTES, cachedHeads } = options;
   const layout = s3Layout(options.prefix);
   const bucket = createS3Bucket({ client, name: options.bucket, encryption });
-  const heads = createS3Heads({ bucket, layout, clock });
+  const heads = createS3Heads({ bucket, layout, clock, cachedHeads });
   const uploads = createS3Uploads({ bucket, partBytes, copyBytes });
   const lists = createS3Lists({ bucket, layout, heads });
   const usage = createS3Usage({ bucket, layout, listTenant, clock });

@@ -4,10 +4,9 @@ import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { checkContext } from "../../../crds/archive/check-context.ts";
 import type { KeptContext } from "../../../crds/builds/build-contexts.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
-import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import { readUpload, UPLOAD_LIMIT_MS } from "../../http/upload.ts";
 import { askStore, type SnapshotServices } from "../snapshots/store.ts";
@@ -16,9 +15,8 @@ import { annotateWorkload, readWorkload, workloadTerminating } from "../workload
 
 /** What an upload works with. */
 export interface ContextServices {
-  readonly client: ClusterClient;
+  readonly cluster: Cluster;
   readonly namespace: string;
-  readonly cache: Pick<ClusterCache, "workloads">;
   readonly store: SnapshotServices["store"];
   readonly clock: Clock;
   readonly contextLimitBytes: number;
@@ -37,7 +35,7 @@ export async function keepContext(
   name: string,
   services: ContextServices & { clientGone: AbortSignal },
 ): Promise<KeptContext> {
-  const { cache, contextLimitBytes, clientGone, clock } = services;
+  const { contextLimitBytes, clientGone, clock } = services;
   const workload = await findBuilt(name, services);
   await untilStore(services);
   const upload = readUpload(request, { limit: contextLimitBytes, clientGone, clock });
@@ -53,7 +51,7 @@ export async function keepContext(
       ({ contexts }, call) => contexts.put(name, content, { ...call, mostBytes: contextLimitBytes, confirm }),
       { ...services, limitMs: UPLOAD_LIMIT_MS },
     );
-    cache.workloads.put(await annotateWorkload(workload, { [annotation.buildContext]: kept.sha256 }, services));
+    await annotateWorkload(workload, { [annotation.buildContext]: kept.sha256 }, services);
     return kept;
   } catch (error) {
     // Nobody else would delete what a workload that is gone had.
@@ -67,7 +65,7 @@ export async function keepContext(
 }
 
 /** @throws HttpError 404; 409 unless the workload is built from an upload */
-async function findBuilt(name: string, services: Pick<ContextServices, "client" | "namespace">): Promise<Workload> {
+async function findBuilt(name: string, services: Pick<ContextServices, "cluster">): Promise<Workload> {
   const workload = await readWorkload(name, services);
   const { dockerfile, context } = workload.spec.image;
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(name);

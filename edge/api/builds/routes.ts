@@ -1,6 +1,5 @@
 import { buildRequest } from "../../../crds/builds/build-request.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
-import { listAll } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
@@ -39,7 +38,7 @@ const UPLOADS_AT_ONCE = 4;
 
 /** The routes of images that are built: the build context, how it stands with the build, and its log. */
 export function buildRoutes(services: BuildServices): ApiRoute[] {
-  const { client, cache, builds, clock } = services;
+  const { cluster, builds, clock } = services;
   let uploads = 0;
 
   return [
@@ -92,7 +91,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
         const workload = await find(request);
         const { name } = workload.metadata;
         const rebuild = { [annotation.rebuild]: services.randomId() };
-        cache.workloads.put(await annotateWorkload(workload, rebuild, services));
+        await annotateWorkload(workload, rebuild, services);
         return jsonResponse({ status: "requested", workload: name });
       },
     },
@@ -147,9 +146,9 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
 
   async function newestBuild(workload: string): Promise<Pod | undefined> {
     const labelSelector = `${label.build}=true,${label.workload}=${workload}`;
-    const found = await listAll(pods, { client, namespace: builds.namespace, labelSelector });
+    const { items } = await cluster(pods).in(builds.namespace).list({ labelSelector });
     const createdAt = ({ metadata }: Pod): number => Date.parse(metadata.creationTimestamp ?? "") || 0;
-    return found
+    return items
       .filter(({ metadata: { labels = {} } }) => labels[label.build] === "true" && labels[label.workload] === workload)
       .sort((a, b) => createdAt(b) - createdAt(a))[0];
   }

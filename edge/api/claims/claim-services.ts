@@ -1,6 +1,6 @@
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { ClaimWaiters } from "../../cluster/claim-waiters.ts";
 import type { FindLivePod } from "../../cluster/live-pod.ts";
@@ -8,7 +8,7 @@ import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 
 /** What claiming and releasing work with. */
 export interface ClaimServices {
-  readonly client: ClusterClient;
+  readonly cluster: Cluster;
   readonly namespace: string;
   readonly cache: Pick<ClusterCache, "claims" | "workloads">;
   readonly findLivePod: FindLivePod;

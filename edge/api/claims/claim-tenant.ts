@@ -91,7 +91,7 @@ function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace 
   const { source, resumedFrom } = status ?? {};
   if (request.version !== undefined) return resumedFrom?.startsWith(request.version) === true;
   if (resumedFrom !== undefined || source?.endsWith("+data") === true) return true;
-  const workload = cache.workloads.store.get(`${namespace}/${request.workloadRef}`);
+  const workload = cache.workloads.store.get({ namespace, name: request.workloadRef });
   const keepsNothing = workload !== undefined && withDefaults(workload.spec).filesystem.overlayDirs.length === 0;
   return keepsNothing ? true : undefined;
 }
@@ -239,7 +239,6 @@ async function waitForClaim(
   }
 
   async function revive(claim: Claim, span: Span | undefined): Promise<Claim | undefined> {
-    const { name, resourceVersion } = claim.metadata;
     // What an earlier call left there is not of this attempt.
     const isTraced = span !== undefined || claim.metadata.annotations?.[annotation.traceparent] !== undefined;
     const annotations = {
@@ -250,10 +249,8 @@ async function waitForClaim(
     const { resume, version = null } = request;
     const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
     const spec = { resume, ...(isNamed && { resumeVersion: version }) };
-    const body = { metadata: { resourceVersion, annotations }, spec };
     try {
-      const ref = { namespace: services.namespace, name };
-      return await services.client.patch(claims, ref, { type: "merge", body, signal: limit });
+      return await services.cluster(claims).of(claim).patch({ metadata: { annotations }, spec }, { signal: limit });
     } catch (error) {
       if (isConflict(error) || isNotFound(error)) return undefined;
       throw error;

@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
-import { ifFound, isAlreadyExists } from "../../../crds/client/api-error.ts";
+import { isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName, nextClaimName } from "../../../crds/names.ts";
@@ -24,16 +24,16 @@ const MOST_NAMES = 8;
  */
 export async function createClaim(
   request: ClaimKey & { resume: boolean; version?: string | undefined },
-  services: Pick<ClaimServices, "client" | "namespace" | "cache" | "clock">,
+  services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock">,
   options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
-  const { client, namespace, cache, clock } = services;
+  const { cluster, namespace, cache, clock } = services;
   const { tenantId, workloadRef, resume, version } = request;
   const { signal, span } = options;
-  const seen = cache.workloads.store.get(`${namespace}/${workloadRef}`);
+  const seen = cache.workloads.store.get({ namespace, name: workloadRef });
   // A workload that was being deleted may have been created anew since.
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
-  const workload = isKnown ? seen : await readWorkload(workloadRef, { client, namespace, signal });
+  const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const { uid = "", generation = 0 } = workload.metadata;
   let name = claimName(request);
@@ -54,7 +54,7 @@ export async function createClaim(
         },
         spec: { tenantId, workloadRef, resume, ...(version !== undefined && { resumeVersion: version }) },
       };
-      return { claim: await client.create(claims, claim, { signal }), created: true };
+      return { claim: await cluster(claims).create(claim, { signal }), created: true };
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
@@ -66,6 +66,6 @@ export async function createClaim(
   throw new Error(`Cannot name a claim: other objects have ${MOST_NAMES} names of ${tenantId} on ${workloadRef}`);
 
   function find(name: string): Promise<Claim | undefined> {
-    return ifFound(client.get(claims, { namespace, name }, { signal }));
+    return cluster(claims).named(name).find({ signal });
   }
 }

@@ -1,5 +1,5 @@
 import { type ClaimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
@@ -16,23 +16,23 @@ const MAX_TRIES = 5;
  */
 export async function discardFiles(
   key: ClaimKey,
-  services: Pick<ClaimServices, "client" | "namespace" | "cache">,
+  services: Pick<ClaimServices, "cluster" | "cache">,
   { uid }: { uid?: string | undefined } = {},
 ): Promise<void> {
-  const { client, namespace, cache } = services;
+  const { cluster } = services;
   const { tenantId, workloadRef } = key;
   const found = await findClaims(key, services, uid);
   if (found.length === 0) throw noClaim(key);
   const meant = requireMeant(found, uid, key);
   for (const { metadata } of meant === undefined ? found : [meant]) {
     for (let tries = 1; ; tries += 1) {
-      const claim = await ifFound(client.get(claims, { namespace, name: metadata.name }));
+      const claim = await cluster(claims).named(metadata.name).find();
       if (claim === undefined || claim.metadata.uid !== metadata.uid || !hasKey(claim, key)) break;
       if (claim.status?.phase !== "ReleaseFailed") break;
-      const { name, resourceVersion } = claim.metadata;
-      const body = { metadata: { resourceVersion, annotations: { [annotation.discard]: "true" } } };
       try {
-        cache.claims.put(await client.patch(claims, { namespace, name }, { type: "merge", body }));
+        await cluster(claims)
+          .of(claim)
+          .patch({ metadata: { annotations: { [annotation.discard]: "true" } } });
         return;
       } catch (error) {
         if (isNotFound(error)) break;

@@ -1,6 +1,5 @@
 import type { Claim, ClaimPhase } from "../../../crds/claim.ts";
 import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
@@ -20,7 +19,6 @@ const DEFAULT_LIMIT = 500;
 const phases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
 
 interface ReadServices extends ClaimServices {
-  readonly client: ClusterClient;
   readonly cache: ClusterCache;
   /** Undefined where this edge knows of no front door. */
   readonly links?: Links | undefined;
@@ -98,7 +96,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
 
 /** Where visitors reach the instance, if anywhere. */
 function frontDoorUrl({ tenantId, workloadRef }: ClaimKey, { cache, namespace, links }: ReadServices) {
-  const workload = cache.workloads.store.get(`${namespace}/${workloadRef}`);
+  const workload = cache.workloads.store.get({ namespace, name: workloadRef });
   const { expose = "none" } = workload?.spec.network ?? {};
   return expose === "none" ? undefined : links?.address({ workload: workloadRef, tenantId });
 }

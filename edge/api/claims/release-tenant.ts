@@ -1,6 +1,5 @@
 import type { Claim, ReleasedFiles } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
-import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { releaseTrace } from "../../../crds/tracing/trace-context.ts";
@@ -34,7 +33,7 @@ export async function releaseTenant(
     span?: Span | undefined;
   },
 ): Promise<ReleasedFiles | undefined> {
-  const { client, namespace, cache, waiters } = services;
+  const { cluster, cache, waiters } = services;
   options.span?.set(claimAttributes(key));
   const released: Claim[] = [];
   requireFresh(cache.claims);
@@ -59,25 +58,19 @@ export async function releaseTenant(
   return own.map(({ metadata }) => waiters.filesOf(metadata.uid ?? "")).find((files) => files !== undefined);
 
   async function release(claim: Claim): Promise<"released" | "releasing" | "gone"> {
-    const { name, uid, deletionTimestamp } = claim.metadata;
+    const { uid, deletionTimestamp } = claim.metadata;
     if (deletionTimestamp !== undefined) {
       // The wait for its end goes by the cache, and the watch may not have shown it yet.
       cache.claims.put(claim);
       return "releasing";
     }
-    try {
-      // The operator begins a trace of its own: a deletion carries no context.
-      const span = options.span?.child("delete claim", { kind: "producer", links: [releaseTrace(uid ?? "")] });
-      const left = await inSpan(span, () => client.delete(claims, { namespace, name }, { uid }));
-      // A claim call right after this one must not meet the Active claim that the watch still shows.
-      if (left !== undefined) cache.claims.put(left);
-      released.push(claim);
-      return "released";
-    } catch (error) {
-      // Gone, or another object has its name by now: the one that was to be released does not exist.
-      if (isNotFound(error) || isConflict(error)) return "gone";
-      throw error;
-    }
+    // The operator begins a trace of its own: a deletion carries no context.
+    const span = options.span?.child("delete claim", { kind: "producer", links: [releaseTrace(uid ?? "")] });
+    const deletion = await inSpan(span, () => cluster(claims).of(claim).delete());
+    // Gone, or another object has its name by now: the one that was to be released does not exist.
+    if (deletion.error !== undefined) return "gone";
+    released.push(claim);
+    return "released";
   }
 }
 
@@ -144,7 +137,7 @@ async function waitUntilGone(
  */
 export async function findClaims(
   key: ClaimKey,
-  services: Pick<ClaimServices, "client" | "namespace" | "cache">,
+  services: Pick<ClaimServices, "cluster" | "cache">,
   uid?: string,
 ): Promise<Claim[]> {
   const known = [...services.cache.claims.store.by("key", claimKey(key))].filter((claim) => !isOver(claim));
@@ -155,7 +148,7 @@ export async function findClaims(
 /** The claim objects that the cluster has by either name at this moment, without those that are known. */
 async function findMore(
   key: ClaimKey,
-  { client, namespace }: Pick<ClaimServices, "client" | "namespace">,
+  { cluster }: Pick<ClaimServices, "cluster">,
   known: readonly Claim[],
 ): Promise<Claim[]> {
   const uids = new Set(known.map(({ metadata }) => metadata.uid));
@@ -164,6 +157,6 @@ async function findMore(
   return found.filter((claim) => claim !== undefined).filter(isMore);
 
   function get(name: string): Promise<Claim | undefined> {
-    return ifFound(client.get(claims, { namespace, name }));
+    return cluster(claims).named(name).find();
   }
 }

@@ -15,13 +15,12 @@ type ShownContainer = NonNullable<ApiTypes["InstanceDetail"]["containers"]>[numb
  */
 export async function instanceDetail(
   known: Pod,
-  services: Pick<InstanceServices, "client" | "namespace">,
+  services: Pick<InstanceServices, "cluster">,
 ): Promise<ApiTypes["InstanceDetail"]> {
-  const { client, namespace } = services;
   const { name, uid } = known.metadata;
   let pod: Pod;
   try {
-    pod = await client.get(pods, { namespace, name });
+    pod = await services.cluster(pods).named(name).get();
   } catch (error) {
     throw isNotFound(error) ? instanceNotFound(name) : error;
   }

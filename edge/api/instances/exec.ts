@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import type { Claim } from "../../../crds/claim.ts";
 import { isShown } from "../../../crds/claims/claim-pod.ts";
-import { ifFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
@@ -84,17 +83,17 @@ export function execRoute(services: InstanceServices): ApiRoute {
  *
  * @throws HttpError 409 where no claim has the instance yet, 404 where it went meanwhile
  */
-async function requireGiven(known: Pod, { client, namespace, cache }: InstanceServices): Promise<void> {
+async function requireGiven(known: Pod, { cluster, namespace, cache }: InstanceServices): Promise<void> {
   const { name } = known.metadata;
-  const knownClaim = cache.claims.store.get(`${namespace}/${known.metadata.annotations?.[annotation.claim]}`);
+  const knownClaim = cache.claims.store.get({ namespace, name: known.metadata.annotations?.[annotation.claim] ?? "" });
   if (knownClaim !== undefined && isGiven(known, knownClaim)) return;
-  const pod = await ifFound(client.get(pods, { namespace, name }));
+  const pod = await cluster(pods).named(name).find();
   if (pod === undefined) throw instanceNotFound(name);
   const claimName = pod.metadata.annotations?.[annotation.claim];
   if (claimName === undefined) {
     throw new HttpError(409, `instance ${quote(name)} is a warm pod that nobody has claimed: claim its workload first`);
   }
-  const claim = await ifFound(client.get(claims, { namespace, name: claimName }));
+  const claim = await cluster(claims).named(claimName).find();
   if (claim !== undefined && isGiven(pod, claim)) return;
   const phase = claim?.status?.phase ?? "Pending";
   const stands = claim === undefined ? "is gone" : phase === "Active" ? "has another instance" : `is ${phase}`;

@@ -1,8 +1,7 @@
 import { isPodReady } from "../../../crds/claims/claim-pod.ts";
-import { isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Activity } from "../../activity.ts";
@@ -22,23 +21,19 @@ import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts
  */
 export async function findInstance(
   name: string,
-  { client, namespace, cache }: { client: ClusterClient; namespace: string; cache: Pick<ClusterCache, "pods"> },
+  { cluster, namespace, cache }: { cluster: Cluster; namespace: string; cache: Pick<ClusterCache, "pods"> },
 ): Promise<Pod> {
   requireFresh(cache.pods);
-  const known = cache.pods.store.get(`${namespace}/${name}`);
+  const known = cache.pods.store.get({ namespace, name });
   if (known !== undefined) return known;
-  try {
-    const pod = await client.get(pods, { namespace, name });
-    if (pod.metadata.labels?.[label.managed] === "true") return slimPod(pod);
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
+  const pod = await cluster(pods).named(name).find();
+  if (pod?.metadata.labels?.[label.managed] === "true") return slimPod(pod);
   throw instanceNotFound(name);
 }
 
 /** What the instance routes work with. */
 export interface InstanceServices {
-  readonly client: ClusterClient;
+  readonly cluster: Cluster;
   readonly namespace: string;
   readonly cache: Pick<ClusterCache, "pods" | "claims">;
   readonly kubectl: Kubectl;

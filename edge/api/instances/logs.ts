@@ -1,4 +1,3 @@
-import { ifFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
@@ -49,8 +48,8 @@ export function logsRoute(services: InstanceServices): ApiRoute {
 }
 
 /** By the API server: the edge's cache holds no states of containers. @throws HttpError 404 where the pod has gone */
-async function runsNow(name: string, { client, namespace }: InstanceServices): Promise<boolean> {
-  const pod = await ifFound(client.get(pods, { namespace, name }));
+async function runsNow(name: string, { cluster }: InstanceServices): Promise<boolean> {
+  const pod = await cluster(pods).named(name).find();
   if (pod === undefined) throw instanceNotFound(name);
   return containerRuns(pod, WORKLOAD_CONTAINER);
 }

@@ -1,4 +1,4 @@
-import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
@@ -131,39 +131,26 @@ const MAX_TRIES = 5;
  */
 async function destroyInstance(
   known: Pod,
-  {
-    tenantId,
-    services,
-  }: { tenantId: string | undefined; services: Pick<InstanceServices, "client" | "namespace" | "cache"> },
+  { tenantId, services }: { tenantId: string | undefined; services: Pick<InstanceServices, "cluster"> },
 ): Promise<void> {
-  const { client, namespace, cache } = services;
+  const { cluster } = services;
   const { name, uid } = known.metadata;
-  const ref = { namespace, name };
   // Before a refusal the cluster is asked, since the watch may be behind.
   let pod = tenantId === undefined || tenantOf(known) === tenantId ? known : await readNow();
   for (let tries = 1; ; tries += 1) {
     requireTenant(pod, tenantId);
-    const { resourceVersion } = pod.metadata;
     const isFree = !isClaimed(pod);
     if (!isFree) await markClaim(pod, services);
-    const preconditions = {
-      ...(uid !== undefined && { uid }),
-      ...(isFree && resourceVersion !== undefined && { resourceVersion }),
-    };
-    try {
-      const left = await client.delete(pods, ref, { gracePeriodSeconds: 0, ...preconditions });
-      if (left !== undefined) cache.pods.put(left);
-      return;
-    } catch (error) {
-      if (isNotFound(error)) throw instanceNotFound(name);
-      if (!isConflict(error)) throw error;
-    }
+    const precondition = isFree ? "resourceVersion" : "uid";
+    const { outcome } = await cluster(pods).of(pod).delete({ gracePeriodSeconds: 0, precondition });
+    if (outcome === "notFound") throw instanceNotFound(name);
+    if (outcome !== "conflict") return;
     pod = await readNow();
     if (tries === MAX_TRIES) throw new HttpError(503, `instance ${quote(name)} changes all the time; try again`);
   }
 
   async function readNow(): Promise<Pod> {
-    const now = await ifFound(client.get(pods, ref));
+    const now = await cluster(pods).named(name).find();
     if (now === undefined || now.metadata.uid !== uid) throw instanceNotFound(name);
     return now;
   }
@@ -182,19 +169,15 @@ function requireTenant(pod: Pod, meant: string | undefined): void {
 }
 
 /** Marks the claim that the pod is bound to, where that is still the same object; other writers are waited out. */
-async function markClaim(
-  { metadata }: Pod,
-  { client, namespace, cache }: Pick<InstanceServices, "client" | "namespace" | "cache">,
-): Promise<void> {
+async function markClaim({ metadata }: Pod, { cluster }: Pick<InstanceServices, "cluster">): Promise<void> {
   const name = metadata.annotations?.[annotation.claim];
   if (name === undefined) return;
   for (let tries = 1; ; tries += 1) {
     try {
-      const claim = await client.get(claims, { namespace, name });
-      const { uid, resourceVersion } = claim.metadata;
-      if (uid !== metadata.annotations?.[annotation.claimUid]) return;
-      const body = { metadata: { resourceVersion, annotations: { [annotation.destroyed]: metadata.name } } };
-      cache.claims.put(await client.patch(claims, { namespace, name }, { type: "merge", body }));
+      const claim = await cluster(claims).named(name).get();
+      if (claim.metadata.uid !== metadata.annotations?.[annotation.claimUid]) return;
+      const annotations = { [annotation.destroyed]: metadata.name };
+      await cluster(claims).of(claim).patch({ metadata: { annotations } });
       return;
     } catch (error) {
       if (isNotFound(error)) return;

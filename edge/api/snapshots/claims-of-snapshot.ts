@@ -1,6 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
-import { ifFound, isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -9,7 +9,7 @@ import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { SnapshotServices } from "./store.ts";
 
-type ClaimSources = Pick<SnapshotServices, "client" | "namespace" | "cache">;
+type ClaimSources = Pick<SnapshotServices, "cluster" | "namespace" | "cache">;
 
 /**
  * Refuses while a release of the key writes its archive, or will, since what is deleted now would be there again.
@@ -27,17 +27,16 @@ export async function refuseWhileSaved(key: SnapshotKey, services: ClaimSources)
  * @throws HttpError as {@link refuseWhileSaved} does
  */
 export async function noteErasure(key: SnapshotKey, services: ClaimSources & { clock: Clock }): Promise<void> {
-  const { client, namespace, clock } = services;
-  for (const { metadata, spec, status } of await claimsOf(key, services)) {
-    if (status?.phase === "Released") continue;
-    const { name, uid } = metadata;
+  const { cluster, clock } = services;
+  for (const claim of await claimsOf(key, services)) {
+    if (claim.status?.phase === "Released") continue;
     const annotations = { [annotation.erasedAt]: new Date(clock.now()).toISOString() };
-    const body = { metadata: { uid, annotations } };
     try {
       // What a release has begun before, the answer shows.
-      refuseReleasing(await client.patch(claims, { namespace, name }, { type: "merge", body }), services);
+      const noted = await cluster(claims).of(claim).patch({ metadata: { annotations } }, { precondition: "uid" });
+      refuseReleasing(noted, services);
     } catch (error) {
-      if (isNotFound(error) || isConflict(error)) throw underWay(spec);
+      if (isNotFound(error) || isConflict(error)) throw underWay(claim.spec);
       throw error;
     }
   }
@@ -85,9 +84,9 @@ export async function refuseWhileClaimed(key: SnapshotKey, services: ClaimSource
 }
 
 /** Read from the cluster: the watch may not have seen yet that one is made or released. */
-async function claimsOf(key: SnapshotKey, { client, namespace, cache }: ClaimSources): Promise<Claim[]> {
+async function claimsOf(key: SnapshotKey, { cluster, cache }: ClaimSources): Promise<Claim[]> {
   const known = [...cache.claims.store.by("key", claimKey(key))].map(({ metadata }) => metadata.name);
   const names = new Set([claimName(key), hashedClaimName(key), ...known]);
-  const found = await Promise.all([...names].map((name) => ifFound(client.get(claims, { namespace, name }))));
+  const found = await Promise.all([...names].map((name) => cluster(claims).named(name).find()));
   return found.filter((claim) => claim !== undefined && hasKey(claim, key)) as Claim[];
 }

@@ -1,11 +1,10 @@
-import { ifFound, isNotFound, NetworkError } from "../../../crds/client/api-error.ts";
+import { isNotFound, NetworkError } from "../../../crds/client/api-error.ts";
 import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
-import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
 import type { Log } from "../../../crds/log.ts";
-import type { Resource } from "../../../crds/resource.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import { type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import {
@@ -26,7 +25,7 @@ const RETRY = { "retry-after": "1" };
 
 /** What the snapshot routes work with. */
 export interface SnapshotServices {
-  readonly client: ClusterClient;
+  readonly cluster: Cluster;
   readonly namespace: string;
   readonly cache: Pick<ClusterCache, "claims">;
   readonly clock: Clock;
@@ -74,7 +73,7 @@ export async function askStore<T>(
 
 /**
  * What is kept of a tenant's files; undefined where there never was a volume. Only a store that says itself that there is none
- * counts as one without, and not one that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+ * counts as one without, and not one that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
  *
  * @throws HttpError as {@link askStore} and {@link storeState} do
  */
@@ -128,11 +127,14 @@ export function noSnapshot(key: SnapshotKey): HttpError {
  * @throws HttpError 503 that says what is missing, where the volume is there and its helper pod does not run
  */
 export async function storeState(
-  services: Pick<SnapshotServices, "client" | "namespace" | "store">,
+  services: Pick<SnapshotServices, "cluster" | "namespace" | "store">,
 ): Promise<"none" | "ready"> {
-  const { namespace } = services;
+  const { cluster, namespace } = services;
   if (services.store().kind !== "volume") return "ready";
-  const [claim, pod] = await Promise.all([find(persistentVolumeClaims, services), find(pods, services)]);
+  const [claim, pod] = await Promise.all([
+    cluster(persistentVolumeClaims).named(SNAPSHOTS_NAME).find(),
+    cluster(pods).named(SNAPSHOTS_NAME).find(),
+  ]);
   if (claim === undefined) return "none";
   const missing = whatIsMissing(pod);
   if (missing === undefined) return "ready";
@@ -160,11 +162,4 @@ function whatIsMissing(pod: Pod | undefined): string | undefined {
     state?.terminated?.reason ??
     (scheduled?.status === "False" ? scheduled.message : undefined);
   return `is ${phase} and does not run${why === undefined ? "" : ` (${why})`}`;
-}
-
-async function find<T extends KubernetesObject>(
-  resource: Resource<T>,
-  { client, namespace }: { client: ClusterClient; namespace: string },
-): Promise<T | undefined> {
-  return ifFound(client.get(resource, { namespace, name: SNAPSHOTS_NAME }));
 }

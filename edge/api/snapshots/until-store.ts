@@ -12,7 +12,7 @@ const LIMIT_MS = 30_000;
  *   when the client goes
  */
 export async function untilStore(
-  services: Pick<SnapshotServices, "client" | "namespace" | "store" | "clock"> & { clientGone: AbortSignal },
+  services: Pick<SnapshotServices, "cluster" | "namespace" | "store" | "clock"> & { clientGone: AbortSignal },
 ): Promise<void> {
   const { clock, clientGone } = services;
   const isGood = (problem: HttpError | undefined) => problem === undefined;

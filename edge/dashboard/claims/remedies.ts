@@ -1,4 +1,4 @@
-/** What to do about a claim's reason, beside what its message says; docs/troubleshooting.md has more. */
+/** What to do about a claim's reason, beside what its message says; docs/reference/reasons.md has more. */
 const remedies: Readonly<Record<string, string>> = {
   Starting: "Nothing, or what the message names.",
   Pulling: "Nothing. A pool, a smaller image or a nearer registry makes it faster.",

@@ -3,7 +3,8 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 type Network = ApiTypes["WorkloadSpec"]["network"];
 
 /**
- * What a workload's containers may reach, and where they are reached: sentences; docs/isolation.md has the whole table.
+ * What a workload's containers may reach, and where they are reached: sentences; docs/explanation/isolation.md has the
+ * whole table.
  */
 export function networkWords(network: Network = {}): string[] {
   const { access = "none", allowlist = [], credentials = [], ports = [], expose = "none" } = network;

@@ -14,7 +14,7 @@ const messageSchema = v.variant("type", [
 type AgentMessage = v.InferOutput<typeof messageSchema>;
 const TYPES = ["ready", "output", "idle", "exit", "error"];
 
-/** Speaks `driver-a`, the agent bridge protocol (docs/drivers.md). */
+/** Speaks `driver-a`, the agent bridge protocol (docs/reference/drivers.md). */
 export function createAgentBridgeDriver(deps: { clock: Clock }): Driver {
   return createSocketDriver({ path: "/ws", handshake, ask }, deps);
 }

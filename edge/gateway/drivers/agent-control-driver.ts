@@ -15,7 +15,7 @@ import { type Conversation, createSocketDriver, NotReadyError } from "./socket-d
  */
 const PROXY_HEADERS = { "x-forwarded-user": "tenancy", "x-forwarded-for": "203.0.113.1", "x-forwarded-proto": "http" };
 
-/** Speaks `driver-b`, the Gateway protocol of OpenClaw (docs/drivers.md). */
+/** Speaks `driver-b`, the Gateway protocol of OpenClaw (docs/reference/drivers.md). */
 export function createAgentControlDriver(deps: { clock: Clock }): Driver {
   return createSocketDriver({ path: "/", headers, handshake, ask: askAgent }, deps);
 }

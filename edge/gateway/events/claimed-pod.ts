@@ -54,7 +54,7 @@ type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoi
  */
 export async function whilePodIsCurrent<T>(
   claimed: ClaimedPod,
-  services: Pick<ClaimServices, "client" | "namespace" | "waiters" | "findLivePod" | "clock"> & {
+  services: Pick<ClaimServices, "cluster" | "namespace" | "waiters" | "findLivePod" | "clock"> & {
     cache: Pick<ClusterCache, "claims" | "pods">;
     drainMs: number;
     holds: Pick<ReleaseHolds, "of">;
@@ -89,7 +89,7 @@ export async function whilePodIsCurrent<T>(
 
   async function follow(): Promise<void> {
     while (!ended.signal.aborted && !gone.signal.aborted) {
-      const pod = cache.pods.store.get(`${namespace}/${instanceId}`);
+      const pod = cache.pods.store.get({ namespace, name: instanceId });
       if (pod?.status?.podIP !== endpoint.host) return gone.abort(podGone());
       const claim = claimOf(cache.claims.store.by("key", claimKey(claimed)));
       if (claim?.metadata.deletionTimestamp !== undefined)

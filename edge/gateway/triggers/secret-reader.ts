@@ -1,6 +1,6 @@
-import { ifFound } from "../../../crds/client/api-error.ts";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { type Informer, startInformer } from "../../../crds/client/watch/informer.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
@@ -54,12 +54,13 @@ const TIMEOUT_MS = 10_000;
  */
 export function createSecretReaders(options: {
   client: ClusterClient;
+  cluster: Cluster;
   namespace: string;
   policy: SecretPolicy;
   clock: Clock;
   log: Log;
 }): (onAnyChange: () => void) => SecretReader {
-  const { client, namespace, policy, clock, log } = options;
+  const { client, cluster, namespace, policy, clock, log } = options;
   const watched = new Map<string, Watched>();
 
   /** The value that a trigger may have, or why it has none. */
@@ -127,7 +128,7 @@ export function createSecretReaders(options: {
       if (closed || ends.has(key)) return;
       const { informer, listeners } = use(ref.name);
       const listener = (): void => {
-        const now = allowedValue(ref, informer.store.get(`${namespace}/${ref.name}`));
+        const now = allowedValue(ref, informer.store.get({ namespace, name: ref.name }));
         if (isSame(now, lastRead.get(key))) return;
         lastRead.set(key, now);
         onAnyChange();
@@ -139,8 +140,8 @@ export function createSecretReaders(options: {
 
     async function current(name: string, signal: AbortSignal | undefined): Promise<Secret | undefined> {
       const { informer, freshness } = use(name);
-      if (freshness.isFresh()) return informer.store.get(`${namespace}/${name}`);
-      return ifFound(client.get(secrets, { namespace, name }, { signal, timeoutMs: TIMEOUT_MS }));
+      if (freshness.isFresh()) return informer.store.get({ namespace, name });
+      return cluster(secrets).named(name).find({ signal, timeoutMs: TIMEOUT_MS });
     }
 
     return {

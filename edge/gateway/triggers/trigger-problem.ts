@@ -51,7 +51,7 @@ export function createWorkloadProblems(options: {
       isSynced = true;
     },
     find({ spec: { workloadRef } }) {
-      const workload = workloads.get(`${namespace}/${workloadRef}`);
+      const workload = workloads.get({ namespace, name: workloadRef });
       if (workload === undefined && isSynced) {
         const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}", the only one that is served here: create it there, or name another`;
         return { reason: "WorkloadNotFound", message, mayPass: true };

@@ -1,5 +1,5 @@
 import { ApiError, isConflict } from "../../../crds/client/api-error.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Cluster, JsonOperation } from "../../../crds/client/cluster.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 
@@ -21,19 +21,13 @@ const MAX_BYTES = 64 * 1024;
 const MAX_TRIES = 10;
 
 /** Opens the state of one trigger object. */
-export function createTriggerState(options: {
-  client: ClusterClient;
-  namespace: string;
-  trigger: Trigger;
-  /** Called with what each write made. */
-  onWritten?: (trigger: Trigger) => void;
-}): TriggerState {
-  const { client, namespace, onWritten } = options;
+export function createTriggerState(options: { cluster: Cluster; trigger: Trigger }): TriggerState {
   const { name, uid } = options.trigger.metadata;
+  const object = options.cluster(triggers).named(name);
   let known: Trigger | undefined;
 
   async function get(): Promise<Trigger> {
-    const found = await client.get(triggers, { namespace, name });
+    const found = await object.get();
     if (found.metadata.uid !== uid) throw changed();
     return found;
   }
@@ -54,12 +48,7 @@ export function createTriggerState(options: {
       let base = known ?? (await get());
       for (let tries = 1; ; tries += 1) {
         try {
-          known = await client.patch(
-            triggers,
-            { namespace, name },
-            { type: "json", subresource: "status", body: patchOf(base, state) },
-          );
-          onWritten?.(known);
+          known = await object.patchJson(patchOf(base, state), { subresource: "status" });
           return;
         } catch (error) {
           if (!isStale(error) || tries === MAX_TRIES) throw error;
@@ -87,7 +76,7 @@ function stateOf({ status }: Trigger): Record<string, unknown> {
 }
 
 /** Replaces the state whole, which a merge patch could not; the resourceVersion in it is the precondition. */
-function patchOf({ metadata, status }: Trigger, state: Record<string, unknown>): object[] {
+function patchOf({ metadata, status }: Trigger, state: Record<string, unknown>): JsonOperation[] {
   return [
     { op: "replace", path: "/metadata/resourceVersion", value: metadata.resourceVersion },
     status === undefined

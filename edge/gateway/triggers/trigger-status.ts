@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { isNotFound } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Log } from "../../../crds/log.ts";
@@ -32,13 +32,10 @@ const MAX_DETAIL = 2048;
  * starts or its problem ends, and one that has a problem writes it again.
  */
 export function createTriggerStatus(options: {
-  client: ClusterClient;
-  namespace: string;
+  cluster: Cluster;
   name: string;
   /** The trigger as it is in the cache. */
   current: () => Trigger | undefined;
-  /** Gets the trigger that a write returned. */
-  put: (trigger: Trigger) => void;
   /** What is wrong with the workload of a trigger that is served. */
   workloadProblemOf: (trigger: Trigger) => TriggerProblem | undefined;
   events: TriggerEvents;
@@ -46,7 +43,7 @@ export function createTriggerStatus(options: {
   log: Log;
   signal: AbortSignal;
 }): TriggerStatusWriter {
-  const { client, namespace, name, current, put, workloadProblemOf, events, clock, log, signal } = options;
+  const { cluster, name, current, workloadProblemOf, events, clock, log, signal } = options;
   let reported: { trigger: Trigger; problem: string | undefined; mayPass: boolean } | undefined;
   let desired: Desired | undefined;
   let dirty = false;
@@ -75,8 +72,7 @@ export function createTriggerStatus(options: {
       const status = statusPatch(trigger.status, desiredStatus(desired, trigger.status));
       if (status === undefined) continue;
       try {
-        const body = { metadata: { uid: trigger.metadata.uid }, status };
-        put(await client.patch(triggers, { namespace, name }, { type: "merge", subresource: "status", body, signal }));
+        await cluster(triggers).of(trigger).patchStatus(status, { precondition: "uid", signal });
       } catch (error) {
         if (isNotFound(error)) return;
         log.warn({ trigger: name, error }, "trigger status not written, retrying");

@@ -58,7 +58,7 @@ export function createAdmissions({
   }
 
   function exposureOf(workload: string): Exposure | undefined {
-    const found = cache.workloads.store.get(`${namespace}/${workload}`);
+    const found = cache.workloads.store.get({ namespace, name: workload });
     return found && (found.spec.network?.expose ?? "none");
   }
 
@@ -75,7 +75,7 @@ export function createAdmissions({
 
   function admit(asked: HostTarget, credentials: Credentials): Admission | undefined {
     const { workload, tenantId } = asked;
-    const found = cache.workloads.store.get(`${namespace}/${workload}`);
+    const found = cache.workloads.store.get({ namespace, name: workload });
     const port = found && servedPort(found.spec, asked.port);
     if (found === undefined || port === false) return undefined;
     const instance = { workload, tenantId, ...(port !== undefined && { port }) };

@@ -35,7 +35,7 @@ export function watchSigningKeys(options: {
 
   function look(): void {
     const before = read.problem;
-    read = readKeys(store.get(`${namespace}/${LINK_KEYS_SECRET}`));
+    read = readKeys(store.get({ namespace, name: LINK_KEYS_SECRET }));
     if (isKnown && read.problem !== before && read.problem !== undefined)
       log.error({ secret: LINK_KEYS_SECRET, problem: read.problem }, "no link is signed or let in");
   }

@@ -22,18 +22,18 @@ export type FindAwake = (key: ClaimKey, port: number | undefined) => AwakePod | 
  * sent on it.
  */
 export function createFindAwake(
-  services: Pick<ClaimServices, "client" | "namespace" | "findLivePod"> & {
+  services: Pick<ClaimServices, "cluster" | "namespace" | "findLivePod"> & {
     readonly cache: Pick<ClusterCache, "claims" | "pods">;
   },
 ): FindAwake {
-  const { cache, client, namespace, findLivePod } = services;
+  const { cache, cluster, namespace, findLivePod } = services;
   return (key, port) => {
     const claim = canonicalClaim(cache.claims.store.by("key", claimKey(key)));
     const { phase, instanceId, endpoint } = claim?.status ?? {};
     if (claim === undefined || phase !== "Active" || instanceId === undefined || endpoint === undefined)
       return undefined;
     if (claim.metadata.deletionTimestamp !== undefined || isDestroyed(claim)) return undefined;
-    const pod = cache.pods.store.get(`${namespace}/${instanceId}`);
+    const pod = cache.pods.store.get({ namespace, name: instanceId });
     const host = pod?.status?.podIP;
     const uid = pod?.metadata.uid;
     if (pod === undefined || host === undefined || uid === undefined || !isPodOf(pod, claim)) return undefined;
@@ -53,7 +53,7 @@ export function createFindAwake(
           throw new AnswerError(answer, { cause: error });
         }
       },
-      releasedAt: (signal) => claimReleasedAt(claim, { client, namespace }, signal),
+      releasedAt: (signal) => claimReleasedAt(claim, { cluster }, signal),
     };
   };
 }

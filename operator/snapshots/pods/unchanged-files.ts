@@ -73,7 +73,7 @@ export interface UnchangedCheck extends ListReader {
    * Whether nothing was changed since the restore, when the list is whole: the same names, types, modes, sizes and
    * times, and nothing with a ctime after the restore, which nobody can set. Directories count too: one that is renamed
    * takes files along whose ctime stays
-   * (docs/decisions/snapshots.md#files-that-nobody-changed-are-not-saved).
+   * (docs/decisions/snapshots.md#unchanged-files-are-not-saved).
    *
    * Any doubt is a no.
    */

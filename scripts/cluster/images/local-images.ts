@@ -63,7 +63,7 @@ export const ECHO_AGENT_CONTROL_IMAGE = "localhost/tenancy-echo-agent-control:1"
 
 const PROGRAMS = new URL("../../../manifests/examples/agents/", import.meta.url);
 
-/** Returns the images of `manifests/examples/agents`, which answer with what they were asked (docs/drivers.md). */
+/** Returns the images of `manifests/examples/agents`, which repeat each message (docs/reference/drivers.md). */
 export function exampleImages(busybox: readonly TarEntry[]): Image[] {
   const common = { user: "65532:65532", ports: [8080] };
   const agentFiles = [...busybox, program("websocket.sh"), program("serve-agent")];

@@ -13,7 +13,7 @@ import { root, runPageCommands } from "../../page-commands.ts";
 import { kubectlFor, type RunKubectl } from "../isolation/kubectl.ts";
 import { writeOverlay } from "../isolation/write-overlay.ts";
 
-const test = suite("docs/backup.md: restoring into a new cluster");
+const test = suite("docs/how-to/back-up.md: restoring into a new cluster");
 let cluster: ControlPlane | undefined;
 let kubectl: RunKubectl;
 let overlay: Awaited<ReturnType<typeof writeOverlay>>;
@@ -32,7 +32,8 @@ test.before.each(async () => {
   kubectl = await kubectlFor(kubeconfigPath);
   const programs = [await findHelm(), await findKubectl()].map(dirname);
   const environment = { HOME: overlay.path, PATH: [...programs, process.env.PATH].join(":") };
-  run = (which) => runPageCommands("docs/backup.md", which, { folder: overlay.path, kubeconfigPath, environment });
+  run = (which) =>
+    runPageCommands("docs/how-to/back-up.md", which, { folder: overlay.path, kubeconfigPath, environment });
 });
 test.after.each(async () => {
   await cluster?.stop();

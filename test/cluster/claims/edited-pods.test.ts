@@ -38,6 +38,9 @@ const marks: readonly (readonly ["labels" | "annotations", key: string, changed:
 const UNKNOWN = /pre-save|idle|claimed-at|template-hash|isolation|workload-uid/;
 const filesystem = { overlayDirs: ["/data", "/home/user"], preSave: { command: ["true"] } };
 
+/** A pod for each edit. */
+const POOL_SIZE = 2 * marks.length;
+
 interface Edit {
   readonly field: "labels" | "annotations";
   readonly key: string;
@@ -59,7 +62,7 @@ test.before(async () => {
   operator = tenancy.startOperator({ snapshots });
   await tenancy.createWorkload("kept", { filesystem, idle: { timeoutSeconds: 3600 } });
   await tenancy.createWorkload("pooled");
-  await tenancy.createPool("warm", { workloadRef: "pooled", size: 2 });
+  await tenancy.createPool("warm", { workloadRef: "pooled", size: POOL_SIZE });
   victim = await claimed("victim");
 });
 test.after(async () => {
@@ -106,6 +109,10 @@ function marksOf({ metadata: { labels = {}, annotations = {} } }: Pod): string {
 
 async function describe(edit: readonly Edit[], pod: Pod): Promise<string> {
   return `${JSON.stringify(edit)}\nbefore ${marksOf(pod)}\nnow ${marksOf((await podNamed(pod.metadata.name)) ?? pod)}`;
+}
+
+async function untilFull(): Promise<void> {
+  await tenancy.until("a full pool", () => tenancy.members("warm", "ready").length === POOL_SIZE);
 }
 
 /** Until the pod is as it was, or gone where that is allowed. */
@@ -193,14 +200,15 @@ test("marks that were edited while no operator ran are put back from the claim, 
 });
 
 for (const when of ["while an operator leads", "while none runs"]) {
-  test(`a warm pod that was edited ${when} is as it was or gone, the pool is full, and its pods go to one tenant each`, async () => {
-    for (const edit of edits()) {
-      await tenancy.until("a full pool", () => tenancy.members("warm", "ready").length === 2);
-      // The watch may still show the edit before this one.
-      const pod = (await podNamed(tenancy.members("warm", "ready")[0]?.metadata.name)) as Pod;
-      if (when === "while none runs") await operator.stop();
-      await apply(pod, [edit]);
-      if (when === "while none runs") operator = tenancy.startOperator({ snapshots });
+  test(`warm pods that were edited ${when} are as they were or gone, the pool is full, and its pods go to one tenant each`, async () => {
+    await untilFull();
+    // The watch may still show the edits of the test before.
+    const warm = await Promise.all(tenancy.members("warm", "ready").map(({ metadata }) => podNamed(metadata.name)));
+    const all = edits().map((edit, index) => ({ edit, pod: warm[index] as Pod }));
+    if (when === "while none runs") await operator.stop();
+    for (const { edit, pod } of all) await apply(pod, [edit]);
+    if (when === "while none runs") operator = tenancy.startOperator({ snapshots });
+    for (const { edit, pod } of all) {
       const what = await describe([edit], pod);
       await tenancy.until(`as it was, or gone: ${what}`, async () => {
         const present = await podNamed(pod.metadata.name);
@@ -208,7 +216,7 @@ for (const when of ["while an operator leads", "while none runs"]) {
         return marksOf(present) === marksOf(pod) || (when === "while none runs" && UNKNOWN.test(edit.key));
       });
     }
-    await tenancy.until("a full pool", () => tenancy.members("warm", "ready").length === 2);
+    await untilFull();
     const { metadata } = await tenancy.createClaim(`user-${when.length}`, "pooled");
     const claim = await tenancy.untilClaim(metadata.name, { phase: "Active" });
     assert.is(claim.status?.source, "pool");
@@ -218,7 +226,7 @@ for (const when of ["while an operator leads", "while none runs"]) {
 }
 
 test("a bound pod that lost its claim while no operator ran, and a warm one that got a claim's mark, are deleted", async () => {
-  await tenancy.until("a full pool", () => tenancy.members("warm", "ready").length === 2);
+  await untilFull();
   const [first, second] = tenancy.members("warm", "ready") as [Pod, Pod];
   await operator.stop();
   const all: Edit[] = marks.map(([field, key]) => ({ field, key: `tenancy.dev/${key}`, value: null }));
@@ -230,7 +238,7 @@ test("a bound pod that lost its claim while no operator ran, and a warm one that
   operator = tenancy.startOperator({ snapshots });
   for (const { metadata } of [first, second])
     await tenancy.until(`${metadata.name} gone`, async () => (await podNamed(metadata.name)) === undefined);
-  await tenancy.until("a full pool", () => tenancy.members("warm", "ready").length === 2);
+  await untilFull();
 });
 
 test.run();

@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import { answerCache, createCluster } from "../../../crds/client/cluster.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -110,10 +111,11 @@ async function look(
   { claim, pod }: { claim: Claim; pod: Pod },
   { termMs, seenUses }: { termMs: number; seenUses: SeenUses },
 ): Promise<number | undefined> {
-  const { client, claims: claimInformer, pods: podInformer } = tenancy;
-  const informers = { claims: claimInformer, pods: podInformer };
+  const { client } = tenancy;
+  const caches = [answerCache(claims, tenancy.claims), answerCache(pods, tenancy.pods)];
+  const cluster = createCluster({ client, namespace: NAMESPACE, fieldManager: "test", caches });
   const serverNow = client.transport.now;
-  const context = { client, informers, log: silentLog, seenUses, serverNow, startedAt: performance.now() - termMs };
+  const context = { cluster, log: silentLog, seenUses, serverNow, startedAt: performance.now() - termMs };
   return (await releaseWhenIdle(claim, pod, context as unknown as ClaimContext))?.requeueAfterMs;
 }
 

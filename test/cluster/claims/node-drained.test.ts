@@ -8,7 +8,7 @@ import { kubectlFor, type RunKubectl } from "../isolation/kubectl.ts";
 import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
-const test = suite("docs/operating.md: before a node goes");
+const test = suite("docs/how-to/empty-a-node.md: before a node goes");
 let tenancy: Tenancy;
 let kubectl: RunKubectl;
 let saved: string[];
@@ -22,7 +22,7 @@ const podsOn = async (name: string) =>
 const nodeOf = async (name: string) => (await tenancy.client.get(pods, { namespace: NAMESPACE, name })).spec.nodeName;
 const run = (which: RegExp) => {
   const { kubeconfigPath } = tenancy.cluster;
-  return runPageCommands("docs/operating.md", which, { folder: root, kubeconfigPath, environment: { node } });
+  return runPageCommands("docs/how-to/empty-a-node.md", which, { folder: root, kubeconfigPath, environment: { node } });
 };
 
 test.before(async () => {

@@ -286,7 +286,7 @@ for (const [installed, ...how] of [
     );
     try {
       await kubectl("--namespace", argocd.namespace, ...how, "-f", file);
-      await runCommands("docs/gitops.md", /manifests\/argocd/, { folder: root });
+      await runCommands("docs/how-to/use-gitops.md", /manifests\/argocd/, { folder: root });
       const { data = {}, metadata } = await tenancy.client.get(configMaps, argocd);
       const script = await readFile(join(root, "manifests/argocd/health.lua"), "utf8");
       const kinds = [workloads, pools, claims, triggers].map(({ kind }) => kind);
@@ -329,11 +329,11 @@ test("a namespace whose operator is gone for good can be deleted, and what was k
     const release = { name: "sh.helm.release.v1.tenancy.v1", namespace: NAMESPACE };
     await tenancy.client.create(secrets, { metadata: release, type: "helm.sh/release.v1" });
     const kept = (await kubectl("get", "tw,tp,tt,tc", "-o", "name")).split("\n");
-    await runCommands("docs/backup.md", /> claims\.yaml/, { folder });
+    await runCommands("docs/how-to/back-up.md", /> claims\.yaml/, { folder });
 
     await edge.stop();
     await operator.stop();
-    await deleteNamespace({ whenItHangs: () => runCommands("docs/uninstall.md", /finalizers/, { folder }) });
+    await deleteNamespace({ whenItHangs: () => runCommands("docs/how-to/uninstall.md", /finalizers/, { folder }) });
 
     await kubectl("create", "namespace", NAMESPACE);
     await kubectl("create", "-f", join(folder, "secrets.yaml"));

@@ -4,6 +4,7 @@ import * as assert from "uvu/assert";
 import { type ApiError, isConflict, NetworkError } from "../../../crds/client/api-error.ts";
 import { leases, secrets } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { type Cluster, createCluster } from "../../../crds/client/cluster.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { holdLease } from "../../../crds/client/hold-lease.ts";
 import { triggers } from "../../../crds/kinds.ts";
@@ -32,18 +33,22 @@ const failure = async (work: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-function stateOf(trigger: Trigger, onWritten?: (trigger: Trigger) => void) {
-  const { client } = environment.tenancy;
-  return createTriggerState({ client, namespace: NAMESPACE, trigger, ...(onWritten !== undefined && { onWritten }) });
+function clusterOf(client: ClusterClient): Cluster {
+  return createCluster({ client, namespace: NAMESPACE, fieldManager: "test" });
+}
+
+function stateOf(trigger: Trigger) {
+  return createTriggerState({ cluster: clusterOf(environment.tenancy.client), trigger });
 }
 
 /** With the services that Leases need alone. */
 function contextOf(trigger: Trigger, signal: AbortSignal): AdapterContext {
-  const claims = { client: environment.tenancy.client, namespace: NAMESPACE, clock: systemClock };
-  const services = { claims, instance: "test", leaseMs: 6000, log: silentLog } as unknown as ContextServices;
-  const secrets = createSecretReaders({ ...claims, policy: "any", log: silentLog })(() => undefined);
+  const { client } = environment.tenancy;
+  const claims = { cluster: clusterOf(client), namespace: NAMESPACE, clock: systemClock };
+  const services = { client, claims, instance: "test", leaseMs: 6000, log: silentLog } as unknown as ContextServices;
+  const secrets = createSecretReaders({ ...claims, client, policy: "any", log: silentLog })(() => undefined);
   const shared = { trigger, services, number: 1, secrets, signal };
-  return createAdapterContext({ ...shared, report: () => undefined, put: () => undefined });
+  return createAdapterContext({ ...shared, report: () => undefined });
 }
 
 test("a state is written whole, and only where nobody else wrote it", async () => {
@@ -209,6 +214,7 @@ test("a Secret is read once, then followed while anybody reads it", async () => 
   };
   const open = createSecretReaders({
     client: counting,
+    cluster: clusterOf(counting),
     namespace: NAMESPACE,
     policy: "any",
     clock: systemClock,

@@ -527,14 +527,14 @@ test("accounts of the namespace exec into instances, never into operator or edge
   assert.match(await execRefusal(tenancy.client, "tenancy-operator-5d-x"), /not found/);
 });
 
-test("as docs/upgrade.md says, the last release execs into its helper pod under its own policy, on the way up and back", async () => {
+test("as docs/how-to/upgrade.md says, the last release execs into its helper pod under its own policy, on the way up and back", async () => {
   if (await lacksHistory()) {
     console.log("note: this checkout has no history with the last release");
     return;
   }
   const { stdout } = await promisify(execFile)("git", ["rev-parse", "--absolute-git-dir"], { cwd: root });
   const asSaid = (end: string, folder: string) =>
-    runPageCommands("docs/upgrade.md", new RegExp(`git show ${LAST_RELEASE.slice(0, 7)}:\\S+ ${end}`), {
+    runPageCommands("docs/how-to/upgrade.md", new RegExp(`git show ${LAST_RELEASE.slice(0, 7)}:\\S+ ${end}`), {
       ...{ folder, kubeconfigPath: tenancy.cluster.kubeconfigPath },
       environment: { GIT_DIR: stdout.trim() },
     });

@@ -2,6 +2,7 @@ import { K8s, kind } from "kubernetes-fluent-client";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, networkPolicies, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { createCluster } from "../../../crds/client/cluster.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
@@ -14,6 +15,7 @@ import { issueAuthority } from "../../../operator/egress/certificates.ts";
 import { parseDomainPattern } from "../../../operator/egress/domain-pattern.ts";
 import { leafFile } from "../../../operator/egress/egress-certificates.ts";
 import { egressNames, formerEgressNames } from "../../../operator/egress/egress-names.ts";
+import { FIELD_MANAGER } from "../../../operator/operator-cluster.ts";
 import { exists, NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("names of an earlier version");
@@ -153,12 +155,13 @@ test("a policy that is deleted while its owners change is not made anew", async 
     ...client,
     async apply(resource, object, options) {
       const applied = await client.apply(resource, object, options);
-      if (options.fieldManager === "tenancy-operator") await client.delete(resource, at(object.metadata.name));
+      if (options.fieldManager === FIELD_MANAGER) await client.delete(resource, at(object.metadata.name));
       return applied;
     },
   };
   const wanted = { metadata: owned("between", "between"), spec: policy.spec };
-  const failure = await applyNetworkPolicy(wanted, { present: wanted, client: deletesAtOnce }).catch((error) => error);
+  const cluster = createCluster({ client: deletesAtOnce, namespace: NAMESPACE, fieldManager: FIELD_MANAGER });
+  const failure = await applyNetworkPolicy(wanted, { present: wanted, cluster }).catch((error) => error);
   assert.is(failure.status, 409, failure);
   assert.not.ok(await exists(client, networkPolicies, "between"));
 });

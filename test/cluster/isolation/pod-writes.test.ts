@@ -197,7 +197,7 @@ test("RBAC alone: no account of the edge changes what a pod runs, or who owns it
       }
     }
   }
-  // As docs/isolation.md says. A status takes labels, annotations and finalizers with it.
+  // As docs/explanation/isolation.md says. A status takes labels, annotations and finalizers with it.
   assert.equal([...new Set(taken)].sort(), [
     "address by pods/status",
     "annotation by pods/status",
@@ -222,11 +222,11 @@ test("RBAC alone: each account of the edge records the use of an instance, the n
   }
 });
 
-test("as docs/upgrade.md says, edges of the last release record uses in the pod itself until they are replaced", async () => {
+test("as docs/how-to/upgrade.md says, edges of the last release record uses in the pod itself until they are replaced", async () => {
   const record = (name: string) =>
     refusal(account(name), kind("a warm pod"), { ...uses[0], by: "" } as Change & { by: string });
   const said = (text: RegExp) =>
-    runPageCommands("docs/upgrade.md", text, { folder: root, kubeconfigPath: tenancy.cluster.kubeconfigPath });
+    runPageCommands("docs/how-to/upgrade.md", text, { folder: root, kubeconfigPath: tenancy.cluster.kubeconfigPath });
   await said(/create role tenancy-activity-before/);
   for (const name of ["tenancy-edge", "tenancy-api", "tenancy-gateway"])
     await eventually(async () => (await record(name)) === undefined);

@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { configMaps, pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { createCluster } from "../../../crds/client/cluster.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { ConfigMap, Secret } from "../../../crds/kubernetes.ts";
 import type { WorkloadStatus } from "../../../crds/workload.ts";
@@ -88,6 +89,7 @@ const special: [name: string, more: Parameters<typeof writeSecret>[1], says: Reg
 test("a workload that names one is in Error and gets no pod, and a trigger gets no value", async () => {
   const open = createSecretReaders({
     client: tenancy.client,
+    cluster: createCluster({ client: tenancy.client, namespace: NAMESPACE, fieldManager: "test" }),
     namespace: NAMESPACE,
     policy: "any",
     clock: systemClock,
@@ -140,6 +142,7 @@ test("under labelled, only those that are labelled for the use", async () => {
   const changes: string[] = [];
   const open = createSecretReaders({
     client: tenancy.client,
+    cluster: createCluster({ client: tenancy.client, namespace: NAMESPACE, fieldManager: "test" }),
     namespace: NAMESPACE,
     policy: "labelled",
     clock: systemClock,

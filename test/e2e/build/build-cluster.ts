@@ -4,7 +4,7 @@ import { loadClusterConfig } from "../../../crds/client/config/load-cluster-conf
 import { createExec } from "../../../crds/client/exec/exec.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
+import type { Workload } from "../../../crds/workload.ts";
 import { type BuildResult, parseBuildResult } from "../../../operator/builds/build-result.ts";
 import { CONTEXT_CONTAINER, renderBuildJob, renderBuildsPolicy } from "../../../operator/builds/render-build.ts";
 import { type BuildConfig, operatorConfig } from "../../../operator/config.ts";
@@ -27,7 +27,6 @@ export interface BegunBuild {
 }
 
 export interface BeginOptions {
-  readonly image?: Partial<WorkloadSpec["image"]>;
   /** In the place of the cluster's own. */
   readonly registry?: { readonly prefix: string; readonly pushSecret?: string };
 }
@@ -66,14 +65,10 @@ export async function startBuildCluster(name: string): Promise<BuildCluster> {
   const inBuilds = (...words: string[]) => kubectl("-n", config.namespace, ...words);
   let builds = 0;
 
-  async function begin(
-    workload: string,
-    files: ContextFiles,
-    { image = {}, registry }: BeginOptions = {},
-  ): Promise<BegunBuild> {
+  async function begin(workload: string, files: ContextFiles, { registry }: BeginOptions = {}): Promise<BegunBuild> {
     builds += 1;
     const key = String(builds).padEnd(64, "0");
-    const spec = { image: { dockerfile: "Dockerfile", ...image } };
+    const spec = { image: { dockerfile: "Dockerfile" } };
     const made = renderBuildJob(
       { metadata: { name: workload, uid: `uid-${workload}` }, spec } as Workload,
       { key, tries: 0 },

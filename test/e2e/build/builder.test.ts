@@ -6,7 +6,7 @@ import * as assert from "uvu/assert";
 import { configMaps, networkPolicies } from "../../../crds/client/built-in-resources.ts";
 import type { BuildResult } from "../../../operator/builds/build-result.ts";
 import { renderBuildsPolicy } from "../../../operator/builds/render-build.ts";
-import { listRepositories, pushImages } from "../../../scripts/cluster/builds/push-images.ts";
+import { pushImages } from "../../../scripts/cluster/builds/push-images.ts";
 import { findProcess, readClusterState } from "../../../scripts/cluster/cluster-state.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
@@ -39,47 +39,6 @@ test.after(() => builds?.remove());
 function built(result: BuildResult): Extract<BuildResult, { state: "Built" }> {
   if (result.state !== "Built") throw new Error(`the build failed: ${result.reason} ${result.message}`);
   return result;
-}
-
-const twoStages = {
-  "docker/Dockerfile": [
-    `ARG BASE`,
-    `FROM \${BASE} AS first`,
-    `ARG GREETING=nobody`,
-    `COPY src /src`,
-    `RUN cat /src/a /src/deep/b > /out.txt && echo "hello $GREETING" >> /out.txt && chown 12:34 /out.txt`,
-    `FROM \${BASE}`,
-    `COPY --from=first /out.txt /out.txt`,
-    `COPY . /context`,
-    `USER 65532:65532`,
-    `ENTRYPOINT ["/bin/sh", "-c", "cat /out.txt; sleep 3600"]`,
-  ].join("\n"),
-  ".dockerignore": "left-out.txt\n",
-  "left-out.txt": "not in the image",
-  "src/a": "a\n",
-  "src/deep/b": "b\n",
-};
-const options = { image: { dockerfile: "docker/Dockerfile", args: { BASE, GREETING: 'all "of" you' } } };
-
-async function buildTree(): Promise<void> {
-  const first = built(await builds.ended(await builds.begin("two-stages", twoStages, options)));
-  assert.is(first.steps, 4);
-  assert.is(first.cached, 0);
-  const again = built(await builds.ended(await builds.begin("two-stages", twoStages, options)));
-  assert.is(again.steps, 4);
-  assert.is(again.cached, 4);
-  assert.ok((await listRepositories(builds.registry)).includes("built/two-stages"));
-  const ref = `${builds.config.registry}/two-stages@${again.digest}`;
-  await builds.inBuilds("run", "built", `--image=${ref}`, "--restart=Never");
-  const log = await waitUntil(async () => (await builds.inBuilds("logs", "built").catch(() => "")) || false, {
-    ...{ what: "the built image's log", limitMs: 240_000, intervalMs: 200 },
-  });
-  assert.is(log, 'a\nb\nhello all "of" you\n');
-  const inside = (...words: string[]) => builds.inBuilds("exec", "built", "--", ...words);
-  assert.is(await inside("stat", "-c", "%u:%g", "/out.txt"), "12:34\n");
-  assert.is(await inside("ls", "/context"), "docker\nsrc\n");
-  assert.match(await inside("id"), /^uid=65532\b.* gid=65532\b/);
-  await builds.inBuilds("delete", "pod", "built", "--grace-period=0", "--force");
 }
 
 async function failToParse(): Promise<void> {
@@ -136,10 +95,6 @@ async function leadOut(): Promise<void> {
 }
 
 testAtOnce(test, [
-  [
-    "two stages, a tree, arguments and owners; the second build has all steps from the cache; pods run the digest",
-    buildTree,
-  ],
   ["a build file that is not there, and one with a mistake: what is wrong", failToParse],
   ["what a step is: not root of the node, without a way to more", lookAround],
   ["asking for more than that is refused", askForMore],

@@ -31,7 +31,7 @@ import { upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { rawTar } from "../../unit/archive/raw-tar.ts";
 import { dockerArchive } from "../claims/image-files.ts";
-import { type Stack, startStack } from "../claims/stack.ts";
+import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
 import { type ContextFiles, contextArchive } from "./context-archive.ts";
 import { type GitServer, startGitServer } from "./git-server.ts";
 
@@ -45,8 +45,6 @@ const TOKEN = "token-of-the-repository";
 /** A machine that has compiled nothing yet compiles BuildKit. */
 const BUILDER_LIMIT_MS = 30 * 60_000;
 const BUILD_LIMIT_MS = 600_000;
-/** One of them for the build that never ends. */
-const CONCURRENCY = 3;
 const test = suite("workloads whose image is built");
 let stack: Stack;
 let git: GitServer;
@@ -58,11 +56,13 @@ test.before(async () => {
   const { hostAddress } = await upLocalCluster({ name: NAME, log: console.log });
   git = await startGitServer({ address: hostAddress, token: TOKEN });
   stack = await startStack(NAME, {
+    ...WITH_BUILDS,
     TENANCY_BUILDER_IMAGE: BUILDER,
     TENANCY_BUILD_PRIVATE_RANGES: `${hostAddress}/32`,
     TENANCY_BUILD_CONTEXT_LIMIT: "4Mi",
     TENANCY_BUILD_MEMORY: "1Gi",
-    TENANCY_BUILD_CONCURRENCY: String(CONCURRENCY),
+    // One of them for the build that never ends.
+    TENANCY_BUILD_CONCURRENCY: "3",
     TENANCY_BUILD_TIMEOUT: "120",
   });
   const transport = createTransport({
@@ -218,6 +218,7 @@ async function buildTree(): Promise<void> {
       "ARG GREETING",
       "COPY src /src",
       "RUN mkdir /www && cat /src/a /src/deep/b > /www/index.html && echo $GREETING >> /www/index.html",
+      "RUN chown 12:34 /www/index.html",
       "FROM $BASE",
       "COPY --from=first /www /www",
       "COPY . /www/context",
@@ -230,9 +231,13 @@ async function buildTree(): Promise<void> {
   });
   const first = await until("tree", isReady);
   assert.is(await pageOf("ann", "tree"), 'a\nb\nall "of" you\n');
-  assert.is(first.status?.build?.steps, 4);
+  assert.is(first.status?.build?.steps, 5);
   assert.is(first.status?.build?.cached, 0);
-  const { endpoint } = (await stack.claim("ann", { workload: "tree" })).body as { endpoint: { host: string } };
+  const { body: claimed } = await stack.claim("ann", { workload: "tree" });
+  const owner = { command: ["stat", "-c", "%u:%g", "/www/index.html"] };
+  const found = await stack.call("POST", `/instances/${claimed.instanceId}/exec`, owner);
+  assert.is(found.body.stdout, "12:34\n", JSON.stringify(found.body));
+  const { endpoint } = claimed as { endpoint: { host: string } };
   for (const [path, status] of Object.entries({ "src/deep/b": 200, "left-out": 404 })) {
     assert.is((await fetch(`http://${endpoint.host}:8080/context/${path}`)).status, status, path);
   }
@@ -240,13 +245,13 @@ async function buildTree(): Promise<void> {
   assert.ok((await stack.call("POST", "/workloads/tree/build")).status < 300);
   const key = first.status?.build?.key;
   const again = await until("tree", (status) => status.build?.key !== key && isReady(status));
-  assert.is(again.status?.build?.steps, 4);
-  assert.is(again.status?.build?.cached, 4);
+  assert.is(again.status?.build?.steps, 5);
+  assert.is(again.status?.build?.cached, 5);
   const { status, body } = await stack.call("GET", "/workloads/tree/build");
   assert.is(status, 200);
   assert.is(body.state, "Built");
   assert.is(body.digest, again.status?.build?.digest);
-  assert.is(body.cached, 4);
+  assert.is(body.cached, 5);
   const logs = await (await fetch(`${stack.url}/api/v1/workloads/tree/build/logs?follow=true`)).text();
   assert.match(logs, /CACHED/);
 }
@@ -394,29 +399,6 @@ async function deleteBuilding(): Promise<void> {
   await waitUntil(async () => (await left()).length === 0, { what: "the pod to go", limitMs: 60_000, intervalMs: 200 });
 }
 
-async function buildMany(): Promise<void> {
-  const names = Array.from({ length: CONCURRENCY + 1 }, (_, index) => `of-many-${index}`);
-  let most = 0;
-  let hasQueued = false;
-  await Promise.all(names.map((name) => createFrom(name, serving(name))));
-  await waitUntil(
-    async () => {
-      most = Math.max(most, (await jobsOf()).filter(isUnfinished).length);
-      const { items } = await client.list(workloads, { namespace: NAMESPACE });
-      const found = items.filter(({ metadata }) => names.includes(metadata.name));
-      hasQueued ||= found.some(({ status }) => status?.build?.reason === "Queued");
-      return found.length === names.length && found.every(({ status }) => status !== undefined && isReady(status));
-    },
-    { what: "their images", limitMs: BUILD_LIMIT_MS, intervalMs: 100 },
-  );
-  assert.is(most, CONCURRENCY);
-  assert.ok(hasQueued);
-  for (const name of names) {
-    assert.is((await jobsOf(name)).length, 1, name);
-    assert.is(await pageOf("ann", name), name);
-  }
-}
-
 async function buildRepository(): Promise<void> {
   const below = (text: string) =>
     Object.fromEntries(Object.entries(serving(text)).map(([path, file]) => [`app/${path}`, file]));
@@ -446,7 +428,7 @@ testAtOnce(test, [
   ["a build that never ends begins", beginEndless],
   ["the example, applied by kubectl: a claim waits for the image, and its pod runs the digest", buildExample],
   [
-    "two stages, a tree, arguments; the second build has every step from the cache; state and log by the API",
+    "two stages, a tree, arguments and owners; the second build has every step from the cache; state and log by the API",
     buildTree,
   ],
   ["a step that fails: the workload and the claim say which and why, and it is not tried again by itself", failStep],
@@ -456,26 +438,7 @@ testAtOnce(test, [
   ["an image that was loaded into the cluster is a base under its own name", buildOnLoaded],
   ["contexts that lead out, hold devices, or are bombs: refused, and nothing of them is kept", refuseHostile],
   ["a workload that is deleted while it is built: Job, pod and workload go", deleteBuilding],
-  ["four at once, beside all the others: never more than three are built, each once", buildMany],
 ]);
-
-test("an operator that is killed: its successor goes on with the build under way, and brings another its context", async () => {
-  await createFrom("survivor", serving("survived", ["RUN sleep 10; echo slept"]));
-  await untilStep("survivor", "RUN sleep 10");
-  await createFrom("early", serving("early"));
-  const both = () => Promise.all(["survivor", "early"].map(jobsOf)).then((found) => found.flat());
-  await waitUntil(async () => (await both()).length === 2, {
-    ...{ what: "the second Job", limitMs: BUILD_LIMIT_MS, intervalMs: 20 },
-  });
-  process.kill(stack.pidOf("operator.mjs"), "SIGKILL");
-  const before = await both();
-  assert.ok(isUnfinished(before[0] as Job));
-  await Promise.all(["survivor", "early"].map((name) => until(name, isReady)));
-  const uids = (found: Job[]) => found.map(({ metadata }) => metadata.uid);
-  assert.equal(uids(await both()), uids(before));
-  assert.is(await pageOf("ann", "survivor"), "survived");
-  assert.is(await pageOf("ann", "early"), "early");
-});
 
 test("a registry that is down when the image is pushed: it says so, and tries again when it is back", async () => {
   await createFrom("pushed", serving("pushed", ["RUN sleep 5"]));

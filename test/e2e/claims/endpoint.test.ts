@@ -1,6 +1,5 @@
 // @limit 2400
 // @waits
-// @own-cluster
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -8,9 +7,10 @@ import * as assert from "uvu/assert";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { readIfThere } from "../../../scripts/cluster/process/read-if-there.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { clusterOfFile } from "../cluster-of-file.ts";
 import { type Stack, startStack } from "./stack.ts";
 
-const NAME = "e2e-endpoint";
+const NAME = clusterOfFile("e2e-endpoint");
 const LIMIT_MS = 180_000;
 const test = suite("addresses of real containers that are given again");
 let stack: Stack;

@@ -34,7 +34,10 @@ export interface Stack {
   interrupt(): Promise<number | null>;
 }
 
-export async function startStack(name: string, env: Record<string, string> = {}, words: string[] = []): Promise<Stack> {
+/** Has `npm start` bring what builds take, as it does by itself. */
+export const WITH_BUILDS: NodeJS.ProcessEnv = { TENANCY_REGISTRY: undefined };
+
+export async function startStack(name: string, env: NodeJS.ProcessEnv = {}, words: string[] = []): Promise<Stack> {
   const listen = `127.0.0.1:${await freePort()}`;
   const child = spawn(process.execPath, ["scripts/bootstrap.mjs", "scripts/start.ts", "--name", name, ...words], {
     cwd: root,
@@ -44,6 +47,8 @@ export async function startStack(name: string, env: Record<string, string> = {},
       TENANCY_OPERATOR_LISTEN: "127.0.0.1:0",
       TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0",
       TENANCY_PROXY_LISTEN: "127.0.0.1:0",
+      // A registry of its own and the builder's image would be brought beside the test.
+      TENANCY_REGISTRY: "registry.invalid/built",
       ...env,
     },
     stdio: ["ignore", "pipe", "pipe"],

@@ -146,7 +146,8 @@ async function untilNotReady(workload: string): Promise<void> {
       said = await stack.kubectl("get", `tc/claim-erin-${workload}`, "-o", `jsonpath=${ready}`);
       return said.includes('"status":"False"');
     },
-    { what: "a claim that is not Ready", limitMs: 240_000, explain: () => said },
+    // Each look is a kubectl.
+    { what: "a claim that is not Ready", limitMs: 240_000, intervalMs: 500, explain: () => said },
   );
   assert.match(said, /^Active .*exit code 3 \(no configuration\)/);
   assert.match(said, /"reason":"(ProgramEnded|CrashLooping)"/);

@@ -1,4 +1,4 @@
-// @limit 2400
+// @limit 3600
 // @own-cluster
 import { mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,8 +7,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { findKubectl } from "../../../scripts/cluster/kubernetes/kubectl.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { RUN_PAGES, shellBlocks } from "../../doc-blocks.ts";
-import { type Stack, startStack } from "../claims/stack.ts";
+import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
 import { type Pasted, paste } from "./paste.ts";
 
 const NAME = "e2e-docs";
@@ -19,7 +20,7 @@ let folder: string;
 
 test.before(async () => {
   await installDebianPackages(["curl"], console.log);
-  stack = await startStack(NAME);
+  stack = await startStack(NAME, WITH_BUILDS);
   // Files that are written stay out of the repository.
   folder = mkdtempSync(join(tmpdir(), "tenancy-docs-"));
   for (const name of readdirSync(root)) symlinkSync(join(root, name), join(folder, name));
@@ -28,6 +29,13 @@ test.after(async () => {
   await stack?.interrupt();
   if (folder !== undefined) rmSync(folder, { recursive: true });
 });
+
+/** As the tutorial says, a build begins when `npm start` has the builder's image. */
+async function untilBuilder(): Promise<void> {
+  await waitUntil(() => /^ok builder image/m.test(stack.output()), {
+    ...{ what: "the builder's image", limitMs: 1_200_000, intervalMs: 200, explain: stack.output },
+  });
+}
 
 /** The addresses and the name of the cluster that `npm start` has without a word are another's on this machine. */
 function onThisStack(commands: string): string {
@@ -57,6 +65,7 @@ for (const page of RUN_PAGES) {
     const blocks = shellBlocks(page).filter(({ notRun }) => notRun === undefined);
     // This is how the lines after it come to have something to talk to.
     const commands = blocks.map((block) => block.commands).filter((text) => text !== "npm start");
+    if (commands.some((text) => text.includes("dockerfile"))) await untilBuilder();
     const PATH = `${dirname(await findKubectl())}:${process.env.PATH}`;
     const environment = {
       ...{ HOME: process.env.HOME, PATH, KUBECONFIG: stack.kubeconfigPath },

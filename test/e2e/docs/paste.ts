@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 
 /** A command of a page, which may be of several lines. */
@@ -63,11 +63,8 @@ function statementsOf(commands: string): string[] {
   return statements;
 }
 
+/** bash ends a here-document at the end of its input with a mere warning. */
 function isWhole(commands: string): boolean {
-  try {
-    execFileSync("bash", ["-n"], { input: `${commands}\n`, stdio: ["pipe", "ignore", "ignore"] });
-    return true;
-  } catch {
-    return false;
-  }
+  const { status, stderr } = spawnSync("bash", ["-n"], { input: `${commands}\n`, encoding: "utf8" });
+  return status === 0 && !stderr.includes("here-document");
 }

@@ -1,5 +1,4 @@
 // @limit 900
-// @own-cluster
 import type { ChildProcess } from "node:child_process";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
@@ -20,7 +19,6 @@ import { leafFile } from "../../../operator/egress/egress-certificates.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { HEALTH_PORT, PROXY_CONTAINER } from "../../../operator/egress/layout.ts";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
-import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import {
@@ -38,10 +36,11 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 import { FakeMessenger } from "../../messenger/fake-messenger.ts";
 import { patiently, untilReleased } from "../claims/patiently.ts";
 import { type Stack, startStack } from "../claims/stack.ts";
+import { clusterOfFile, leaveCluster } from "../cluster-of-file.ts";
 import { startUpstream } from "../egress/upstream.ts";
 import { createPlaces, secretsIn, writingsOf } from "./planted-secret-places.ts";
 
-const cluster = "planted-secret";
+const cluster = clusterOfFile("planted-secret");
 const namespace = "tenancy";
 const image = "localhost/tenancy-planted:1";
 const random = () => randomBytes(16).toString("hex");
@@ -133,7 +132,7 @@ test.after(async () => {
   upstream?.kill("SIGKILL");
   await stack?.interrupt();
   await messenger.stop();
-  await downLocalCluster({ name: cluster });
+  await leaveCluster(cluster);
 });
 
 interface Answer {

@@ -1,5 +1,6 @@
+// @alone
 // @own-cluster
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -8,9 +9,9 @@ import { type ClusterClient, createClusterClient } from "../../../crds/client/cl
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import { findProcess } from "../../../scripts/cluster/cluster-state.ts";
-import { clusterFolder } from "../../../scripts/cluster/folders.ts";
+import { clusterFolder, clustersFolder } from "../../../scripts/cluster/folders.ts";
 import { BUSYBOX_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
-import { inMountNamespaceOf } from "../../../scripts/cluster/node/mount-namespace.ts";
+import { inMountNamespaceOf, PRIVATE_FOLDERS } from "../../../scripts/cluster/node/mount-namespace.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type Lending, lending } from "../../../scripts/test/lending.ts";
@@ -18,9 +19,28 @@ import { SHARED_LOCAL_CLUSTER, startSharedLocalCluster } from "../../../scripts/
 import { listProcesses } from "../processes.ts";
 
 const NAMESPACE = "tenancy";
-const test = suite<{ shared: Lending; said: string[] }>("a local cluster that test files share");
+const test = suite<{ before: Machine | undefined; shared: Lending; said: string[] }>(
+  "a local cluster that test files share",
+);
+
+/** What the last of the complete clusters leaves as the first one found it; seen only where no other is there. */
+interface Machine {
+  readonly settings: string;
+  readonly folders: readonly boolean[];
+}
+
+/** Returns how the machine is, or undefined while a cluster of somebody else runs beside the test. */
+function machine(): Machine | undefined {
+  if (existsSync(join(clustersFolder(), "host-before.json"))) return undefined;
+  const settings = ["net/ipv4/ip_forward", "vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"];
+  return {
+    settings: settings.map((setting) => readFileSync(`/proc/sys/${setting}`, "utf8").trim()).join(" "),
+    folders: PRIVATE_FOLDERS.map((folder) => existsSync(folder)),
+  };
+}
 
 test.before((context) => {
+  context.before = machine();
   context.said = [];
   context.shared = lending(startSharedLocalCluster, {
     what: "local cluster",
@@ -94,6 +114,12 @@ test("one whose node takes no pods any more is not lent again", async ({ shared,
   });
   assert.equal(said, [`a local cluster is not used again: /api/v1/nodes/${nodeName} was changed`]);
   assert.not.ok(existsSync(clusterFolder(first)));
+});
+
+test("the last cluster leaves the machine as the first one found it", ({ before }) => {
+  const after = machine();
+  if (before === undefined || after === undefined) console.log("note: another cluster runs beside this file");
+  else assert.equal(after, before);
 });
 
 test.run();

@@ -1,9 +1,7 @@
-// @alone
 // @limit 900
 // @own-cluster
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { BUILD_NAMESPACE, BUILDKIT_CONFIG, ensureBuilds } from "../../../scripts/cluster/builds/ensure-builds.ts";
@@ -16,7 +14,7 @@ import {
   readClusterState,
 } from "../../../scripts/cluster/cluster-state.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
-import { clusterFolder, clustersFolder } from "../../../scripts/cluster/folders.ts";
+import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import {
   BUSYBOX_IMAGE,
@@ -26,7 +24,6 @@ import {
 } from "../../../scripts/cluster/images/local-images.ts";
 import { importImages } from "../../../scripts/cluster/images.ts";
 import { createApiClient } from "../../../scripts/cluster/kubernetes/api-client.ts";
-import { PRIVATE_FOLDERS } from "../../../scripts/cluster/node/mount-namespace.ts";
 import { isRunning, type ProcessIdentity } from "../../../scripts/cluster/process/process-identity.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
@@ -37,25 +34,7 @@ import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-l
 import { listProcesses } from "../processes.ts";
 
 const name = `test-e2e-${process.pid}`;
-const test = suite<{ cluster: LocalCluster; before: Machine | undefined; served: Promise<string> | undefined }>(
-  "upLocalCluster",
-);
-
-/** What the last of the complete clusters leaves as the first one found it; seen only where no other is there. */
-interface Machine {
-  readonly settings: string;
-  readonly folders: readonly boolean[];
-}
-
-/** Returns how the machine is, or undefined while a cluster of somebody else runs beside the test. */
-function machine(): Machine | undefined {
-  if (existsSync(join(clustersFolder(), "host-before.json"))) return undefined;
-  const settings = ["net/ipv4/ip_forward", "vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"];
-  return {
-    settings: settings.map((setting) => readFileSync(`/proc/sys/${setting}`, "utf8").trim()).join(" "),
-    folders: PRIVATE_FOLDERS.map((folder) => existsSync(folder)),
-  };
-}
+const test = suite<{ cluster: LocalCluster; served: Promise<string> | undefined }>("upLocalCluster");
 
 async function links(...filter: string[]): Promise<string[]> {
   const found = JSON.parse(await runCommand("ip", ["-json", "link", "show", ...filter])) as { ifname?: string }[];
@@ -123,7 +102,6 @@ function fetchText(url: string): Promise<string> {
 const READY = '{.status.conditions[?(@.type=="Ready")].status}';
 
 test.before(async (context) => {
-  context.before = machine();
   const started = performance.now();
   context.cluster = await upLocalCluster({
     ...{ name, log: (line) => console.log(line) },
@@ -261,7 +239,7 @@ test("starts a cluster afresh of which a part has died", async () => {
   await until(again, "fresh", READY, /True/);
 });
 
-test("leaves nothing behind when it goes, with frozen pods still in it", async ({ before, cluster }) => {
+test("leaves nothing behind when it goes, with frozen pods still in it", async ({ cluster }) => {
   await ensureRegistry(name, () => undefined);
   const { processes, slot } = readClusterState(clusterFolder(name)) as ClusterState;
   const { bridge } = slotOf(slot as number);
@@ -287,8 +265,6 @@ test("leaves nothing behind when it goes, with frozen pods still in it", async (
       assert.not.ok((await runCommand(save, [])).includes(bridge));
   }
   assert.not.ok(readFileSync("/proc/self/mounts", "utf8").includes(clusterFolder(name)));
-  const after = machine();
-  if (before !== undefined && after !== undefined) assert.equal(after, before);
   assert.not.ok(processes.some(({ identity }) => isRunning(identity)));
   assert.not.ok(existsSync(clusterFolder(name)));
   assert.equal(

@@ -86,11 +86,11 @@ export async function download(door: FrontDoor, host: string, bytes: number): Pr
 }
 
 export const manyMegabytes: Case<FrontDoor> = [
-  "Node: 256 MiB go up by length and in chunks, and come down, the same at both ends",
+  "Node: 64 MiB go up by length and in chunks, and come down, the same at both ends",
   async (door) => {
     const host = door.host("app", "ann");
-    await Promise.all([upload(door, host, 256 * MIB, false), upload(door, host, 256 * MIB, true)]);
-    await download(door, door.host("app", "ben"), 256 * MIB);
+    await Promise.all([upload(door, host, 64 * MIB, false), upload(door, host, 64 * MIB, true)]);
+    await download(door, door.host("app", "ben"), 64 * MIB);
   },
 ];
 

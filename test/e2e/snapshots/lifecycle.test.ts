@@ -6,10 +6,18 @@ import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
+import { idleCases, prepareIdle, saveWhatWasUsedAgain } from "./idle.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
+import { preparePreSave, preSaveCases } from "./pre-save.ts";
+import { saveAllAfterRestart, unchangedCases } from "./unchanged.ts";
 
-const test = lifeSuite("files over a release and the next claim", { name: "lifecycle" });
+const test = lifeSuite("files over a release and the next claim", {
+  name: "lifecycle",
+  async prepare(life) {
+    await Promise.all([prepareIdle(life), preparePreSave(life), life.createWorkload("cold")]);
+  },
+});
 
 async function keepTenantsApart({ life }: LifeContext): Promise<void> {
   await life.createWorkload("shared");
@@ -132,6 +140,10 @@ testAtOnce(test, [
         (context: LifeContext) => losePod(context, how),
       ] as const,
   ),
+  ...[...idleCases, ...preSaveCases, ...unchangedCases],
 ]);
+
+test("destroy: a claim that was used again after it was marked is saved when it is released", saveWhatWasUsedAgain);
+test("the operator that follows the one that restored saves all", saveAllAfterRestart);
 
 test.run();

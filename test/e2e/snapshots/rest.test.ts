@@ -310,9 +310,9 @@ test("sessions of a backup are there again, and serve, with the files of their l
   assert.is((await stack.claim("zoe", { workload: "hello" })).status, 201);
   const backup = { folder: mkdtempSync(join(tmpdir(), "backup-")), kubeconfigPath: stack.kubeconfigPath };
   try {
-    await runPageCommands("docs/backup.md", /> claims\.yaml/, backup);
+    await runPageCommands("docs/how-to/back-up.md", /> claims\.yaml/, backup);
     await stack.kubectl("delete", "tenancyclaims", "--all", "--timeout=120s");
-    await runPageCommands("docs/backup.md", /create -f claims\.yaml/, backup);
+    await runPageCommands("docs/how-to/back-up.md", /create -f claims\.yaml/, backup);
   } finally {
     rmSync(backup.folder, { recursive: true });
   }

@@ -100,7 +100,7 @@ test("definitions: names, short names and category", () => {
 
 const files = await generatedFiles(root);
 
-test("crds/*.yaml, docs/workload.md: say what the schemas say", () => {
+test("crds/*.yaml, docs/reference/workload.md: say what the schemas say", () => {
   for (const { path, stale } of files) assert.not.ok(stale, `${path} is stale: run npm run crds`);
 });
 
@@ -130,8 +130,8 @@ test("generatedFiles: a changed and a missing file are stale", async () => {
   }
 });
 
-test("docs/workload.md: has a row for each field of the kind, with an example", async () => {
-  const page = await readFile(join(root, "docs/workload.md"), "utf8");
+test("docs/reference/workload.md: has a row for each field of the kind, with an example", async () => {
+  const page = await readFile(join(root, "docs/reference/workload.md"), "utf8");
   const kind = definitions.find(({ spec }) => spec.names.kind === "TenancyWorkload");
   const { spec } = kind?.spec.versions[0]?.schema.openAPIV3Schema.properties ?? {};
   const paths = (fields: JsonSchema["properties"] = {}): string[] =>

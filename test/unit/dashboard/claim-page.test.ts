@@ -108,8 +108,8 @@ test("releaseOutcome says what of the pod is saved, and what becomes of the pres
   assert.equal(outcome({ savedDirs: undefined }), [false, "there is no pod.", "It stays as it is."]);
 });
 
-test("each reason of a claim in docs/troubleshooting.md has a remedy", () => {
-  const text = readFileSync(join(import.meta.dirname, "../../../docs/troubleshooting.md"), "utf8");
+test("each reason of a claim in docs/reference/reasons.md has a remedy", () => {
+  const text = readFileSync(join(import.meta.dirname, "../../../docs/reference/reasons.md"), "utf8");
   const part = text.slice(text.indexOf("## Claims that wait"), text.indexOf("## Workloads"));
   const reasons = [...part.matchAll(/^\| `([A-Z]\w+)` \|/gm)].map(([, reason = ""]) => reason);
   assert.ok(reasons.length > 15);

@@ -6,10 +6,12 @@ import * as assert from "uvu/assert";
 const test = suite("links into docs/");
 
 const root = join(import.meta.dirname, "../../..");
-const pages = ["README.md", "CONTRIBUTING.md", ...filesBelow("docs").filter((path) => path.endsWith(".md"))];
+const pages = ["README.md", "CONTRIBUTING.md", ...["docs", "manifests"].flatMap(filesBelow)].filter((path) =>
+  path.endsWith(".md"),
+);
 const programs = ["crds", "edge", "manifests", "operator", "scripts", "test"]
   .flatMap(filesBelow)
-  .filter((path) => /(?:\.(?:ts|mjs|go|ya?ml|sh)|Dockerfile)$/.test(path));
+  .filter((path) => /(?:\.(?:tsx?|mjs|go|ya?ml|sh|lua|json)|Dockerfile|\/agents\/[\w-]+)$/.test(path));
 
 test("every link of a page leads somewhere", () => {
   const lost: string[] = [];
@@ -49,6 +51,22 @@ test("every file that a page names is there", () => {
       if (!programs.some((path) => path.endsWith(`/${name}`))) lost.push(`${page}: ${name}`);
   }
   assert.equal(lost, []);
+});
+
+test("nothing leads to a page that has moved", () => {
+  const moved = pages.filter((page) => read(page).startsWith("This page has moved"));
+  assert.ok(moved.length > 0);
+  const cited = (path: string) => read(path).match(/(?<![\w./-])docs\/[\w/-]+\.md/g) ?? [];
+  const linked = (page: string) =>
+    [...withoutCode(read(page)).matchAll(/\]\(([^)\s#]+)/g)].map(([, target = ""]) => join(dirname(page), target));
+  const targets = [
+    ...programs.flatMap((path) => cited(path).map((target) => ({ path, target }))),
+    ...pages.flatMap((path) => linked(path).map((target) => ({ path, target }))),
+  ];
+  assert.equal(
+    targets.filter(({ target }) => moved.includes(target)).map(({ path, target }) => `${path}: ${target}`),
+    [],
+  );
 });
 
 function filesBelow(folder: string): string[] {

@@ -250,7 +250,7 @@ test("a use beside a later one that the watch shows moves that on, not back", as
 test("beside a replica whose clock is ahead each record of a use is a new one, and work in flight stays announced", async () => {
   const { activity, touch, clock, cluster, shown } = withUses();
   const clockAhead = manualClock("2026-01-01T00:10:00Z");
-  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, log: silentLog };
+  const shared = { cluster: cluster.cluster, namespace: NAMESPACE, cache: cluster.cache, log: silentLog };
   const replicaAhead = createActivity({ ...shared, clock: clockAhead, instance: "ahead" });
   replicaAhead.touch("inst-a");
   await turns();

@@ -1,11 +1,13 @@
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { events, persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
+import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { Informer } from "../../../crds/client/watch/informer.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
+import { createEdgeCluster } from "../../../edge/cluster/edge-cluster.ts";
 import { slimPod } from "../../../edge/cluster/slim-pod.ts";
 import type { CachedKind } from "../../../edge/cluster/watch-cluster.ts";
 import {
@@ -30,6 +32,7 @@ export const BUILD_NAMESPACE = "tenancy-builds";
 export class FakeCluster extends MemoryApi {
   readonly waiters: ClaimWaiters = createClaimWaiters();
   readonly cache: ClusterCache;
+  override readonly cluster: Cluster;
   isFresh = true;
 
   constructor() {
@@ -55,6 +58,7 @@ export class FakeCluster extends MemoryApi {
       pools: cached(memoryInformer(this, { resource: pools, indexes: { workload: workloadOf } })),
       triggers: cached(memoryInformer(this, { resource: triggers, indexes: byPath })),
     };
+    this.cluster = createEdgeCluster({ client: this.client, namespace: NAMESPACE, cache: this.cache });
   }
 
   addWorkload(name: string, more: Partial<WorkloadSpec> = {}): Workload {

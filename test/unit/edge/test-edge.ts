@@ -101,7 +101,8 @@ export function testEdge(
   const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
   let ids = 0;
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
-  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock: options.clock ?? clock };
+  const { cache } = cluster;
+  const shared = { cluster: cluster.cluster, namespace: NAMESPACE, cache, clock: options.clock ?? clock };
   // A write that is put off for a minute would keep the test's process for as long.
   const activity = createActivity({ ...shared, clock, log: logger, instance: "test" });
   const { now } = shared.clock;

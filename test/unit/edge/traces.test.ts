@@ -183,7 +183,8 @@ test("all who wake an instance share one trace of its own", async () => {
   const cluster = new FakeCluster();
   cluster.addWorkload("app");
   const { tracer, family, one } = createRecorder();
-  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock: systemClock };
+  const { cache } = cluster;
+  const shared = { cluster: cluster.cluster, namespace: NAMESPACE, cache, clock: systemClock };
   const claims = {
     ...{ ...shared, tracer, waiters: cluster.waiters, findLivePod: createFindLivePod(shared) },
     ...{ randomId: () => "x", waitLimitMs: 60_000 },

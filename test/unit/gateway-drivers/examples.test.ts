@@ -114,9 +114,9 @@ for (const name of ["echo-http", "echo-agent-bridge", "echo-agent-control"]) {
   });
 }
 
-test("the program in docs/drivers.md answers the gateway", async () => {
+test("the program in docs/reference/drivers.md answers the gateway", async () => {
   const root = join(examples, "..", "..");
-  const program = /^```js\n([\s\S]*?)^```$/m.exec(readFileSync(join(root, "docs", "drivers.md"), "utf8"))?.[1];
+  const program = /^```js\n([\s\S]*?)^```$/m.exec(readFileSync(join(root, "docs/reference/drivers.md"), "utf8"))?.[1];
   assert.ok(program);
   const port = await freePort();
   const think = "async function* think(text) { yield 'echo: '; yield text; }";

@@ -97,7 +97,7 @@ if (folder === "") {
     assert.match(message, /^the agent's run failed: /);
   });
 
-  test("without a token, one that trusts the gateway as its proxy answers, as docs/drivers.md has it", async () => {
+  test("without a token, one that trusts the gateway as its proxy answers, as docs/how-to/run-a-chat-bot.md has it", async () => {
     const auth = {
       mode: "trusted-proxy",
       trustedProxy: { userHeader: "x-forwarded-user", allowLoopback: true },

@@ -14,7 +14,7 @@ import { simulate } from "./simulate.ts";
 
 const test = suite("messages are answered once, whatever dies when");
 const TOKEN = "123456:secret-of-the-bot";
-const RUNS = Number(process.env.TENANCY_TEST_RUNS ?? 400);
+const RUNS = 2 * Number(process.env.TENANCY_MODEL_SEQUENCES ?? 200);
 
 interface Message {
   readonly chat: number;

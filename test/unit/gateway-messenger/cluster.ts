@@ -46,9 +46,9 @@ export class MemoryCluster {
   /** The trigger's state, as one process reads and writes it. */
   open(trigger: Trigger): TriggerState {
     const api = this.#api;
-    const { name, namespace = "" } = trigger.metadata;
+    const { name } = trigger.metadata;
     const present = api.has(triggers, name) ? api.read(triggers, name) : api.add(triggers, trigger);
-    return createTriggerState({ client: api.client, namespace, trigger: present });
+    return createTriggerState({ cluster: api.cluster, trigger: present });
   }
 
   kept(trigger: string): { state: Record<string, unknown> } {

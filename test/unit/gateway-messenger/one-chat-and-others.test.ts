@@ -93,7 +93,7 @@ test("a notice that was lost is sent again, not taken for a reply that came mean
 });
 
 test("whatever dies when, a message that is carried is answered once, and so are the others", async () => {
-  const runs = 40;
+  const runs = Number(process.env.TENANCY_MODEL_SEQUENCES ?? 40);
   const wanted = Array.from({ length: 130 }, (_, index) => `re: ${index}`);
   let steps = 0;
   let carried = 0;

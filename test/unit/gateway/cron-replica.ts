@@ -47,7 +47,7 @@ export async function startReplica(options: {
   let missed = 0;
   let isDead = false;
   if (!api.has(triggers, trigger.metadata.name)) api.add(triggers, trigger);
-  const state = createTriggerState({ client: api.client, namespace: api.namespace, trigger });
+  const state = createTriggerState({ cluster: api.cluster, trigger });
   const never = new Promise<never>(() => undefined);
   const alive = async <T>(call: () => Promise<T>): Promise<T> => (isDead ? never : call());
   const timers = createTimers({

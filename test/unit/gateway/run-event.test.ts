@@ -72,11 +72,11 @@ function testEnvironment(options: {
     },
     {
       claims: {
-        client: cluster.client,
+        cluster: cluster.cluster,
         namespace: NAMESPACE,
         cache: cluster.cache,
         waiters: cluster.waiters,
-        findLivePod: createFindLivePod({ client: cluster.client, namespace: NAMESPACE, cache: cluster.cache }),
+        findLivePod: createFindLivePod({ cluster: cluster.cluster }),
         clock: systemClock,
         tracer: options.tracer,
         randomId: () => "attempt",

@@ -24,8 +24,7 @@ async function conditionsAfter(
   const trigger = api.add(triggers, TRIGGER);
   const present = () => api.read(triggers, "t");
   const status = createTriggerStatus({
-    client: api.client,
-    ...{ namespace: "n", name: "t", current: present, put: () => undefined },
+    ...{ cluster: api.cluster, name: "t", current: present },
     workloadProblemOf: () => ofWorkload,
     events: { record: () => undefined },
     ...{ clock: manualClock(), log: silentLog, signal: new AbortController().signal },

@@ -132,14 +132,14 @@ test("a reason, source or result that an alert picks is one that is told", async
 });
 
 test("each alert says what is so, how bad it is and where its runbook is; each runbook is an alert's", () => {
-  const runbooks = [...read("docs/operating.md").matchAll(/^### (Tenancy\w+)$/gm)].map(([, name = ""]) => name);
+  const runbooks = [...read("docs/reference/alerts.md").matchAll(/^### (Tenancy\w+)$/gm)].map(([, name = ""]) => name);
   assert.equal([...alerts].map(({ alert }) => alert).sort(), runbooks.sort());
   assert.is(new Set(runbooks).size, alerts.length);
   for (const { alert, labels, annotations, ...rest } of alerts) {
     assert.match(labels.severity ?? "", /^(critical|warning)$/, alert);
     assert.equal(Object.keys(annotations), ["summary", "description", "runbook"], alert);
     // A place in the repository: as `runbook_url` Alertmanager and Grafana would make a link of it that leads nowhere.
-    assert.is(annotations.runbook, `docs/operating.md#${alert.toLowerCase()}`);
+    assert.is(annotations.runbook, `docs/reference/alerts.md#${alert.toLowerCase()}`);
     // What the schema of the Prometheus Operator takes.
     assert.match(rest.for ?? "1m", /^\d+[smh]$/, alert);
     assert.equal(

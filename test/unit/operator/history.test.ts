@@ -60,7 +60,7 @@ test("settleHistory: what was unknown is known after the newest warm pod, and to
   const api = new MemoryApi();
   const lease = { metadata: { name: "l", annotations: { "tenancy.dev/history-since": "unknown", other: "o" } } };
   const written = () => api.read(leases, "l").metadata.annotations;
-  const all = { client: api.client, reference };
+  const all = { cluster: api.cluster, reference };
   api.add(leases, lease);
   const pods = [pod("2026-01-01T11:00:00Z"), pod("2026-01-01T12:00:00Z"), { ...pod(""), metadata: { name: "bound" } }];
   const since = await settleHistory("unknown", { ...all, pods });

@@ -15,6 +15,7 @@ import { createBuildMemory } from "../../../operator/builds/context.ts";
 import { createClaimMemory } from "../../../operator/claim/context.ts";
 import { type OperatorConfig, operatorConfig } from "../../../operator/config.ts";
 import { createMetrics } from "../../../operator/metrics.ts";
+import { createOperatorCluster } from "../../../operator/operator-cluster.ts";
 import { createPodMemory } from "../../../operator/pod/context.ts";
 import { createPoolMemory } from "../../../operator/pool/context.ts";
 import { createHelperStart } from "../../../operator/snapshots/context.ts";
@@ -53,8 +54,17 @@ export function testOperator({
   const api = new MemoryApi(config.namespace);
   const events: RecordedEvent[] = [];
   const recorder = { record: (event: RecordedEvent) => void events.push(event), flush: async () => undefined };
+  const { namespace } = config;
+  const informers = overrides.informers ?? informersOver(api, config);
+  const serviceWatch = overrides.serviceWatch ?? {
+    isOpen: false,
+    open: () => undefined,
+    put: () => undefined,
+    close: () => undefined,
+  };
   const context: WholeContext = {
-    ...{ client: api.client, config, informers: informersOver(api, config), log: silentLog, metrics: createMetrics() },
+    cluster: createOperatorCluster({ client: api.client, namespace, informers, serviceWatch }),
+    ...{ client: api.client, config, informers, serviceWatch, log: silentLog, metrics: createMetrics() },
     events: recorder,
     ...createPodMemory(config),
     ...createPoolMemory({ events: recorder, onChange: () => undefined }),
@@ -63,7 +73,6 @@ export function testOperator({
     ...{ ensuredEgress: new Map(), exec: undefined },
     snapshots: { ...noSnapshots, ...snapshots },
     contexts: { put: unexpected("put"), open: unexpected("open"), erase: unexpected("erase"), ...contexts },
-    serviceWatch: { isOpen: false, open: () => undefined, close: () => undefined },
     helperStart: { ...createHelperStart(), next: async () => undefined },
     onFailure(error) {
       throw error;

@@ -107,7 +107,8 @@ export async function startDoor(
       throw new Error(`${message}: ${JSON.stringify(fields)}`);
     },
   };
-  const shared = { client: cluster.client, namespace: NAMESPACE, cache: cluster.cache, clock };
+  const { cache } = cluster;
+  const shared = { cluster: cluster.cluster, namespace: NAMESPACE, cache, clock };
   const written = createActivity({ ...shared, log, instance: "door" });
   const tokens = createLinkTokens({ keys: signingKeys, now: clock.now });
   const registry = new Registry();

@@ -9,7 +9,7 @@ import { type RawEntry, rawTar } from "../archive/raw-tar.ts";
 import { changeLines, changes, createPlace, lostFiles, makeRandomTree, trees, walk } from "./saved-trees.ts";
 import { treeLines } from "./tree.ts";
 
-const RUNS = Number(process.env.TENANCY_MODEL_SEQUENCES ?? 200);
+const RUNS = Number(process.env.TENANCY_MODEL_SEQUENCES ?? 100);
 // A change must not pass or fail by chance: other trees are made by saved-trees-long.
 const options = { seed: Number(process.env.TENANCY_MODEL_SEED ?? 1), endOnFailure: true };
 const limits = archiveLimits({ diskGb: 1 });

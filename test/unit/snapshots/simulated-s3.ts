@@ -178,10 +178,11 @@ export function bucketOf(send: S3Client["send"]): S3Bucket {
 }
 
 /** A store on it; how much is sent or copied at once is small, so that a few kilobytes take several requests. */
-export function simulatedS3Store({ endpoint }: SimulatedS3): S3Store {
+export function simulatedS3Store({ endpoint }: SimulatedS3, more: { cachedHeads?: number } = {}): S3Store {
   const credentials = async () => ({ accessKeyId: "id", secretAccessKey: "secret" });
   const client = createS3Client({
     ...{ endpoint, region: "r", bucket: "bucket", isPathStyle: true, credentials, clock: hurriedClock },
   });
-  return createS3Store({ client, bucket: "bucket", prefix: "", partBytes: 1000, copyBytes: 2000, clock: hurriedClock });
+  const sizes = { partBytes: 1000, copyBytes: 2000, ...more };
+  return createS3Store({ client, bucket: "bucket", prefix: "", ...sizes, clock: hurriedClock });
 }

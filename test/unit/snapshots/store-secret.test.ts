@@ -29,7 +29,7 @@ function cluster() {
   put(NAMES, storeSecret({}, NAMES));
   return {
     api,
-    ensure: (nowMs: number) => ensureStoreSecret({ client: api.client, namespace: "n", nowMs }),
+    ensure: (nowMs: number) => ensureStoreSecret({ cluster: api.cluster, namespace: "n", nowMs }),
     get secret() {
       return found(SNAPSHOTS_NAME);
     },
@@ -57,16 +57,15 @@ function textOf(secret: Secret | undefined, name: string): string {
 
 test("tells of the certificate that is there, also where it is due and cannot be renewed", async () => {
   const { api } = cluster();
-  const { client } = api;
   const day = 24 * 3_600_000;
   const start = Date.UTC(2026, 0, 1);
   const told: string[] = [];
   const onCertificate = (times: { endsAt: Date; renewAt: Date }) =>
     void told.push(`${times.endsAt.toISOString()} ${times.renewAt.toISOString()}`);
-  await ensureStoreSecret({ client, namespace: "n", nowMs: start, onCertificate });
+  await ensureStoreSecret({ cluster: api.cluster, namespace: "n", nowMs: start, onCertificate });
   assert.equal(told.splice(0), ["2027-01-01T00:00:00.000Z 2026-12-02T00:00:00.000Z"]);
   api.onEvery("replace", forbidden, secrets);
-  const late = ensureStoreSecret({ client, namespace: "n", nowMs: start + 350 * day, onCertificate });
+  const late = ensureStoreSecret({ cluster: api.cluster, namespace: "n", nowMs: start + 350 * day, onCertificate });
   assert.match(String(await late.catch(String)), "forbidden");
   assert.equal(told, ["2027-01-01T00:00:00.000Z 2026-12-02T00:00:00.000Z"]);
 });

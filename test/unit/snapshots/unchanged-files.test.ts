@@ -39,6 +39,8 @@ import { makeTree, treeLines } from "./tree.ts";
 
 interface Context {
   folder: string;
+  /** What reads them in the place of containers that wait. */
+  gates: ChildProcess[];
   served: ServedStore;
   snapshots: Snapshots;
   saved: SnapshotMetadata;
@@ -104,12 +106,12 @@ async function prepare(context: Context): Promise<void> {
   }
   const saved = await snapshots.save(key, podIn("from"), led);
   Object.assign(context, {
-    ...{ folder, served, snapshots, saved },
+    ...{ folder, gates, served, snapshots, saved },
     async restore(name, into = "waiting", spec = {}) {
       const root = join(folder, name);
       for (const part of ["data", "more"]) mkdirSync(join(root, part), { recursive: true });
       execFileSync(staticBusybox, ["mkfifo", `${root}.gate`]);
-      gates.push(spawn(staticBusybox, ["timeout", "20", staticBusybox, "cat", `${root}.gate`]));
+      gates.push(spawn(staticBusybox, ["cat", `${root}.gate`], { stdio: "ignore" }));
       const pod = podIn(name, spec, saved.sha256);
       await snapshots.restore(key, pod, { into, sha256: saved.sha256, signal });
       if (into === "running") writeFileSync(`${root}.gate`, "");
@@ -117,7 +119,8 @@ async function prepare(context: Context): Promise<void> {
     },
   } satisfies Context);
 }
-async function end({ folder, served, snapshots }: Context): Promise<void> {
+async function end({ folder, gates, served, snapshots }: Context): Promise<void> {
+  for (const gate of gates) gate.kill();
   snapshots.close();
   await served.close();
   rmSync(folder, { recursive: true, maxRetries: 20 });

@@ -45,7 +45,7 @@ export async function readSpace(root: string): ReturnType<ReadSpace> {
   return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
 }
 
-/** Where the archives of a key are below the root of the volume (docs/files.md#where-snapshots-are-kept). */
+/** Paths of a key's archives below the root of the volume (docs/explanation/files.md#where-snapshots-are-stored). */
 export function placesOf(root: string, { tenantId, workloadRef }: SnapshotKey) {
   const folder = join(root, tenantId);
   return {

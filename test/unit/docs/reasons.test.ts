@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 
-const test = suite("docs/troubleshooting.md");
+const test = suite("docs/reference/reasons.md");
 
 const root = join(import.meta.dirname, "..", "..", "..");
 /** Of conditions that hold, and of an error inside the edge. */
 const NO_TROUBLE = ["Served", "Valid", "Conflict"];
 
 test("has a row for every reason that operator and gateway give", () => {
-  const page = readFileSync(join(root, "docs/troubleshooting.md"), "utf8");
+  const page = readFileSync(join(root, "docs/reference/reasons.md"), "utf8");
   const rows = new Set(
     [...page.matchAll(/^\| (`\w+`(?:, `\w+`)*)/gm)].flatMap(([, cell = ""]) => cell.match(/\w+/g) ?? []),
   );

@@ -1,25 +1,21 @@
-// @limit 900
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { testAtOnce } from "../../at-once.ts";
+import type { Case } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
-import { type LifeContext, lifeSuite } from "./life-suite.ts";
+import type { LifeContext } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 /** Long enough for a busy machine to do between two uses what a test does there. */
-const IDLE_S = 10;
+const IDLE_S = 15;
 
-const test = lifeSuite("idle release and the files", {
-  name: "idle",
-  async prepare(life) {
-    for (const action of ["hibernate", "destroy"] as const) {
-      await life.createWorkload(action, { idle: { timeoutSeconds: IDLE_S, action } });
-      await life.createPool(action, action, 1);
-    }
-  },
-});
+export async function prepareIdle(life: Lifecycle): Promise<void> {
+  for (const action of ["hibernate", "destroy"] as const) {
+    await life.createWorkload(action, { idle: { timeoutSeconds: IDLE_S, action } });
+    await life.createPool(action, action, 1);
+  }
+}
 
 /** Notes an activity now, as the edge does. */
 async function use(life: Lifecycle, pod = ""): Promise<void> {
@@ -51,12 +47,13 @@ async function destroy({ life }: LifeContext): Promise<void> {
   assert.is(await life.kept(third), "old\n");
 }
 
-testAtOnce(test, [
+export const idleCases: readonly Case<LifeContext>[] = [
   ["hibernate: an idle claim is released by itself, its files saved", hibernate],
   ["destroy: an idle claim keeps nothing of its session, the older archive stays byte for byte", destroy],
-]);
+];
 
-test("destroy: a claim that was used again after it was marked is saved when it is released", async ({ life }) => {
+/** Nothing of {@link idleCases} may be under way: it kills the operator. */
+export async function saveWhatWasUsedAgain({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("carol", "destroy", true);
   const { instanceId } = claim.status ?? {};
   await life.killOperator();
@@ -73,6 +70,4 @@ test("destroy: a claim that was used again after it was marked is saved when it 
   await life.untilGone(claim);
   const next = await life.claim("carol", "destroy", true);
   assert.is(await life.kept(next), "worked\n");
-});
-
-test.run();
+}

@@ -1,11 +1,10 @@
-// @limit 900
 import * as assert from "uvu/assert";
 import { events } from "../../../crds/client/built-in-resources.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { testAtOnce } from "../../at-once.ts";
-import { type LifeContext, lifeSuite } from "./life-suite.ts";
-import { idleProgram, NAMESPACE } from "./lifecycle.ts";
+import type { Case } from "../../at-once.ts";
+import type { LifeContext } from "./life-suite.ts";
+import { idleProgram, type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 /** Holds a line in memory, which is in no file until the program is asked for it. */
 const program = idleProgram(
@@ -22,16 +21,13 @@ function keeping(preSave: NonNullable<NonNullable<WorkloadSpec["filesystem"]>["p
 
 const shell = (script: string) => ["/bin/busybox", "sh", "-c", script];
 
-const test = lifeSuite("what a program does before its files are saved", {
-  name: "pre-save",
-  async prepare(life) {
-    const ask = shell("rm -f /data/held; kill -USR1 1; until [ -e /data/held ]; do sleep 0.1; done");
-    await life.createWorkload("asked", keeping({ command: ask, timeoutSeconds: 120 }));
-    const unless = shell("[ -e /data/ready ] || { echo 'the database is locked' >&2; exit 5; }");
-    await life.createWorkload("strict", keeping({ command: unless }));
-    await life.createWorkload("lenient", keeping({ command: unless, onError: "Continue" }));
-  },
-});
+export async function preparePreSave(life: Lifecycle): Promise<void> {
+  const ask = shell("rm -f /data/held; kill -USR1 1; until [ -e /data/held ]; do sleep 0.1; done");
+  await life.createWorkload("asked", keeping({ command: ask, timeoutSeconds: 120 }));
+  const unless = shell("[ -e /data/ready ] || { echo 'the database is locked' >&2; exit 5; }");
+  await life.createWorkload("strict", keeping({ command: unless }));
+  await life.createWorkload("lenient", keeping({ command: unless, onError: "Continue" }));
+}
 
 async function writeOut({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("holds", "asked", true);
@@ -72,10 +68,8 @@ async function goOn({ life }: LifeContext): Promise<void> {
   assert.is(await life.kept(next), "kept\n");
 }
 
-testAtOnce(test, [
+export const preSaveCases: readonly Case<LifeContext>[] = [
   ["a program writes out what it holds in memory when it is asked, and finds it after a resume", writeOut],
   ["a release waits for a preSave that fails, says why, and ends when it works", waitForIt],
   ["with onError Continue a release goes on, and an Event says that preSave failed", goOn],
-]);
-
-test.run();
+];

@@ -1,16 +1,10 @@
-// @limit 600
 import { statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
 import { TIMES_OF_MAPPED_FILES } from "../../../operator/snapshots/pods/unchanged-files.ts";
-import { testAtOnce } from "../../at-once.ts";
-import { type LifeContext, lifeSuite } from "./life-suite.ts";
+import type { Case } from "../../at-once.ts";
+import type { LifeContext } from "./life-suite.ts";
 import type { Lifecycle } from "./lifecycle.ts";
-
-const test = lifeSuite("files that nobody changed", {
-  name: "unchanged",
-  prepare: async (life) => void (await life.createWorkload("cold")),
-});
 
 const FILL = `cd /data; mkdir -p a/b; for i in $($b seq 200); do echo "file $i" > a/file-$i; done
 $b dd if=/dev/urandom of=random bs=64k count=8 2>/dev/null; $b ln -s random link; $b ln random hard; chmod 640 a/file-7`;
@@ -43,7 +37,8 @@ async function session(
   return { isSaved, digests: [restored, left] };
 }
 
-testAtOnce(test, [
+/** Files that nobody changed, of a workload `cold`. */
+export const unchangedCases: readonly Case<LifeContext>[] = [
   [
     "a session that only reads writes no archive, and neither does the one after it",
     async (context) => {
@@ -74,15 +69,14 @@ testAtOnce(test, [
       assert.is(isSaved, true);
     },
   ],
-]);
+];
 
-test("the operator that follows the one that restored saves all", async (context) => {
+/** Nothing of the others may be under way: it kills the operator. */
+export async function saveAllAfterRestart(context: LifeContext): Promise<void> {
   const { life } = context;
   const { isSaved } = await session(context, "follows", async () => {
     await life.killOperator();
     await life.startOperator();
   });
   assert.is(isSaved, true);
-});
-
-test.run();
+}
