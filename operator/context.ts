@@ -25,6 +25,7 @@ import type { SeenTimes } from "./pod/seen-times.ts";
 import type { PoolEvents } from "./pool/pool-events.ts";
 import type { FailureRecord } from "./pool/pool-failures.ts";
 import type { PoolRefusals } from "./pool/pool-refusals.ts";
+import type { PromisedPods } from "./pool/promised-pods.ts";
 import type { RefillPause } from "./pool/refill-pause.ts";
 import type { SavedSnapshot, Snapshots } from "./snapshots/snapshots.ts";
 
@@ -47,6 +48,7 @@ export interface OperatorContext {
   poolRefusals: PoolRefusals;
   poolEvents: PoolEvents;
   refillPause: RefillPause;
+  promisedPods: PromisedPods;
   snapshots: Snapshots;
   contexts: BuildContexts;
   /** Undefined: no commands are run in pods but for their files. */

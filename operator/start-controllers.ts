@@ -32,6 +32,7 @@ import { createPoolController, createPoolStatusController } from "./pool/control
 import { createPoolEvents } from "./pool/pool-events.ts";
 import { createFailureRecord } from "./pool/pool-failures.ts";
 import { createPoolRefusals } from "./pool/pool-refusals.ts";
+import { createPromisedPods } from "./pool/promised-pods.ts";
 import { createRefillPause } from "./pool/refill-pause.ts";
 import { createQueue } from "./queue.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
@@ -88,6 +89,7 @@ export function startControllers(options: {
     poolRefusals: createPoolRefusals({ onChange: enqueuePool }),
     poolEvents: createPoolEvents({ events }),
     refillPause: createRefillPause(),
+    promisedPods: createPromisedPods(),
     snapshots: options.snapshots,
     contexts: options.contexts,
     exec: options.exec,

@@ -60,6 +60,8 @@ export function createClaimController(context: OperatorContext): Controller<"cla
 function changedClaims({ type, object, previous }: Change<Claim>, context: OperatorContext): string[] {
   if (previous !== undefined && lookupId(previous) !== lookupId(object))
     context.archiveLookups.forget(lookupId(previous));
+  if (type === "deleted" || !isWaiting(object) || object.metadata.deletionTimestamp !== undefined)
+    context.promisedPods.forgetClaim(object.metadata.uid ?? "");
   const others = () => [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
   // The tenant's next claim waits for this one's release.
   if (type !== "deleted") return isOver(object) ? others() : [keyOf(object)];
@@ -88,6 +90,7 @@ function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<s
   const [now, before] = memberStates(change);
   if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
   if (type === "deleted") forgetPod(object, context);
+  if (before === "warming" && now !== "warming") yield* claimsOfPromise(uid, now === "ready", context);
   if (workload !== undefined && (now === "ready") !== (before === "ready")) {
     if (now === "ready") yield* claimsToOffer(workload, context);
     prepareRestores(workload, context);
@@ -96,6 +99,14 @@ function* claimsOfPod(change: Change<Pod>, context: OperatorContext): Iterable<s
   if (type !== "deleted") context.nodeSilence.leftMs(object);
   // Files are saved through the program's container, and one that keeps ending does not run for long.
   if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.retryNow(uid);
+  for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
+}
+
+/** A promise holds until the pod is taken or cannot become ready any more. */
+function* claimsOfPromise(podUid: string, isReady: boolean, context: OperatorContext): Iterable<string> {
+  const claimUid = context.promisedPods.claimOf(podUid);
+  if (claimUid === undefined) return;
+  if (!isReady) context.promisedPods.forgetPod(podUid);
   for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
 }
 
@@ -129,6 +140,7 @@ function prepareRestores(name: string, { config, informers, onFailure, snapshots
 function forgetPod(pod: Pod, context: OperatorContext): void {
   const { uid = "" } = pod.metadata;
   context.reservedPods.delete(uid);
+  context.promisedPods.forgetPod(uid);
   context.ownPods.delete(uid);
   context.restores.forget(uid);
   context.saves.forget(uid);

@@ -7,8 +7,10 @@ import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
+import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
+import { podState } from "../pod/pod-state.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { activateClaim } from "./activate-claim.ts";
@@ -58,12 +60,29 @@ export async function startPod(claim: Claim, context: OperatorContext): Promise<
   const source = archive === undefined ? "pool" : "pool+data";
   const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
   const warm = await takeWarmPod({ claim, workload, revision: currentRevision(claim), source, resumedFrom }, context);
-  if (warm !== undefined) context.timelines.mark(claim, "Bound");
+  if (warm === undefined) {
+    const promise = promiseWarmingPod(claim, workload, context);
+    if (promise !== undefined) return { requeueAfterMs: promise.leftMs };
+  } else context.timelines.mark(claim, "Bound");
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which brings the files.
   if (archive === undefined) await activateClaim(claim, warm, context);
   return undefined;
+}
+
+function promiseWarmingPod(claim: Claim, workload: Workload, context: OperatorContext) {
+  const { informers, config, editedPods, historySince, poolFailures, promisedPods } = context;
+  const template = templateHash(workload, config);
+  return promisedPods.promise(claim.metadata.uid ?? "", function* () {
+    for (const { metadata } of informers.pools.store.by("workload", workload.metadata.name)) {
+      if (poolFailures.isDegraded(metadata.name)) continue;
+      for (const pod of informers.pods.store.by("pool", `${metadata.name}/warming/${template}`)) {
+        const isDoubtful = editedPods.has(pod.metadata.uid ?? "") || isOfUnknownHistory(pod, historySince);
+        if (!isDoubtful && podState(pod).state !== "unschedulable") yield pod;
+      }
+    }
+  });
 }
 
 function awaitWorkload(claim: Claim, message: string, context: OperatorContext): Promise<ReconcileResult> {

@@ -42,7 +42,7 @@ export async function takeWarmPod(
   const { cluster, ownPods, reservedPods, snapshots } = context;
   const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
   for (;;) {
-    const pod = pick(workload, source, context);
+    const pod = pick({ claim, workload, source }, context);
     if (pod === undefined) return undefined;
     const { uid = "" } = pod.metadata;
     const binding = {
@@ -72,6 +72,7 @@ export async function takeWarmPod(
     if (source === "pool+data") snapshots.warm(pod);
     try {
       const bound = await cluster(pods).of(pod).patch(binding);
+      context.promisedPods.forgetClaim(claim.metadata.uid ?? "");
       ownPods.add(uid);
       reservedPods.delete(uid);
       return bound;
@@ -86,9 +87,8 @@ export async function takeWarmPod(
 }
 
 function pick(
-  workload: Workload,
-  source: "pool" | "pool+data",
-  { informers, config, editedPods, reservedPods, historySince }: OperatorContext,
+  { claim, workload, source }: { claim: Claim; workload: Workload; source: "pool" | "pool+data" },
+  { informers, config, editedPods, promisedPods, reservedPods, historySince }: OperatorContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
@@ -97,6 +97,7 @@ function pick(
   for (const value of source === "pool" ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
       const { uid = "" } = pod.metadata;
+      if ((promisedPods.claimOf(uid) ?? claim.metadata.uid) !== claim.metadata.uid) continue;
       if (!reservedPods.has(uid) && !editedPods.has(uid) && !isOfUnknownHistory(pod, historySince)) return pod;
     }
   }

@@ -29,6 +29,7 @@ import { createPoolEvents } from "../../../operator/pool/pool-events.ts";
 import { createFailureRecord } from "../../../operator/pool/pool-failures.ts";
 import { poolIndex, warmIndex } from "../../../operator/pool/pool-member.ts";
 import { createPoolRefusals } from "../../../operator/pool/pool-refusals.ts";
+import { createPromisedPods } from "../../../operator/pool/promised-pods.ts";
 import { createRefillPause } from "../../../operator/pool/refill-pause.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { MemoryApi } from "../memory-api.ts";
@@ -80,6 +81,7 @@ export function testOperator({
     poolRefusals: createPoolRefusals({ onChange: () => undefined }),
     poolFailures: createFailureRecord({ onChange: () => undefined }),
     refillPause: createRefillPause(),
+    promisedPods: createPromisedPods(),
     ...{
       reservedPods: new Set(),
       editedPods: new Map(),
