@@ -1,5 +1,6 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { ListWatchState } from "../../crds/client/watch/list-watch-state.ts";
+import { sleep } from "../../crds/waits.ts";
 import { HttpError } from "../http/http-error.ts";
 
 /** @throws HttpError 503 where a cache may be stale: at the start, and while the cluster cannot be reached */
@@ -8,6 +9,23 @@ export function requireFresh(...kinds: readonly { isFresh(): boolean }[]): void 
   throw new HttpError(503, "no current view of the cluster (starting up, or it cannot be reached); try again shortly", {
     headers: { "retry-after": "1" },
   });
+}
+
+/** For 5 s in all: a busy API server takes seconds to list again what a watch has lost. */
+const [LOOKS, LOOK_AGAIN_MS] = [100, 50];
+
+/**
+ * Waits until the caches are fresh: a watch that is behind for some seconds refuses nobody.
+ *
+ * @throws HttpError as {@link requireFresh} does where one is stale after 5 s; the signal's reason
+ */
+export async function untilFresh(
+  kinds: readonly { isFresh(): boolean }[],
+  { clock, signal }: { clock: Clock; signal: AbortSignal | undefined },
+): Promise<void> {
+  for (let look = 0; look < LOOKS && !kinds.every((kind) => kind.isFresh()); look++)
+    await sleep(LOOK_AGAIN_MS, { clock, signal });
+  requireFresh(...kinds);
 }
 
 /** Whether the cache of a list-watch holds what the cluster holds now. */

@@ -9,7 +9,7 @@ import { annotation } from "../../../crds/labels.ts";
 import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
-import { requireFresh } from "../../cluster/freshness.ts";
+import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { type ClaimSpans, createClaimSpans } from "./claim-spans.ts";
@@ -52,12 +52,12 @@ export async function claimTenant(
   services: ClaimServices,
   options: { clientGone: () => AbortSignal | undefined; asks?: (claim: Claim) => boolean; span?: Span | undefined },
 ): Promise<ClaimResponse> {
-  requireFresh(services.cache.claims);
   const { asks = () => false } = options;
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   const spans = options.span && createClaimSpans(options.span, request);
   try {
+    await untilFresh([services.cache.claims], { clock: services.clock, signal: deadline.signal });
     const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, asks, spans });
     spans?.end({ claim });
     return claim;

@@ -5,7 +5,7 @@ import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { releaseTrace } from "../../../crds/tracing/trace-context.ts";
 import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline } from "../../../crds/waits.ts";
-import { requireFresh } from "../../cluster/freshness.ts";
+import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimAttributes } from "./claim-spans.ts";
@@ -36,7 +36,7 @@ export async function releaseTenant(
   const { cluster, cache, waiters } = services;
   options.span?.set(claimAttributes(key));
   const released: Claim[] = [];
-  requireFresh(cache.claims);
+  await untilFresh([cache.claims], { clock: services.clock, signal: options.clientGone() });
   const found = await findClaims(key, services, options.uid);
   if (found.length === 0) throw noClaim(key);
   const meant = requireMeant(found, options.uid, key);
