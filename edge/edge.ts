@@ -9,6 +9,7 @@ import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
+import { createClaimAdmission } from "./api/claims/claim-admission.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { deliveryRoutes } from "./api/deliveries.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
@@ -133,8 +134,10 @@ export async function startEdge(options: {
     cache.workloads.isFresh() &&
     cache.pods.isFresh() &&
     (gateway?.isReady() ?? true);
+  const admission = createClaimAdmission({ onRefused: () => metrics.claimRefused() });
   const metrics = createMetrics({
     waiting: () => waiters.size,
+    claimLimit: () => admission.limit(),
     listening: () => events.size,
     isFresh: isReady,
   });
@@ -198,6 +201,7 @@ export async function startEdge(options: {
     waiters,
     findLivePod: createFindLivePod({ cluster }),
     clock: systemClock,
+    admission,
     tracer: tracing?.tracer,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,

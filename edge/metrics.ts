@@ -10,6 +10,8 @@ export interface Metrics {
   answered(answered: AnsweredRequest): void;
   /** Counts an object of the cluster that could not be handled. */
   handlerFailed(resource: string): void;
+  /** Counts a claim call that was refused because the cluster is busy. */
+  claimRefused(): void;
   /** The Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -22,6 +24,7 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
 /** Makes a registry of its own, so that two edges in one process do not share figures. */
 export function createMetrics(gauges: {
   waiting: () => number;
+  claimLimit: () => number;
   listening: () => number;
   isFresh: () => boolean;
 }): Metrics {
@@ -39,6 +42,19 @@ export function createMetrics(gauges: {
     help: "Times that an object of the cluster could not be handled, which the log names",
     labelNames: ["resource"],
     registers,
+  });
+  const refusedClaims = new Counter({
+    name: "tenancy_edge_claims_refused_total",
+    help: "Claim calls answered 429 because the cluster is busy",
+    registers,
+  });
+  new Gauge({
+    name: "tenancy_edge_claim_limit",
+    help: "Claim calls that may be under way at the same time; +Inf unless the cluster is busy",
+    registers,
+    collect() {
+      this.set(gauges.claimLimit());
+    },
   });
   new Gauge({
     name: "tenancy_edge_waiting_calls",
@@ -94,6 +110,7 @@ export function createMetrics(gauges: {
     contentType: registry.contentType,
     registry,
     handlerFailed: (resource) => handlerFailures.inc({ resource }),
+    claimRefused: () => refusedClaims.inc(),
     render: () => registry.metrics(),
     answered({ method, route, status, ms }) {
       const name = METHODS.has(method) ? method : "other";

@@ -5,6 +5,7 @@ import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { ClaimWaiters } from "../../cluster/claim-waiters.ts";
 import type { FindLivePod } from "../../cluster/live-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import type { ClaimAdmission } from "./claim-admission.ts";
 
 /** What claiming and releasing work with. */
 export interface ClaimServices {
@@ -14,6 +15,8 @@ export interface ClaimServices {
   readonly findLivePod: FindLivePod;
   readonly waiters: ClaimWaiters;
   readonly clock: Clock;
+  /** @default every call is begun */
+  readonly admission?: Pick<ClaimAdmission, "begin" | "write"> | undefined;
   /** Begins traces where no caller has. @default nothing is traced */
   readonly tracer?: Tracer | undefined;
   /**

@@ -44,7 +44,7 @@ export class ReleasedMeanwhile extends HttpError {
  *   was bound. @default never
  * @param options.span of whoever claims, where that is traced
  * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
- *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
+ *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 429 as {@link ClaimAdmission} says; 503
  *   while the cache is stale, or where the pod cannot be read; 504 after the limit
  */
 export async function claimTenant(
@@ -56,9 +56,14 @@ export async function claimTenant(
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   const spans = options.span && createClaimSpans(options.span, request);
+  let ended: (() => void) | undefined;
+  // Once a call: what it has begun it may finish.
+  const admit = () => {
+    ended ??= services.admission?.begin(request.tenantId);
+  };
   try {
     await untilFresh([services.cache.claims], { clock: services.clock, signal: deadline.signal });
-    const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, asks, spans });
+    const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, admit, asks, spans });
     spans?.end({ claim });
     return claim;
   } catch (error) {
@@ -67,6 +72,7 @@ export async function claimTenant(
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
     throw error;
   } finally {
+    ended?.();
     deadline.close();
   }
 }
@@ -120,12 +126,13 @@ async function waitForClaim(
   ends: {
     limit: AbortSignal;
     clientGone: AbortSignal | undefined;
+    admit: () => void;
     asks: (claim: Claim) => boolean;
     spans: ClaimSpans | undefined;
   },
 ): Promise<ClaimResponse> {
   const { cache, clock, waiters, findLivePod } = services;
-  const { limit, clientGone, asks, spans } = ends;
+  const { limit, clientGone, admit, asks, spans } = ends;
   const lastLook = { what: "the last look for the pod", ms: LOOK_AGAIN_MS, clock };
   const shared = new Set<string>();
   /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
@@ -183,8 +190,9 @@ async function waitForClaim(
         await waiters.next(request, [limit, clientGone]);
         break;
       case "create": {
+        admit();
         const span = spans?.write("create claim");
-        const made = await inSpan(span, () => createClaim(request, services, { signal: limit, span }));
+        const made = await inSpan(span, () => write(() => createClaim(request, services, { signal: limit, span })));
         if (made?.created) begin(made.claim);
         await take(made?.claim);
         break;
@@ -195,6 +203,10 @@ async function waitForClaim(
       default:
         return step satisfies never;
     }
+  }
+
+  function write<T>(work: () => Promise<T>): Promise<T> {
+    return services.admission === undefined ? work() : services.admission.write(work);
   }
 
   function join(claim: Claim): void {
@@ -232,8 +244,9 @@ async function waitForClaim(
   }
 
   async function tryAnew(claim: Claim): Promise<void> {
+    admit();
     const span = spans?.write("revive claim");
-    const revived = await inSpan(span, () => revive(claim, span));
+    const revived = await inSpan(span, () => write(() => revive(claim, span)));
     if (revived !== undefined) begin(revived);
     await take(revived);
   }

@@ -53,6 +53,6 @@ export async function joinSession(
 
 function mayPass(error: unknown): boolean {
   if (error instanceof NetworkError) return true;
-  if (error instanceof HttpError) return error.status === 503;
+  if (error instanceof HttpError) return error.status === 503 || error.status === 429;
   return error instanceof ApiError && (error.status === 429 || error.status >= 500);
 }

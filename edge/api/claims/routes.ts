@@ -69,7 +69,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       body: { ...bodySchema(claimBody), anyOf },
       status: 201,
       answer: "Claim",
-      errors: [404, 408, 409, 413, 503, 504],
+      errors: [404, 408, 409, 413, 429, 503, 504],
       async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);

@@ -247,7 +247,8 @@ function eventFailure(error: unknown): EventFailure {
     if (error.status === 504) {
       return { status: 504, message: "the container was not ready in time; try again later", detail: error.message };
     }
-    if (error.status === 503 || error instanceof ReleasedMeanwhile) return { ...unavailable, detail: error.message };
+    if ([429, 503].includes(error.status) || error instanceof ReleasedMeanwhile)
+      return { ...unavailable, detail: error.message };
     return { status: 502, message: "the container could not be started", detail: error.message };
   }
   return { ...unavailable, detail: error instanceof Error ? error.message : String(error) };

@@ -9,6 +9,7 @@ import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { eventually } from "../../eventually.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 import { serveStore } from "../snapshots/store-server.ts";
 import { active, answered, claim, edgeWithWorkload, NAME, pair, release, waiting } from "./claim-calls.ts";
 import { snapshotsFolder } from "./snapshots-folder.ts";
@@ -628,6 +629,42 @@ test("contact lost during the wait is a 503 at the limit, not a 504", async () =
   edge.cluster.isFresh = false;
   await edge.clock.runNext();
   assert.is((await pending).status, 503);
+});
+
+test("a busy cluster begins nothing new, and goes on with what is there", async () => {
+  const busy = {
+    begin: () => {
+      throw new HttpError(429, "busy", { headers: { "retry-after": "2" } });
+    },
+    write: <T>(work: () => Promise<T>) => work(),
+  };
+  const edge = edgeWithWorkload({ admission: busy });
+  const refused = await claim(edge);
+  assert.is(refused.status, 429);
+  assert.is(refused.headers.get("retry-after"), "2");
+  assert.equal(edge.cluster.calls, []);
+  edge.cluster.addClaim({ ...pair, status: active });
+  assert.is((await claim(edge)).status, 201);
+});
+
+test("a call counts as under way until it ends, however it does", async () => {
+  let [begun, ended] = [0, 0];
+  const admission = {
+    begin() {
+      begun += 1;
+      return () => {
+        ended += 1;
+      };
+    },
+    write: <T>(work: () => Promise<T>) => work(),
+  };
+  const edge = edgeWithWorkload({ admission });
+  const pending = claim(edge);
+  await waiting(edge);
+  assert.equal([begun, ended], [1, 0]);
+  await edge.clock.runNext();
+  assert.is((await pending).status, 504);
+  assert.equal([begun, ended], [1, 1]);
 });
 
 test("a client that goes ends the wait and nothing else", async () => {
