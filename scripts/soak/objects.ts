@@ -10,6 +10,10 @@ export const APP_IMAGE = "localhost/tenancy-hello:1";
 export const TOOLS_IMAGE = "localhost/tenancy-busybox:1";
 export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 
+/** The workload whose claims nobody releases: they end by being idle. */
+export const IDLE = "idle";
+export const IDLE_SECONDS = 15;
+
 export const PODS_PATH = `/api/v1/namespaces/${NAMESPACE}/pods`;
 export const CLAIMS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyclaims`;
 export const WORKLOADS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyworkloads`;
@@ -63,6 +67,15 @@ export interface Claim {
     readonly instanceId?: string;
     readonly endpoint?: { readonly host: string };
     readonly source?: string;
+  };
+}
+
+export interface Pool {
+  readonly metadata: Metadata;
+  readonly spec: { readonly size: number };
+  readonly status?: {
+    readonly ready?: number;
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
   };
 }
 

@@ -48,6 +48,8 @@ export interface FaultProxy {
   heal(): void;
   /** How many requests each fault has hit. */
   readonly hits: Map<string, number>;
+  /** How many writes have passed so far, without those of leases and Events. */
+  writes(): number;
   close(): Promise<void>;
 }
 
@@ -97,6 +99,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   const sockets = new Set<Socket>();
   const watches = new Set<Watch>();
   const hits = new Map<string, number>();
+  let writes = 0;
   const watchDelayMs = new Map<string, number>();
   const faults: ActiveFaults = {
     refuse: undefined,
@@ -171,6 +174,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       refuse(outgoing, status);
       return;
     }
+    if (incoming.method !== "GET" && !/\/(leases|events)\b/.test(incoming.url ?? "")) writes += 1;
     const isLost = incoming.method !== "GET" && decisions.chance(faults.loseAnswer);
     const isCut = !isWatch && decisions.chance(faults.cutAnswer);
     const forwarded = await forward(incoming, isWatch ? streams : calls);
@@ -323,7 +327,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   }
 
   return {
-    ...{ name, url, kubeconfigPath, faults, hits },
+    ...{ name, url, kubeconfigPath, faults, hits, writes: () => writes },
     delayWatches(plural, ms) {
       if (ms > 0) {
         watchDelayMs.set(plural, ms);
