@@ -8,7 +8,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 import { isOfUnknownHistory } from "../history.ts";
-import { bindingOf } from "../pod/pod-identity.ts";
+import { bindingOf, isBoundTo, podRevisionOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
 
 /**
@@ -71,18 +71,26 @@ export async function takeWarmPod(
     context.refillPause.taken(workload.metadata.name);
     if (source === "pool+data") snapshots.warm(pod);
     try {
-      const bound = await cluster(pods).of(pod).patch(binding);
-      context.promisedPods.forgetClaim(claim.metadata.uid ?? "");
-      ownPods.add(uid);
-      reservedPods.delete(uid);
-      return bound;
+      return took(await cluster(pods).of(pod).patch(binding));
     } catch (error) {
+      const present = isConflict(error) ? await cluster(pods).of(pod).find({ refresh: true }) : undefined;
+      // The answer to an earlier binding was lost, and the watch has not shown it yet.
+      if (present !== undefined && isBoundTo(present, claim) && podRevisionOf(present) === revision)
+        return took(present);
       if (source === "pool+data") snapshots.cancelPrestarted(pod);
-      const isThere = isConflict(error) && (await refresh(pod, context));
+      const isThere = present !== undefined;
       // A pod that is gone stays reserved until the watch shows its end.
       if (isThere || !(isConflict(error) || isNotFound(error))) reservedPods.delete(uid);
       if (!isConflict(error) && !isNotFound(error)) throw error;
     }
+  }
+
+  function took(pod: Pod): Pod {
+    const { uid = "" } = pod.metadata;
+    context.promisedPods.forgetClaim(claim.metadata.uid ?? "");
+    ownPods.add(uid);
+    reservedPods.delete(uid);
+    return pod;
   }
 }
 
@@ -102,9 +110,4 @@ function pick(
     }
   }
   return undefined;
-}
-
-/** Reads a pod that the store is behind on, so that it is not tried again as it was; false when it is gone. */
-async function refresh(pod: Pod, { cluster }: OperatorContext): Promise<boolean> {
-  return (await cluster(pods).of(pod).find({ refresh: true })) !== undefined;
 }
