@@ -73,7 +73,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
     {
       path: "/dashboard/create/:kind",
       at: "/dashboard/create/workload",
-      heading: "Create a workload",
+      heading: "Create workload",
       shows: "Image in a registry",
     },
     { ...list, path: "/dashboard/instances", at: "/dashboard/instances" },
