@@ -12,7 +12,7 @@ import type { Resource } from "../../crds/resource.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
-/** What the dump lists, by its key. Secrets are not among it, and never may be. */
+/** What the dump lists, by key. Secrets are not included, and must never be. */
 const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
   pods,
   services,

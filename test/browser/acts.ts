@@ -105,7 +105,7 @@ test("a workload is made by the form: what the API says stands at its field, and
   const { edge, browser } = stage;
   const { page, expect, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads`);
-  await page.getByRole("link", { name: /create a workload/i }).click();
+  await page.getByRole("link", { name: /create workload/i }).click();
   await field(page, "name").fill("made");
   await unfold(page, "resources");
   await field(page, "vcpus").fill("two");
@@ -138,7 +138,7 @@ test("a change shows what it changes, and is refused where somebody was faster",
   };
   await put(`${edge.url}/api/v1/workloads/edited`, { spec: { image: { ref: "simulated/hello:2" } } });
   await save();
-  await page.getByRole("alert").getByText('workload "edited" was changed since it was read').waitFor();
+  await page.getByRole("alert").getByText('workload "edited" has changed since it was read').waitFor();
   await button(page, "Reload").click();
   await tenancy.until("the form to be read again", async () => {
     return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";

@@ -30,7 +30,7 @@ test("the whole way without a mouse: pages, filter, rows, an object, its dialog,
   };
   const until = (what: string) => eventually(async () => (await focused(page)) === what);
   await page.goto(stage.edge.url);
-  await page.getByRole("heading", { level: 1, name: /wrong/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /problem/ }).waitFor();
   await press("Tab");
   await until("A Skip to content");
   await press("Enter");

@@ -38,7 +38,7 @@ const lists = [
     says: "No claims yet.",
     line: /^curl .*\/tenants\/alice\/claim/,
   },
-  { name: "Instances", path: "/dashboard/instances", says: "No pod runs", line: /^curl / },
+  { name: "Instances", path: "/dashboard/instances", says: "No instances.", line: /^curl / },
   { name: "Workloads", path: "/dashboard/workloads", says: "No workloads.", line: /^kubectl apply -f / },
   { name: "Pools", path: "/dashboard/pools", says: "No pools,", line: /^curl .*\/pools --json/ },
   { name: "Triggers", path: "/dashboard/triggers", says: "No triggers.", line: /^curl .*\/triggers --json/ },

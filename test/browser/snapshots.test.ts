@@ -153,7 +153,7 @@ test("files are given to another tenant once the name of their owner is typed; w
   await page.getByRole("button", { name: "Copy to tenant" }).click();
   const dialog = page.getByRole("dialog", { name: "Give eve the files of dan in notes?" });
   await dialog.getByText("This gives one tenant's files to another").waitFor();
-  await dialog.getByText(/^What eve has now, .* stays as an older version/).waitFor();
+  await dialog.getByText(/^The newest version of eve, from .* stays as an older version/).waitFor();
   await assertAccessible();
   const copy = dialog.getByRole("button", { name: "Copy" });
   await dialog.getByRole("textbox").fill("eve");
@@ -261,7 +261,7 @@ test("an archive takes the place of what was saved, and a hostile one is refused
     .setInputFiles({ name: "x.tar", mimeType: "", buffer: archive(Buffer.from("second")) });
   await page.getByRole("button", { name: "Upload" }).click();
   const dialog = page.getByRole("dialog", { name: "Upload an archive for gil in notes?" });
-  await dialog.getByText(/^What gil has now, .* stays as an older version/).waitFor();
+  await dialog.getByText(/^The newest version of gil, from .* stays as an older version/).waitFor();
   await assertAccessible();
   await dialog.getByRole("button", { name: "Upload" }).click();
   await page.getByRole("table", { name: "Versions" }).getByText("Replaced by").waitFor();

@@ -10,7 +10,7 @@ const remedies: Readonly<Record<string, string>> = {
   Restoring: "Wait: the files are being restored into the pod.",
   RestoreInterrupted: "Wait: the restore is tried in another pod, up to three in total.",
   PodLost:
-    "Wait: another pod is starting. If the pod was evicted because of its own files, raise " + "spec.resources.diskGb.",
+    "Wait: another pod is starting. If the pod was evicted because of its own files, raise spec.resources.diskGb.",
   WorkloadNotFound: "Create the workload, then claim again.",
   WorkloadTerminating: "Use another workload, or create it again after its deletion has finished.",
   ImagePullFailed: "Fix spec.image.ref of the workload, then claim again.",

@@ -145,17 +145,15 @@ export async function upload(
   const query = present?.sha256 === undefined ? "" : `?replaces=${present.sha256}`;
   const path = `${snapshotPath(key)}/archive${query}`;
   const { version, sizeBytes } = await sendFile<ApiTypes["SnapshotVersion"]>("PUT", path, { file, onSent, signal });
-  return (
-    `The archive is now the newest version of ${tenantId} in ${workloadRef}: ${version}, ` + `${sizeWords(sizeBytes)}.`
-  );
+  return `The archive is now the newest version of ${tenantId} in ${workloadRef}: ${version}, ${sizeWords(sizeBytes)}.`;
 }
 
 /** What happens to the newest version when another replaces it. */
 function WhatStays({ of, whose }: { of: Version | undefined; whose: string }) {
-  if (of === undefined) return <p>It replaces no saved version of {whose} .</p>;
+  if (of === undefined) return <p>It replaces no saved version of {whose}.</p>;
   return (
     <p>
-      The newest version of {whose} , from <When at={of.createdAt} />, {sizeWords(of.sizeBytes)}, stays as an older
+      The newest version of {whose}, from <When at={of.createdAt} />, {sizeWords(of.sizeBytes)}, stays as an older
       version. The three newest replaced versions are kept.
     </p>
   );

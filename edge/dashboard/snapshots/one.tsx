@@ -91,7 +91,7 @@ export default function One({ params }: { params: PageParams }) {
           {isOpen(row)
             ? "has failed: claim again with any version."
             : "keeps its current files; its release saves them as a new version."}
-          {!isFree && "Release it before you roll back or upload."}
+          {!isFree && " Release it before you roll back or upload."}
         </p>
       )}
       {known.length > 0 && <Copy of={known} />}

@@ -13,7 +13,7 @@ export function Gone({ noun, path, state }: { noun: string; path: string; state:
         "Loading…"
       ) : (
         <>
-          This {noun}. <a href={`/dashboard${path}`}>does not exist. {noun}s</a>
+          This {noun} does not exist. <a href={`/dashboard${path}`}>All {noun}s</a>
         </>
       )}
     </p>

@@ -120,7 +120,7 @@ function Field(props: {
                 class="mono"
                 spellcheck={false}
                 rows={Math.min(8, typed.split("\n").length + 1)}
-                placeholder={kind === "lines" ? "one a line" : kind === "pairs" ? "NAME=value, one per line" : "JSON"}
+                placeholder={kind === "lines" ? "one per line" : kind === "pairs" ? "NAME=value, one per line" : "JSON"}
                 onInput={onInput}
               />
             );

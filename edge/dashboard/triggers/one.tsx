@@ -98,7 +98,7 @@ function Events({ trigger, path }: { trigger: Trigger; path: string }) {
         {edges > 0 && (
           <p class="muted">
             {all.length === 0 && "None. "}
-            From {edges === 1 ? "one replica" : `${edges} replicas`} : the last 50 events since its start.
+            From {edges === 1 ? "one replica" : `${edges} replicas`}: the last 50 events since its start.
           </p>
         )}
         <div class="acts">

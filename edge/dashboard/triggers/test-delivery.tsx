@@ -88,7 +88,7 @@ function Came({ of }: { of: ApiTypes["TestDelivery"] }) {
           readOnly
           spellcheck={false}
           rows={Math.min(16, body.split("\n").length + 1)}
-          aria-label={`Answer of the container, ${contentType ?? "no content type"}`}
+          aria-label={`Response of the container, ${contentType ?? "no content type"}`}
           value={body}
         />
       )}

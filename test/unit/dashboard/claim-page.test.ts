@@ -74,7 +74,9 @@ test("claimSegments of a claim that got another pod begin where that start began
 });
 
 test("claimSegments grow while a claim is Pending, and are none where nothing is known", () => {
-  assert.equal(told({ phase: "Pending", createdAt }), [["Pending", 0, undefined, "wait", "start time known to the second"]]);
+  assert.equal(told({ phase: "Pending", createdAt }), [
+    ["Pending", 0, undefined, "wait", "start time known to the second"],
+  ]);
   assert.equal(told({ phase: "Active", createdAt }), []);
   // Of the start before this one.
   assert.equal(

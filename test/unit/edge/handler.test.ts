@@ -229,7 +229,10 @@ test("without a view of the cluster, what needs it is a 503 that says so", async
     if (target.startsWith("POST")) await edge.clock.pass(5000);
     const answer = await called;
     assert.is(answer.status, 503, target);
-    assert.is(answer.error, "no current view of the cluster (starting up, or it cannot be reached); try again shortly");
+    assert.is(
+      answer.error,
+      "the cache of the cluster is not current (starting up, or the cluster cannot be reached); try again shortly",
+    );
     assert.is(answer.headers.get("retry-after"), "1");
   }
 });
