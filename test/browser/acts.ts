@@ -187,7 +187,7 @@ test("a workload that is used says what uses it when it is deleted", async () =>
   await button(dialog, "Delete").click();
   await page
     .getByRole("status")
-    .getByText(/the workload goes when nothing uses it any longer/)
+    .getByText(/the workload is deleted when nothing uses it/)
     .waitFor();
   await close();
 });

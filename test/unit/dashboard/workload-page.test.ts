@@ -140,7 +140,7 @@ test("what the API says of a spec stands at its fields", () => {
   const found = problemsByField(message, fields);
   assert.match(found.get("resources.vcpus") ?? "", "must be a whole number");
   assert.match(found.get("network.allowlist") ?? "", "spec.network.allowlist[1]");
-  assert.match(found.get("") ?? "", "body.spec.nothing: is not a field");
+  assert.match(found.get("") ?? "", "body.spec.nothing: unknown field");
   assert.is([...found.values()].join("; ").length, message.length);
   assert.equal([...problemsByField("body.name: is required", fields)], [["name", "body.name: is required"]]);
   assert.equal([...problemsByField("the cluster refuses it", fields)], [["", "the cluster refuses it"]]);

@@ -183,7 +183,7 @@ test("DELETE names what still holds the workload, which is Terminating from then
     status: "deleted",
     phase: "Terminating",
     message:
-      "the workload goes when nothing uses it any longer, now claims claim-a-app, claim-b-app, claim-c-app and 1 more do: release its claims and delete its pools",
+      "the workload is deleted when nothing uses it; in use by claims claim-a-app, claim-b-app, claim-c-app and 1 more: release its claims and delete its pools",
   });
   assert.ok(edge.cluster.read(workloads, "app").metadata.deletionTimestamp);
   const { status } = (await edge.call("GET /api/v1/workloads/app")).json as { status: object };
