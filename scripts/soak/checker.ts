@@ -184,7 +184,7 @@ export function createChecker(options: {
     check(
       isExcused || isReleased || !(status?.phase === "Active" && status.instanceId === pod.metadata.name),
       "live pod kept",
-      { message: () => `pod ${pod.metadata.name} was deleted under its Active claim, which nobody released`, about },
+      { message: () => `pod ${pod.metadata.name} was deleted under its Active claim, which was not released`, about },
     );
     if (!isReleased) return;
     files.onReleased(claim.claim, { podUid: pod.metadata.uid, isExcused, about });
@@ -222,7 +222,7 @@ export function createChecker(options: {
       for (const pod of pods.values()) {
         if (pod.claimUid !== uid || !pod.handedOutTo.has(uid)) continue;
         check(!isLive(pod), "live pod kept", {
-          message: () => `claim ${name} ended while its pod ${pod.pod.metadata.name} lives, whose files nobody saved`,
+          message: () => `claim ${name} ended while its pod ${pod.pod.metadata.name} lives, whose files were not saved`,
           about: [...about, pod.pod.metadata.name],
         });
       }
@@ -352,7 +352,7 @@ export function createChecker(options: {
       const about = [name, instanceId];
       const own = [...pods.values()].filter(({ pod }) => pod.metadata.name === instanceId).at(-1);
       check(own?.tenant === pair.tenantId, "endpoint is the claim's own", {
-        message: () => `${name} was answered pod ${instanceId}, which is ${own?.tenant ?? "nobody"}'s`,
+        message: () => `${name} was answered pod ${instanceId}, which belongs to ${own?.tenant ?? "no tenant"}`,
         about,
       });
       const endedMs = own?.deletingAt?.ms;

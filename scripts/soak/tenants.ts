@@ -11,8 +11,7 @@ import { CLAIMS_PATH, type Claim, IDLE, type Pair, pairName } from "./objects.ts
 import type { Counts, Trace } from "./trace.ts";
 
 /**
- * Ids that are hard on whoever joins, cuts or compares them: names of claims that coincide, cases, dots, and the
- * longest there is.
+ * Ids that are hard to join, cut or compare: names of claims that coincide, cases, dots, and the longest possible one.
  */
 const TENANTS = { short: "a", joined: "a-b", upper: "Alice", lower: "alice", odd: "x_y", dotted: "A.b.C" };
 const LONGEST = `t${"0".repeat(61)}Z`;
@@ -161,7 +160,7 @@ export function createTenant(options: TenantOptions): Tenant {
     if (!pods.write(uid, token, bytes)) return;
     counts.add("tokens written");
     trace.note("wrote", [name, uid, instanceId], { token });
-    // A save that began meanwhile has it or not.
+    // A save that began in the meantime may or may not contain it.
     if (!(await isHeld())) checker.excuse(uid, "written while its claim ended");
   }
 

@@ -36,7 +36,7 @@ const WORKLOADS: Readonly<Record<string, object>> = {
   [GUARDED]: guardedSpec(false),
 };
 
-/** Starts all of it, with workloads and pools; whoever starts it stops it. */
+/** Starts all of it, with workloads and pools; the caller stops it. */
 export async function startWorld(options: OperatedClusterOptions & { counts: Counts }): Promise<World> {
   const { tree, trace, counts } = options;
   const undo: (() => unknown)[] = [];
@@ -95,7 +95,7 @@ async function isServing(url: string): Promise<boolean> {
     const { length } = JSON.stringify(await response.json());
     return response.ok && length > 2;
   } catch {
-    // Not listening yet; the limit of the wait tells when that has gone on for too long.
+    // Not listening yet; the time limit of the wait reports a longer delay.
     return false;
   }
 }

@@ -90,7 +90,7 @@ const FRESH_MS = 2000;
  * Whether an Active claim has the files that a call requests; undefined if only the snapshots volume knows whether
  * there are any.
  *
- * A session that requested its files has them. One that did not may have none.
+ * A session that requested its files has them. A session that did not request them may have none.
  */
 function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace }: ClaimServices): boolean | undefined {
   if (!request.resume || request.joins === true) return true;
@@ -112,7 +112,7 @@ async function refuseWithoutFiles(
   const { tenantId, workloadRef, version } = request;
   if (version === undefined) {
     if (services.hasArchive === undefined)
-      throw new Error("Cannot tell whether the tenant has an archive: no hasArchive was given");
+      throw new Error("Cannot check for an archive of the tenant: no hasArchive was given");
     if (!(await services.hasArchive(request, clientGone))) return;
   }
   const what = version === undefined ? "the saved files" : `version ${version} of the files`;

@@ -38,7 +38,7 @@ export interface UploadServices extends SnapshotServices {
 /** Each is checked and compressed again. */
 const UPLOADS_AT_ONCE = 2;
 /** Owner of restored files that have no known owner. */
-const NOBODY = 65532;
+const DEFAULT_OWNER = 65532;
 
 const idRule = {
   accepts: (value: string): boolean => /^(0|[1-9][0-9]{0,9})$/.test(value) && Number(value) < 2 ** 31,
@@ -124,8 +124,8 @@ async function upload(
   const body = readUpload(request, { limit: snapshotLimitBytes, clientGone, clock });
   const archive = checked(body.chunks, { workload, limitBytes: snapshotLimitBytes });
   const describe = () => ({
-    uid: Number(to.uid ?? present.newest?.uid ?? NOBODY),
-    gid: Number(to.gid ?? present.newest?.gid ?? NOBODY),
+    uid: Number(to.uid ?? present.newest?.uid ?? DEFAULT_OWNER),
+    gid: Number(to.gid ?? present.newest?.gid ?? DEFAULT_OWNER),
     ...{ createdAt: new Date(clock.now()).toISOString(), overlayDirs },
     ...{ entries: archive.contents.entries, contentBytes: archive.contents.bytes },
   });

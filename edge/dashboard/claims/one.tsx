@@ -44,7 +44,7 @@ export default function Claim({ params }: { params: PageParams }) {
         {workloadRef} <small>claimed by {tenantId}</small>
       </h1>
       {row === undefined && claims.state.value === "loading" && <p class="muted">Loading…</p>}
-      {row === undefined && claims.state.value !== "loading" && <Nobody claimKey={key} acts={acts} />}
+      {row === undefined && claims.state.value !== "loading" && <NoClaim claimKey={key} acts={acts} />}
       {row !== undefined && <Shown claimKey={key} row={row} detail={detail.value} acts={acts} />}
       <Problem error={detail.error} />
     </>
@@ -176,7 +176,7 @@ function Waits({ words, of }: { words: string | undefined; of: ClaimDetail | und
 }
 
 /** Shown when the claim does not exist. */
-function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
+function NoClaim({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
   const [withFiles, setWithFiles] = useState(true);
   return (
     <>

@@ -27,7 +27,7 @@ export interface RequestChanges {
   readonly hiddenCookie?: string | undefined;
   /** Whether `Authorization` contains a key of the proxy. @default false */
   readonly hidesAuthorization?: boolean | undefined;
-  /** Whether all cookies are removed, whoever set them. @default false */
+  /** Whether all cookies are removed, including those of the pod. @default false */
   readonly hidesCookies?: boolean | undefined;
   /** Changes a `Referer`. @default unchanged */
   readonly referer?: ((value: string) => string) | undefined;

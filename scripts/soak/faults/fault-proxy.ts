@@ -20,7 +20,7 @@ import type { Decisions } from "../decisions.ts";
 export interface ActiveFaults {
   /** Calls that are refused before the API server hears of them. */
   refuse: { readonly probability: number; readonly statuses: readonly number[] } | undefined;
-  /** Calls that wait; one whose caller goes away meanwhile is never sent. */
+  /** Calls that wait; a call whose caller disconnects during the wait is never sent. */
   stall: { readonly probability: number; readonly mostMs: number } | undefined;
   /** Probability that a write is done and its answer never comes. */
   loseAnswer: number;
@@ -206,7 +206,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
         answer.once("end", () => outgoing.destroy());
       } else answer.pipe(outgoing);
     });
-    // A watch ends with its reader; a call that was sent is done, whoever waits for it.
+    // A watch ends with its reader; a sent call is executed even if its caller disconnects.
     if (isWatch) outgoing.on("close", () => forwarded.destroy());
     forwarded.end(body);
   }

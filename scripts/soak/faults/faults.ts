@@ -109,7 +109,7 @@ export const FAULT_PARTS: Readonly<
         for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} is not ready`);
         await pods.freeze(node);
         await pause(decisions.between(3000, 15_000), signal);
-        // Pods that were put on it meanwhile.
+        // Pods that were scheduled to it in the meantime.
         for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} was not ready`);
         await pods.thaw(node);
       },
