@@ -214,7 +214,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       ["/ws", `sec-websocket-protocol: tenancy.events, ${word("wrong")}\r\n`, 401, "wrong API key"],
       ["/ws", `sec-websocket-protocol: tenancy.events, tenancy.bearer.\r\n`, 401, "wrong API key"],
       ["/ws", `authorization: Bearer x\r\nsec-websocket-protocol: ${word(key)}\r\n`, 401, "wrong API key"],
-      ["/ws", `sec-websocket-protocol: ${word(key)}\r\n`, 400, "offer tenancy.events too"],
+      ["/ws", `sec-websocket-protocol: ${word(key)}\r\n`, 400, "also offer tenancy.events"],
     ];
     for (const [path, more, status, message] of samples) {
       const wire = openWire(server.url, handshake(path, `sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n${more}`));
