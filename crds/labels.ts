@@ -60,7 +60,7 @@ export const annotation = {
   claimedAt: "tenancy.dev/claimed-at",
   /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
   requestedAt: "tenancy.dev/requested-at",
-  /** On a claim: the requester's span as a `traceparent` (docs/tracing.md); anyone who may write claims can set it. */
+  /** On a claim: the requester's span as a `traceparent` (docs/how-to/trace.md); anyone who may write claims can set it. */
   traceparent: "tenancy.dev/traceparent",
   /** On a claim: changes when a caller claims again, so that an `Error` claim is retried. */
   attempt: "tenancy.dev/attempt",

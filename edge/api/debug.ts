@@ -51,7 +51,7 @@ export function debugRoute({ cluster }: { cluster: Cluster }): ApiRoute {
     errors: [503],
     async handle() {
       const dump: Record<string, KubernetesObject[]> = {};
-      // One after the other: the dump of a large namespace may be slow, claims meanwhile may not.
+      // One after the other: the dump of a large namespace may be slow, claims may not.
       for (const [key, resource] of Object.entries(dumped)) dump[key] = (await cluster(resource).list()).items;
       return jsonResponse(dump);
     },

@@ -19,7 +19,7 @@ export function requireFresh(...kinds: readonly { isFresh(): boolean }[]): void 
 const [LOOKS, LOOK_AGAIN_MS] = [100, 50];
 
 /**
- * Waits until the caches are fresh: a watch that is behind for some seconds refuses nobody.
+ * Waits until the caches are fresh: a watch that is behind for some seconds refuses no call.
  *
  * @throws HttpError as {@link requireFresh} does where one is stale after 5 s; the signal's reason
  */

@@ -235,13 +235,13 @@ export function createChecker(options: {
     if (isNews) onHandedOut(record, about);
   }
 
-  /** A claim that nobody released ends because it is idle, and not before its pod's last use is so long ago. */
+  /** A claim that no client released ends only by idleness, once its pod's last use is long enough ago. */
   function onClaimEnding({ claim, createdAt }: ClaimRecord, about: readonly string[]): void {
     const { name, deletionTimestamp = "" } = claim.metadata;
     if (createdAt.ms <= (releasedUntilMs.get(pairOf(claim)) ?? 0) + SEEN_LATE_MS) return;
     const isIdle = claim.spec.workloadRef === IDLE && claim.status?.phase === "Active";
     check(isIdle, "live pod kept", {
-      message: () => `claim ${name} was deleted in phase ${claim.status?.phase}, which nobody asked for`,
+      message: () => `claim ${name} was deleted in phase ${claim.status?.phase}, which no client asked for`,
       about,
     });
     const pod = podNamed(claim.status?.instanceId, claim.metadata.uid);

@@ -10,7 +10,7 @@ export const APP_IMAGE = "localhost/tenancy-hello:1";
 export const TOOLS_IMAGE = "localhost/tenancy-busybox:1";
 export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 
-/** The workload whose claims nobody releases: they end by being idle. */
+/** The workload whose claims no tenant releases: they end by idleness. */
 export const IDLE = "idle";
 export const IDLE_SECONDS = 15;
 

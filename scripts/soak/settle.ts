@@ -82,7 +82,7 @@ function claimUnrest({ metadata, spec, status = {} }: Claim, pods: readonly Pod[
     return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is in Error without a reason`, about }];
   }
   if (spec.workloadRef === IDLE)
-    return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is used by nobody and Active`, about }];
+    return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is idle and still Active`, about }];
   if (endpoint === undefined) return [];
   const pod = pods.find(({ metadata: { name } }) => name === instanceId);
   const isOwn = pod?.metadata.annotations?.["tenancy.dev/claim-uid"] === metadata.uid;

@@ -31,7 +31,7 @@ export async function createClaim(
   const { tenantId, workloadRef, resume, version } = request;
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
-  // A workload that was being deleted may have been created anew since.
+  // A workload that was being deleted may have been recreated since.
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
   const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);

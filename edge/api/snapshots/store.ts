@@ -73,7 +73,7 @@ export async function askStore<T>(
 /**
  * Reads the saved files of a tenant; undefined if there never was a volume. Only a store that reports that it has no
  * volume counts as one without, not one that has lost its mark
- * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-believed).
+ * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
  *
  * @throws HttpError as {@link askStore} and {@link storeState} do
  */

@@ -1,4 +1,4 @@
-/** What to do about a claim's reason, in addition to its message; docs/troubleshooting.md has more. */
+/** What to do about a claim's reason, in addition to its message; docs/reference/reasons.md has more. */
 const remedies: Readonly<Record<string, string>> = {
   Starting: "Wait, or do what the message says.",
   Pulling: "Wait. A pool, a smaller image or a closer registry makes it faster.",

@@ -2,7 +2,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 
 type Network = ApiTypes["WorkloadSpec"]["network"];
 
-/** Sentences about a workload's network access in both directions; docs/isolation.md has the whole table. */
+/** Sentences about a workload's network access in both directions; docs/explanation/isolation.md has the whole table. */
 export function networkWords(network: Network = {}): string[] {
   const { access = "none", allowlist = [], credentials = [], ports = [], expose = "none" } = network;
   const words = [outward(access, allowlist)];
