@@ -4,28 +4,30 @@ import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { rules, stringEnum } from "./schema/schema.ts";
 
-/** `spec` of a claim. */
 export const claimSpecSchema = Type.Object(
   {
     tenantId: Type.String({
       description: "Identity of the tenant.",
       pattern: pattern.tenantId,
       maxLength: 63,
-      ...rules({ rule: "self == oldSelf", message: "tenantId cannot change: delete the claim and make another" }),
+      ...rules({ rule: "self == oldSelf", message: "tenantId cannot change: delete the claim and create another one" }),
     }),
     workloadRef: Type.String({
       description: "Name of the workload.",
       pattern: pattern.subdomain,
       maxLength: 63,
-      ...rules({ rule: "self == oldSelf", message: "workloadRef cannot change: delete the claim and make another" }),
+      ...rules({
+        rule: "self == oldSelf",
+        message: "workloadRef cannot change: delete the claim and create another one",
+      }),
     }),
     resume: Type.Optional(
-      Type.Boolean({ description: "Whether to restore the tenant's previous overlay if one exists.", default: false }),
+      Type.Boolean({ description: "Whether to restore the tenant's saved files if there are any.", default: false }),
     ),
     resumeVersion: Type.Optional(
       Type.String({
         description:
-          "The version of the tenant's overlay to restore: its SHA-256 or the first 16 digits of that. Without it, the newest.",
+          "Version of the saved files to restore: its SHA-256 or the first 16 digits; the newest by default.",
         pattern: pattern.archiveVersion,
         maxLength: 64,
       }),
@@ -34,11 +36,10 @@ export const claimSpecSchema = Type.Object(
   { description: "A tenant's lease on an instance of a workload." },
 );
 
-/** `status` of a claim. */
 export const claimStatusSchema = Type.Object(
   {
     phase: stringEnum(["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"], {
-      description: "Where the claim stands.",
+      description: "Phase of the claim.",
       default: "Pending",
     }),
     reason: Type.Optional(Type.String({ description: "One word for programs.", maxLength: 256 })),
@@ -56,20 +57,20 @@ export const claimStatusSchema = Type.Object(
     ),
     source: Type.Optional(
       stringEnum(["existing", "pool", "pool+data", "cold", "cold+data"], {
-        description: "How the instance was found.",
+        description: "How the instance was found: in a pool or started cold, and whether files were restored.",
       }),
     ),
     resumedFrom: Type.Optional(
       Type.String({
         description:
-          "SHA-256 of the archive whose files the instance was given; none where the claim asked for files and there were none.",
+          "SHA-256 of the archive that was restored into the instance; none if the claim requested files and none were saved.",
         maxLength: 64,
       }),
     ),
     overlayId: Type.Optional(
       Type.String({
         description:
-          "The pod's uid and, after a dot, what names its overlay directories, which a pod that lost them has not.",
+          "The pod's uid and, after a dot, an id of its overlay directories; absent if the pod lost its directories.",
         maxLength: 128,
       }),
     ),
@@ -77,29 +78,31 @@ export const claimStatusSchema = Type.Object(
       Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
     ),
     attempt: Type.Optional(
-      Type.String({ description: "Value of the attempt annotation that this status answers.", maxLength: 256 }),
+      Type.String({ description: "Value of the attempt annotation that this status belongs to.", maxLength: 256 }),
     ),
-    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
+    observedGeneration: Type.Optional(
+      Type.Integer({ description: "Generation of the spec that this status describes." }),
+    ),
     podIncarnation: Type.Optional(
-      Type.Integer({ description: "Count of the pods that the claim was given.", minimum: 0 }),
+      Type.Integer({ description: "Number of pods that the claim has been given.", minimum: 0 }),
     ),
     snapshot: Type.Optional(
       Type.Object(
         {
           sha256: Type.String({ description: "SHA-256 of the archive, in hexadecimal digits.", maxLength: 64 }),
-          sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
+          sizeBytes: Type.Integer({ description: "Size of the archive in bytes.", minimum: 0 }),
           createdAt: Type.String({ description: "When the files were saved, ISO 8601.", format: "date-time" }),
         },
-        { description: "The archive that the release saved the files in." },
+        { description: "The archive with the files that the release saved." },
       ),
     ),
     files: Type.Optional(
       stringEnum(["saved", "unchanged", "notSaved", "discarded"], {
         description:
-          "What became of the files at the release: saved in a new archive, unchanged since the newest archive, not saved since they were lost before, or given up on purpose. None before, and where the workload keeps none.",
+          "What happened to the files at the release: saved in a new archive, unchanged since the newest archive, notSaved because they were lost before, or discarded on request. Absent before the release, and if the workload saves no files.",
       }),
     ),
-    // A list, since the merge patch of an object would keep steps of an earlier start.
+    // A list, since a merge patch of an object would keep steps of an earlier start.
     timeline: Type.Optional(
       Type.Array(
         Type.Object(
@@ -117,33 +120,33 @@ export const claimStatusSchema = Type.Object(
                 "Active",
                 "Error",
               ],
-              { description: "What was reached." },
+              { description: "The step." },
             ),
-            at: Type.String({ description: "When, ISO 8601 in milliseconds.", format: "date-time" }),
+            at: Type.String({ description: "Time in ISO 8601 with milliseconds.", format: "date-time" }),
           },
           { description: "One step." },
         ),
-        { description: "When the steps of the last start were reached, as the programs saw them.", maxItems: 16 },
+        {
+          description: "When each step of the last start was reached, as recorded by edge and operator.",
+          maxItems: 16,
+        },
       ),
     ),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the operator found.", default: { phase: "Pending", conditions: notObserved } },
+  { description: "The operator's result.", default: { phase: "Pending", conditions: notObserved } },
 );
 
-/** Static type of {@link claimSpecSchema}, before defaults. */
 export type ClaimSpec = Static<typeof claimSpecSchema>;
 
-/** Static type of {@link claimStatusSchema}. */
 export type ClaimStatus = Static<typeof claimStatusSchema>;
 
-/** Phases of a claim. */
 export type ClaimPhase = ClaimStatus["phase"];
 
 /** How a claim's instance was found. */
 export type ClaimSource = NonNullable<ClaimStatus["source"]>;
 
-/** What became of a claim's files at its release. */
+/** What happened to a claim's files at its release. */
 export type ReleasedFiles = NonNullable<ClaimStatus["files"]>;
 
 /** A TenancyClaim. */

@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import * as v from "valibot";
 
-// What a value must be is said by each rule, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems`
-// adds the rest.
+// Each rule says what a value must be, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems` adds the
+// rest.
 
 /**
  * The name of a namespace, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names.
@@ -21,7 +21,7 @@ export const listenAddress = v.pipe(
   v.custom<ListenAddress>((parsed) => parsed !== undefined, "must be host:port, such as 127.0.0.1:8080 or [::1]:8080"),
 );
 
-/** Undefined: nowhere. */
+/** Undefined: no listener. */
 export const listenAddressOrOff = v.union(
   [
     v.pipe(
@@ -50,7 +50,7 @@ const QUANTITY = /^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/;
 /** Of bytes. */
 export const quantity = v.pipe(v.string(), v.regex(QUANTITY, "must be a quantity such as 10Gi"));
 
-/** Whether {@link bytesOf} knows what it says. */
+/** Whether {@link bytesOf} can read it. */
 export function isQuantity(text: string): boolean {
   return QUANTITY.test(text);
 }
@@ -64,11 +64,11 @@ export function bytesOf(size: string): number {
   return Number(digits) * (unit.endsWith("i") ? 1024 : 1000) ** power;
 }
 
-/** Of the leases of operator and edge: the same for both, since one variable may be set for both. */
+/** For the leases of operator and edge: the same limits, since one variable may be set for both. */
 export const leaseSeconds = wholeNumber(2, 600);
 
 /**
- * Says of each variable that is wrong what it must be and what it is, a sentence each.
+ * A sentence for each invalid variable: what it must be and what it is.
  *
  * @param hidden variables whose values are never shown
  */
@@ -95,7 +95,7 @@ export interface ListenAddress {
 
 const FORM = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/;
 
-/** Reads `host:port`, with IPv6 addresses in brackets; undefined where the text is neither. */
+/** Reads `host:port`, with IPv6 addresses in brackets; otherwise undefined. */
 function parseListenAddress(text: string): ListenAddress | undefined {
   const match = FORM.exec(text);
   const [, v6, name, digits] = match ?? [];
@@ -103,7 +103,7 @@ function parseListenAddress(text: string): ListenAddress | undefined {
   const port = Number(digits);
   if (hostname === undefined || port > 65_535) return undefined;
   if (v6 !== undefined && isIP(v6) !== 6) return undefined;
-  // Four numbers that are not an address would be looked up as a name, and fail with a message about DNS.
+  // Four numbers that are not an address would be looked up as a name, and fail with a DNS error.
   if (/^[\d.]+$/.test(hostname) && isIP(hostname) !== 4) return undefined;
   return { hostname, port };
 }

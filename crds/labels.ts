@@ -50,8 +50,8 @@ export const annotation = {
    */
   isolation: "tenancy.dev/isolation",
   /**
-   * On a claim: `<uid>/<generation>` of its workload as whoever created the claim knew it; the operator looks at none
-   * that is older.
+   * On a claim: `<uid>/<generation>` of its workload as known to the claim's creator; the operator ignores older
+   * versions of the workload.
    */
   workloadSeen: "tenancy.dev/workload-seen",
   /** On a claimed pod: ISO 8601 time of the tenant's last activity. */
@@ -60,12 +60,9 @@ export const annotation = {
   claimedAt: "tenancy.dev/claimed-at",
   /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
   requestedAt: "tenancy.dev/requested-at",
-  /**
-   * On a claim: the span of whoever asked for it, as `traceparent` says it (docs/how-to/trace.md); whoever may write claims
-   * may have set it.
-   */
+  /** On a claim: the requester's span as a `traceparent` (docs/how-to/trace.md); anyone who may write claims can set it. */
   traceparent: "tenancy.dev/traceparent",
-  /** On a claim: changes when a caller claims again, so that an `Error` claim is tried anew. */
+  /** On a claim: changes when a caller claims again, so that an `Error` claim is retried. */
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */
   overlayDirs: "tenancy.dev/overlay-dirs",
@@ -107,15 +104,15 @@ export const annotation = {
   /** On the Secret of the snapshots: the object storage that was last seen with the mark of archives. */
   objectStore: "tenancy.dev/object-store",
   /**
-   * On the operators' Lease: ISO 8601 time after which nothing of the cluster's history is missing, or `unknown`, which a
-   * person may set too. What warm pods were before, nobody knows, so those are not given to tenants.
+   * On the operators' Lease: ISO 8601 time since which the cluster's history is complete, or `unknown`, which a person
+   * may set too. The earlier state of warm pods is unknown, so those are not given to tenants.
    */
   historySince: "tenancy.dev/history-since",
   /** On a pod, and on a Job that builds an image: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
   /** On a workload: SHA-256 of the build context that was uploaded last. */
   buildContext: "tenancy.dev/build-context",
-  /** On a workload, set by a person: another value builds the image anew. */
+  /** On a workload, set by a person: another value builds the image again. */
   rebuild: "tenancy.dev/rebuild",
   /** On a Job that builds an image: SHA-256 of all that the image is made of. */
   buildKey: "tenancy.dev/build-key",

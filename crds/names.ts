@@ -15,10 +15,10 @@ export function isObjectName(value: unknown): value is string {
 }
 
 /**
- * The name of a tenant's claim on a workload: `claim-<tenantId>-<workloadRef>` where that is legal.
+ * The name of a tenant's claim on a workload: `claim-<tenantId>-<workloadRef>` if that is valid.
  *
- * Two claim keys can share it (`claim-a-b-c`), so whoever finds a claim by this name compares its `spec.tenantId` and
- * `spec.workloadRef`, and on a mismatch uses {@link hashedClaimName}.
+ * Two claim keys can share it (`claim-a-b-c`). So compare the `spec.tenantId` and `spec.workloadRef` of a claim found
+ * by this name, and use {@link hashedClaimName} if they differ.
  */
 export function claimName(claim: { tenantId: string; workloadRef: string }): string {
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef], form: "subdomain" });
@@ -90,7 +90,7 @@ export function nameSuffix(...seeds: readonly (string | number)[]): string {
 /** The longest name that we derive or accept: names also serve as label values and host names. */
 const MAX_NAME_LENGTH = 63;
 
-// Of names that are only a first guess: whoever finds an object by one compares what the object says of itself.
+// For names that are only a first guess: compare the found object's own fields.
 const HASH_LENGTH = 8;
 // Of names that are all there is to tell two objects apart.
 const UNIQUE_HASH_LENGTH = 24;

@@ -8,37 +8,36 @@ const headerSchema = Type.Object(
   {
     name: Type.String({ description: "Name of the header.", pattern: pattern.headerName, maxLength: 128 }),
     valueFrom: Type.Object(
-      { secretKeyRef: secretReference("The Secret, in the service's namespace, that holds the header's value.") },
-      { description: "Where the value comes from." },
+      { secretKeyRef: secretReference("The Secret, in the service's namespace, with the header's value.") },
+      { description: "Source of the value." },
     ),
   },
-  { description: "One header that the proxy sidecar sets." },
+  { description: "A header that the proxy sidecar sets." },
 );
 
 const credentialSchema = Type.Object(
   {
-    domain: domain("Domain whose requests get the headers; a leading *. stands for every name below it."),
+    domain: domain("Domain whose requests get the headers; a leading *. matches every name below it."),
     headers: Type.Array(headerSchema, { description: "Headers to set.", maxItems: 32, ...mapList("name") }),
   },
   { description: "Headers for one domain." },
 );
 
-/** Who may reach a workload's instances by their address at the front door, from nobody to everybody. */
+/** Who may reach a workload's instances at the front door, from no one to everyone. */
 export const exposures = ["none", "key", "link", "public"] as const;
 export type Exposure = (typeof exposures)[number];
 
-/** `spec.network` of a workload. */
 export const networkSchema = Type.Object(
   {
     access: Type.Optional(
       stringEnum(["none", "restricted", "unrestricted"], {
         description:
-          "What the container may reach: nothing, DNS and HTTPS (only the allowlist, when given), or all but the metadata services of clouds.",
+          "What the container may reach: nothing, DNS and HTTPS (only the allowlist, if set), or everything except cloud metadata services.",
         default: "none",
       }),
     ),
     allowlist: Type.Optional(
-      Type.Array(domain("Domain name; a leading *. stands for every name below it."), {
+      Type.Array(domain("Domain name; a leading *. matches every name below it."), {
         description: "Domains that the container may reach over HTTPS when access is restricted.",
         maxItems: 512,
         ...setList,
@@ -61,7 +60,7 @@ export const networkSchema = Type.Object(
     expose: Type.Optional(
       stringEnum(exposures, {
         description:
-          "Access through the front door: no client, clients with the API key, also clients with a signed link, or everyone.",
+          "Who may reach the container through the front door: no one, callers with the API key, callers with a signed link too, or everyone.",
         default: "none",
       }),
     ),
@@ -72,15 +71,14 @@ export const networkSchema = Type.Object(
     ...rules(
       {
         rule: "self.access == 'restricted' || !has(self.allowlist) || size(self.allowlist) == 0",
-        message: "spec.network.allowlist: takes effect under access restricted alone: set that, or leave the list out",
+        message: "spec.network.allowlist: takes effect only under access restricted: set that, or remove the list",
       },
       {
         rule: "self.access == 'restricted' || !has(self.credentials) || size(self.credentials) == 0",
-        message: "spec.network.credentials: take effect under access restricted alone: set that, or leave them out",
+        message: "spec.network.credentials: take effect only under access restricted: set that, or remove them",
       },
     ),
   },
 );
 
-/** Static type of {@link networkSchema}. */
 export type WorkloadNetwork = Static<typeof networkSchema>;

@@ -4,19 +4,19 @@ import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { freeObject, mapOf, rules, secretReference, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
-/** `spec.config` of a trigger: the fields of all adapters. */
+/** `spec.config` of a trigger: the fields of all types. */
 const triggerConfigSchema = Type.Object(
   {
     path: Type.Optional(
       Type.String({ description: "webhook: path that the gateway serves.", pattern: pattern.urlPath, maxLength: 1024 }),
     ),
-    secretRef: Type.Optional(secretReference("webhook: Secret that signs the deliveries, X-Hub-Signature-256.")),
-    botTokenSecretRef: Type.Optional(secretReference("messenger: Secret that holds the bot's token.")),
+    secretRef: Type.Optional(secretReference("webhook: Secret with the key of the signature in X-Hub-Signature-256.")),
+    botTokenSecretRef: Type.Optional(secretReference("messenger: Secret with the bot's token.")),
     updateTypes: Type.Optional(
       Type.Array(
         Type.String({ description: "Kind of update, such as message.", pattern: pattern.word, maxLength: 64 }),
         {
-          description: "messenger: kinds of updates to ask for.",
+          description: "messenger: kinds of updates to request.",
           maxItems: 64,
           ...setList,
         },
@@ -26,7 +26,11 @@ const triggerConfigSchema = Type.Object(
       Type.Integer({ description: "messenger: how long one poll waits, in seconds.", minimum: 0, maximum: 600 }),
     ),
     apiBaseUrl: Type.Optional(
-      Type.String({ description: "messenger: another server of the bot API.", pattern: pattern.url, maxLength: 2048 }),
+      Type.String({
+        description: "messenger: URL of another server of the bot API.",
+        pattern: pattern.url,
+        maxLength: 2048,
+      }),
     ),
     schedule: Type.Optional(
       Type.String({ description: "cron: five fields, such as 0 9 * * 1-5.", pattern: pattern.oneLine, maxLength: 256 }),
@@ -40,31 +44,30 @@ const triggerConfigSchema = Type.Object(
     ),
     catchUpSeconds: Type.Optional(
       Type.Integer({
-        description: "cron: how late a missed occurrence may still fire, in seconds; 60 when absent.",
+        description: "cron: maximum delay of a missed occurrence, in seconds; 60 when absent.",
         minimum: 0,
         maximum: 31536000,
       }),
     ),
-    payload: Type.Optional(freeObject({ description: "cron: what the container gets." })),
+    payload: Type.Optional(freeObject({ description: "cron: data for the container." })),
   },
-  { description: "Settings of the adapter; each field says which type it is for." },
+  { description: "Settings of the trigger's type; each field names its type." },
 );
 
-/** Static type of {@link triggerConfigSchema}. */
 export type TriggerConfig = Static<typeof triggerConfigSchema>;
 
 const guardConfigSchema = Type.Object(
   {
     tenantIds: Type.Optional(
       Type.Array(Type.String({ description: "Tenant id, in any case.", minLength: 1, maxLength: 253 }), {
-        description: "allowlist: tenants that may pass.",
+        description: "allowlist: allowed tenants.",
         maxItems: 10000,
         ...setList,
       }),
     ),
     url: Type.Optional(
       Type.String({
-        description: "api: where to ask, with a POST of {tenantId, source}.",
+        description: "api: URL that receives a POST of {tenantId, source}.",
         pattern: pattern.url,
         maxLength: 2048,
       }),
@@ -72,28 +75,28 @@ const guardConfigSchema = Type.Object(
     headers: Type.Optional(
       stringMap(
         { pattern: pattern.headerValue, maxLength: 8192 },
-        { description: "api: headers of the question.", maxProperties: 64 },
+        { description: "api: headers of the request.", maxProperties: 64 },
       ),
     ),
     headerSecretRefs: Type.Optional(
-      mapOf(secretReference("Secret that holds the header's value."), {
-        description: "api: headers of the question whose values are in Secrets.",
+      mapOf(secretReference("Secret with the header's value."), {
+        description: "api: headers of the request whose values are in Secrets.",
         maxProperties: 64,
       }),
     ),
-    denyMessage: Type.Optional(Type.String({ description: "What a denied caller reads.", maxLength: 4096 })),
+    denyMessage: Type.Optional(Type.String({ description: "Message for a denied caller.", maxLength: 4096 })),
   },
-  { description: "Settings of the guard; each field says which type it is for." },
+  { description: "Settings of the guard; each field names its type." },
 );
 
-/** One of `spec.guards` of a trigger. */
+/** An entry of `spec.guards` of a trigger. */
 const triggerGuardSchema = Type.Object(
   {
     type: stringEnum(["allowlist", "api"], { description: "Kind of guard." }),
     config: guardConfigSchema,
   },
   {
-    description: "One question that every event must pass.",
+    description: "A check that every event must pass.",
     ...rules(
       {
         rule: "self.type != 'allowlist' || has(self.config.tenantIds)",
@@ -104,27 +107,26 @@ const triggerGuardSchema = Type.Object(
   },
 );
 
-/** Static type of {@link triggerGuardSchema}. */
 export type TriggerGuard = Static<typeof triggerGuardSchema>;
 
 const tenantSchema = Type.Object(
   {
     from: Type.Optional(
       Type.String({
-        description: "Dotted path of the field of the event that holds the tenant id.",
+        description: "Dotted path of the event's field with the tenant id.",
         pattern: pattern.oneLine,
         maxLength: 256,
       }),
     ),
     prefix: Type.Optional(
-      Type.String({ description: "Put before the value of from.", pattern: pattern.tenantIdPrefix, maxLength: 62 }),
+      Type.String({ description: "Prefix of the value of from.", pattern: pattern.tenantIdPrefix, maxLength: 62 }),
     ),
     static: Type.Optional(
       Type.String({ description: "Fixed tenant id, instead of from.", pattern: pattern.tenantId, maxLength: 63 }),
     ),
   },
   {
-    description: "How an event finds its tenant: exactly one of from and static.",
+    description: "How to find the tenant of an event: exactly one of from and static.",
     oneOf: [{ required: ["from"] }, { required: ["static"] }],
     ...rules({ rule: "has(self.from) != has(self.static)", message: "give exactly one of from and static" }),
   },
@@ -140,17 +142,16 @@ const driverOptionsSchema = Type.Object(
       }),
     ),
     timeoutSeconds: Type.Optional(
-      Type.Integer({ description: "Seconds for the whole exchange; 300 when absent.", minimum: 1, maximum: 86400 }),
+      Type.Integer({ description: "Seconds for the whole round trip; 300 when absent.", minimum: 1, maximum: 86400 }),
     ),
-    tokenSecretRef: Type.Optional(secretReference("driver-b: Secret that holds the token for connect.")),
+    tokenSecretRef: Type.Optional(secretReference("driver-b: Secret with the token for connect.")),
   },
   { description: "Settings of the driver." },
 );
 
-/** `spec` of a trigger. */
 export const triggerSpecSchema = Type.Object(
   {
-    type: stringEnum(["webhook", "messenger", "cron"], { description: "Adapter that receives the events." }),
+    type: stringEnum(["webhook", "messenger", "cron"], { description: "Type of event source." }),
     workloadRef: Type.String({
       description: "Name of the workload to claim.",
       pattern: pattern.subdomain,
@@ -163,19 +164,19 @@ export const triggerSpecSchema = Type.Object(
     driverOptions: Type.Optional(driverOptionsSchema),
     config: triggerConfigSchema,
     guards: Type.Optional(
-      Type.Array(triggerGuardSchema, { description: "Questions that every event must pass, in order.", maxItems: 32 }),
+      Type.Array(triggerGuardSchema, { description: "Checks that every event must pass, in order.", maxItems: 32 }),
     ),
   },
   {
-    description: "Connects an event from outside to a claim.",
+    description: "Connects an external event to a claim.",
     ...rules(
       {
         rule: "self.type != 'webhook' || has(self.config.path)",
-        message: "spec.config.path: a webhook trigger needs it",
+        message: "spec.config.path: required for a webhook trigger",
       },
       {
         rule: "self.type != 'messenger' || has(self.config.botTokenSecretRef)",
-        message: "spec.config.botTokenSecretRef: a messenger trigger needs it",
+        message: "spec.config.botTokenSecretRef: required for a messenger trigger",
       },
       {
         rule: "self.type != 'messenger' || !has(self.tenant.from) || self.tenant.from in ['chatId', 'userId', 'usernameOrId']",
@@ -183,36 +184,35 @@ export const triggerSpecSchema = Type.Object(
       },
       {
         rule: "self.type != 'cron' || has(self.config.schedule)",
-        message: "spec.config.schedule: a cron trigger needs it",
+        message: "spec.config.schedule: required for a cron trigger",
       },
       {
         rule: "self.type != 'cron' || has(self.tenant.static)",
-        message: "spec.tenant.static: a cron trigger needs it",
+        message: "spec.tenant.static: required for a cron trigger",
       },
     ),
   },
 );
 
-/** `status` of a trigger. */
 export const triggerStatusSchema = Type.Object(
   {
     phase: Type.Optional(
       stringEnum(["Active", "Error"], {
-        description: "Whether the gateway serves the trigger; absent until it looked.",
+        description: "Whether the gateway serves the trigger; absent until it has reconciled it.",
       }),
     ),
     detail: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
-    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
-    state: Type.Optional(freeObject({ description: "What the adapter must remember across restarts." })),
+    observedGeneration: Type.Optional(
+      Type.Integer({ description: "Generation of the spec that this status describes." }),
+    ),
+    state: Type.Optional(freeObject({ description: "State that the adapter stores across restarts." })),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the gateway found.", default: { conditions: notObserved } },
+  { description: "The gateway's result.", default: { conditions: notObserved } },
 );
 
-/** Static type of {@link triggerSpecSchema}. */
 export type TriggerSpec = Static<typeof triggerSpecSchema>;
 
-/** Static type of {@link triggerStatusSchema}. */
 export type TriggerStatus = Static<typeof triggerStatusSchema>;
 
 /** A TenancyTrigger. */

@@ -39,7 +39,7 @@ export interface Deferred<T> {
   reject(reason: unknown): void;
 }
 
-/** A promise that is settled from outside. A rejection that nobody waits for is not an error of its own. */
+/** A promise that is settled from outside. A rejection without a listener is not an error. */
 export function createDeferred<T>(): Deferred<T> {
   let resolve!: (value: T) => void;
   let reject!: (reason: unknown) => void;
@@ -190,5 +190,5 @@ export function createPause(clock: Clock): Pause {
 }
 
 function ignore(): void {
-  // Whoever waits for the promise still gets the rejection; this only says that nobody has to.
+  // Listeners still get the rejection; this only makes listening optional.
 }

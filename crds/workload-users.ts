@@ -3,7 +3,7 @@ import type { Pod } from "./kubernetes.ts";
 import { label } from "./labels.ts";
 import type { Pool } from "./pool.ts";
 
-/** Names of what keeps a deleted workload from going. */
+/** Names of the objects that use a workload. */
 export interface WorkloadUsers {
   claims: string[];
   pools: string[];
@@ -12,7 +12,7 @@ export interface WorkloadUsers {
 
 const MOST_NAMED = 3;
 
-/** What uses a workload, of the objects given; a claim that was refused does not. */
+/** The given objects that use a workload; a refused claim does not. */
 export function workloadUsers(
   workload: string,
   objects: { claims: Iterable<Claim>; pools: Iterable<Pool>; pods: Iterable<Pod> },
@@ -27,13 +27,14 @@ export function workloadUsers(
 }
 
 /**
- * Says who holds a deleted workload, and what to do; undefined where nobody does. Pods go with their claims and pools.
+ * Names the users of a deleted workload, and says what to do; undefined if there are none. Pods are deleted with their
+ * claims and pools.
  */
 export function describeUsers({ claims, pools, pods }: WorkloadUsers): string | undefined {
   if (claims.length + pools.length === 0)
-    return pods.length === 0 ? undefined : `the workload goes when ${listed("pod", pods)} have ended`;
+    return pods.length === 0 ? undefined : `the workload is deleted when ${listed("pod", pods)} have ended`;
   const held = [listed("claim", claims), listed("pool", pools)].filter((part) => part !== "");
-  return `the workload goes when nothing uses it any longer, now ${held.join(" and ")} do: release its claims and delete its pools`;
+  return `the workload is deleted when nothing uses it; in use by ${held.join(" and ")}: release its claims and delete its pools`;
 }
 
 function listed(kind: string, names: readonly string[]): string {

@@ -15,7 +15,7 @@ const gitSchema = Type.Object(
     ref: Type.Optional(
       Type.String({
         description:
-          "Branch, tag or commit. A name is looked up when the image is built, and is not watched: the annotation tenancy.dev/rebuild starts a new build.",
+          "Branch, tag or commit. A name is resolved when the image is built, and is not watched: set the annotation tenancy.dev/rebuild to build again.",
         pattern: pattern.gitRef,
         maxLength: 256,
         default: "HEAD",
@@ -23,7 +23,7 @@ const gitSchema = Type.Object(
     ),
     path: Type.Optional(
       Type.String({
-        description: "Folder within the repository.",
+        description: "Folder in the repository.",
         pattern: pattern.oneLine,
         maxLength: 1024,
         default: ".",
@@ -34,7 +34,7 @@ const gitSchema = Type.Object(
         { name: Type.String({ description: "Its name.", pattern: pattern.subdomain, maxLength: 253 }) },
         {
           description:
-            "Secret in the namespace of builds: its key token opens the repository, its key host names the host that it is for.",
+            "Secret in the namespace of builds: the key token contains the token, the key host the only host that receives it.",
         },
       ),
     ),
@@ -47,14 +47,14 @@ const buildContextSchema = Type.Object(
     configMapRef: Type.Optional(
       Type.Object(
         { name: Type.String({ description: "Its name.", pattern: pattern.subdomain, maxLength: 253 }) },
-        { description: "ConfigMap in the workload's namespace, each key a file of the context." },
+        { description: "ConfigMap in the workload's namespace; each key is a file of the context." },
       ),
     ),
     git: Type.Optional(gitSchema),
   },
   {
     description:
-      "Where the files of the build are from: exactly one of configMapRef and git. Without it, the archive that was uploaded by PUT /api/v1/workloads/{name}/context.",
+      "Source of the build's files: exactly one of configMapRef and git; by default the archive uploaded with PUT /api/v1/workloads/{name}/context.",
     oneOf: [{ required: ["configMapRef"] }, { required: ["git"] }],
     ...rules({ rule: "has(self.configMapRef) != has(self.git)", message: "give exactly one of configMapRef and git" }),
   },
@@ -65,7 +65,7 @@ const imageSchema = Type.Object(
     ref: Type.Optional(Type.String({ description: "Image in a registry.", pattern: pattern.word, maxLength: 512 })),
     dockerfile: Type.Optional(
       Type.String({
-        description: "Path of a build file inside the build context; the image is built from it in the cluster.",
+        description: "Path of a build file in the build context; the image is built from it in the cluster.",
         pattern: pattern.oneLine,
         maxLength: 1024,
       }),
@@ -85,7 +85,7 @@ const imageSchema = Type.Object(
       { rule: "has(self.ref) != has(self.dockerfile)", message: "give exactly one of ref and dockerfile" },
       {
         rule: "has(self.dockerfile) || !has(self.context) && !has(self.args)",
-        message: "context and args are for an image that is built: give dockerfile, or leave them out",
+        message: "context and args are only for an image that is built: set dockerfile, or remove them",
       },
     ),
   },
@@ -99,14 +99,14 @@ const resourcesSchema = Type.Object(
     ),
     diskGb: Type.Optional(Type.Integer({ description: "Disk in GB.", minimum: 1, maximum: 65536, default: 1 })),
   },
-  { description: "What each instance gets; requests and limits alike.", default: {} },
+  { description: "Resources of each instance, as requests and limits.", default: {} },
 );
 
 const idleSchema = Type.Object(
   {
     timeoutSeconds: Type.Optional(
       Type.Integer({
-        description: "Seconds without activity until the claim is released; without it, never.",
+        description: "Seconds without activity until the claim is released; never by default.",
         minimum: 1,
         maximum: 31536000,
       }),
@@ -114,12 +114,12 @@ const idleSchema = Type.Object(
     action: Type.Optional(
       stringEnum(["hibernate", "destroy"], {
         description:
-          "How an idle release treats the tenant's files: hibernate saves them, destroy discards those of this session. A requested release always saves them.",
+          "What happens to the tenant's data when the claim is released as idle: hibernate saves it, destroy discards this session's. A requested release always saves it.",
         default: "hibernate",
       }),
     ),
   },
-  { description: "When a claim is released by itself, and what becomes of its data then." },
+  { description: "When an idle claim is released, and what happens to its data." },
 );
 
 const preSaveSchema = Type.Object(
@@ -131,24 +131,29 @@ const preSaveSchema = Type.Object(
         maxLength: 1024,
       }),
       {
-        description: "Command, run in the workload's container as its user.",
+        description: "Command that runs in the workload's container as its user.",
         minItems: 1,
         maxItems: 32,
         ...rules({ rule: "size(self) == 0 || self[0] != ''", message: "must start with the name of a program" }),
       },
     ),
     timeoutSeconds: Type.Optional(
-      Type.Integer({ description: "Seconds until it is ended and has failed.", minimum: 1, maximum: 600, default: 30 }),
+      Type.Integer({
+        description: "Seconds until it is killed and counts as failed.",
+        minimum: 1,
+        maximum: 600,
+        default: 30,
+      }),
     ),
     onError: Type.Optional(
       stringEnum(["Fail", "Continue"], {
         description:
-          "What its failure does: Fail ends in ReleaseFailed, and all is tried again; Continue saves the files as they are.",
+          "What its failure does: Fail results in ReleaseFailed, and everything is retried; Continue saves the files anyway.",
         default: "Fail",
       }),
     ),
   },
-  { description: "Lets the program write its memory to files, before each attempt to save them." },
+  { description: "Lets the program write its in-memory data before each attempt to save the files." },
 );
 
 const filesystemSchema = Type.Object(
@@ -157,12 +162,12 @@ const filesystemSchema = Type.Object(
       Type.Array(
         Type.String({ description: "Absolute path of a directory.", pattern: pattern.directory, maxLength: 1024 }),
         {
-          description: "Directories that are saved for each tenant on release; none inside another.",
+          description: "Directories that a release saves for each tenant; none inside another.",
           maxItems: 32,
           ...setList,
           ...rules({
             rule: "self.all(outer, self.all(inner, inner == outer || !(inner.endsWith('/') ? inner : inner + '/').startsWith(outer.endsWith('/') ? outer : outer + '/')))",
-            message: "no directory may lie inside another, which saves it already: leave the inner one out",
+            message: "no directory may lie inside another, which already saves it: remove the inner one",
           }),
         },
       ),
@@ -170,10 +175,10 @@ const filesystemSchema = Type.Object(
     preSave: Type.Optional(preSaveSchema),
   },
   {
-    description: "What of the filesystem outlives an instance.",
+    description: "The part of the filesystem that outlives an instance.",
     ...rules({
       rule: "!has(self.preSave) || has(self.overlayDirs) && size(self.overlayDirs) > 0",
-      message: "preSave needs overlayDirs: without them nothing is saved",
+      message: "preSave requires overlayDirs: without them nothing is saved",
     }),
   },
 );
@@ -184,7 +189,12 @@ const healthSchema = Type.Object(
       Type.Integer({ description: "Seconds between probes.", minimum: 1, maximum: 3600, default: 10 }),
     ),
     unhealthyThreshold: Type.Optional(
-      Type.Integer({ description: "Failures in a row until unhealthy.", minimum: 1, maximum: 1000, default: 3 }),
+      Type.Integer({
+        description: "Consecutive failures until the container is unhealthy.",
+        minimum: 1,
+        maximum: 1000,
+        default: 3,
+      }),
     ),
     httpGet: Type.Optional(
       Type.Object(
@@ -200,13 +210,13 @@ const healthSchema = Type.Object(
             }),
           ),
         },
-        { description: "A GET that a healthy container answers with 200 to 399." },
+        { description: "A GET request to which a healthy container responds with 200 to 399." },
       ),
     ),
   },
   {
     description:
-      "How to tell that the container is healthy. Without it, an instance is ready when its first port takes connections, and without ports when its program has run for 2 s.",
+      "How to determine that the container is healthy. Without it, an instance is ready when its first port accepts connections, or, without ports, when its program has run for 2 s.",
   },
 );
 
@@ -239,10 +249,9 @@ const entrypointSchema = Type.Object(
       Type.String({ description: "Absolute working directory.", pattern: pattern.absolutePath, maxLength: 1024 }),
     ),
   },
-  { description: "What the container runs." },
+  { description: "Program of the container." },
 );
 
-/** `spec` of a workload. */
 export const workloadSpecSchema = Type.Object(
   {
     version: Type.Optional(
@@ -258,7 +267,7 @@ export const workloadSpecSchema = Type.Object(
     service: Type.Optional(
       Type.Boolean({
         description:
-          "Whether each claim gets a Service with its name, which leads to its pod while it is Active. The Service has a cluster IP, which a resolver may cache; pod IPs are reused by other tenants.",
+          "Whether each claim gets a Service named after it, which leads to its pod while it is Active. The Service has a cluster IP and is not headless: pod IPs are reused by other tenants and must not be cached; the Service's own IP is not reused.",
         default: false,
       }),
     ),
@@ -273,34 +282,33 @@ export const workloadSpecSchema = Type.Object(
   { description: "A declarative description of a container." },
 );
 
-/** `status.build` of a workload. */
 export const buildStatusSchema = Type.Object(
   {
     key: Type.Optional(
       Type.String({
-        description: "SHA-256 of all that the image is made of; absent while there is no context.",
+        description: "SHA-256 of all inputs of the image; absent while there is no context.",
         maxLength: 64,
       }),
     ),
     request: Type.Optional(
       Type.String({
-        description: "What this is about: a digest of the spec's image and of the annotations on builds.",
+        description: "Identifies the request: a digest of the spec's image and of the annotations on builds.",
         maxLength: 64,
       }),
     ),
     state: stringEnum(["Pending", "Building", "Built", "Failed"], {
-      description: "Pending waits for its turn (TENANCY_BUILD_CONCURRENCY), or for its next try.",
+      description: "State of the build; Pending waits for a slot (TENANCY_BUILD_CONCURRENCY), or for a retry.",
     }),
     reason: Type.Optional(
       Type.String({ description: "Why it failed or waits: one word for programs.", maxLength: 256 }),
     ),
     message: Type.Optional(Type.String({ description: "The same in sentences for people.", maxLength: 32768 })),
-    requestedAt: Type.Optional(Type.String({ description: "When it was asked for.", format: "date-time" })),
+    requestedAt: Type.Optional(Type.String({ description: "When it was requested.", format: "date-time" })),
     startedAt: Type.Optional(Type.String({ description: "When the build began.", format: "date-time" })),
     finishedAt: Type.Optional(Type.String({ description: "When it ended.", format: "date-time" })),
     digest: Type.Optional(Type.String({ description: "Digest of the image.", maxLength: 128 })),
     steps: Type.Optional(Type.Integer({ description: "Steps of the build file.", minimum: 0 })),
-    cached: Type.Optional(Type.Integer({ description: "How many of them were in the cache.", minimum: 0 })),
+    cached: Type.Optional(Type.Integer({ description: "Number of cached steps.", minimum: 0 })),
     commit: Type.Optional(Type.String({ description: "Git commit that was built.", maxLength: 64 })),
     tries: Type.Optional(
       Type.Integer({
@@ -309,41 +317,43 @@ export const buildStatusSchema = Type.Object(
       }),
     ),
   },
-  { description: "The build of the spec's image: the one under way, or the last one." },
+  { description: "The build of the spec's image: in progress, or the last one." },
 );
 
-/** `status` of a workload. */
 export const workloadStatusSchema = Type.Object(
   {
     phase: stringEnum(["Creating", "Building", "Ready", "Error", "Terminating"], {
-      description: "Where the workload stands.",
+      description: "Phase of the workload.",
       default: "Creating",
     }),
     reason: Type.Optional(Type.String({ description: "One word for programs.", maxLength: 256 })),
     message: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
-    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that this is about." })),
+    observedGeneration: Type.Optional(
+      Type.Integer({ description: "Generation of the spec that this status describes." }),
+    ),
     templateHash: Type.Optional(Type.String({ description: "Hash of the pod template.", maxLength: 128 })),
     runsAsRoot: Type.Optional(
       Type.Boolean({
-        description: "Whether the image turned out to run as root, so that pods are made without runAsNonRoot.",
+        description: "Whether the image was found to run as root, so that pods are made without runAsNonRoot.",
       }),
     ),
     image: Type.Optional(
-      Type.String({ description: "The image that was built last and that pods run, by its digest.", maxLength: 1024 }),
+      Type.String({
+        description: "The image that was built last and that pods run, with its digest.",
+        maxLength: 1024,
+      }),
     ),
     build: Type.Optional(buildStatusSchema),
     conditions: Type.Optional(conditionsSchema),
   },
-  { description: "What the operator found.", default: { phase: "Creating", conditions: notObserved } },
+  { description: "The operator's result.", default: { phase: "Creating", conditions: notObserved } },
 );
 
-/** Static type of {@link workloadSpecSchema}, before defaults. */
 export type WorkloadSpec = Static<typeof workloadSpecSchema>;
 
-/** Static type of {@link workloadStatusSchema}. */
 export type WorkloadStatus = Static<typeof workloadStatusSchema>;
 
-/** How the build of a workload's image stands. */
+/** The state of a workload's image build. */
 export type BuildStatus = NonNullable<WorkloadStatus["build"]>;
 
 /** A TenancyWorkload. */
@@ -352,7 +362,7 @@ export interface Workload extends KubernetesObject {
   status?: WorkloadStatus;
 }
 
-/** What the workload's pods run; undefined for an image that is not built yet. */
+/** The image of the workload's pods; undefined for an image that is not built yet. */
 export function imageOf({ spec, status }: Workload): string | undefined {
   return spec.image.dockerfile === undefined ? spec.image.ref : status?.image;
 }

@@ -1,24 +1,24 @@
 import type { Clock } from "../crds/client/clock.ts";
 
-/** How far apart the uses of a pod are written that has no idle timeout, so that only people read them. */
+/** Chooses how often the uses of a pod without an idle timeout are written; only people read them. */
 export interface ActivityPace {
-  /** The least time between the last write and that of a use so long after it. */
+  /** The minimum time between the last write and the write of a use `lagMs` later. */
   spacingMs(pod: string, lagMs: number): number;
-  /** A use was written. */
+  /** Records that a use was written. */
   wrote(pod: string): void;
 }
 
-/** What a person does not notice; no write is made for a use so soon after the last one. */
+/** A lag that a person does not notice: a use within this time of the last write is not written. */
 const UNNOTICED_LAG_MS = 5000;
 const QUIET_MS = 120_000;
 
 /**
- * Makes a pace that follows a person's uses and costs a busy pod no more than one write a minute: uses are written 5 s
- * apart after a quiet time, then 10, 20, 40 and 60 s apart. So a shown use is never older than 5 s or the time that the
- * pod has been in use, whichever is longer, and never older than a minute.
+ * Makes a pace that follows a person's uses and costs a busy pod at most one write a minute: uses are written 5 s apart
+ * after a quiet time, then 10, 20, 40 and 60 s apart. So a shown use is never older than 5 s or the time that the pod
+ * has been in use, whichever is longer, and never older than a minute.
  */
 export function createActivityPace(clock: Clock, longestMs: number): ActivityPace {
-  // In the order of their last writes.
+  // Ordered by last write.
   const streaks = new Map<string, { readonly spacingMs: number; readonly until: number }>();
 
   function dropEnded(): void {

@@ -13,74 +13,78 @@ import type { ClusterCache } from "./cluster/watch-cluster.ts";
 
 /** Records which pods are in use, so that the operator releases only idle ones. */
 export interface Activity {
-  /** Records a use of the pod, which is written in the background. */
+  /** Records a use of the pod; the write happens in the background. */
   touch(podName: string): void;
-  /** Counts the work as use of the pod for as long as it lasts. */
+  /** Counts the pod as in use for as long as the work lasts. */
   during<T>(podName: string, work: () => Promise<T>): Promise<T>;
   /**
-   * As {@link during}, and says on the pod until when this process may have such work in flight, so that a release waits
-   * for it: at once, and anew with each record of the use.
+   * As {@link during}, and announces on the pod until when this process may have work in flight, so that a release
+   * waits for it. Announces at once, and again with each write of the use.
    */
   duringInFlight<T>(podName: string, work: () => Promise<T>): Promise<T>;
   /**
-   * Since when the pod says without a gap that this process may have work in flight there, which is written first where
-   * it does not; undefined where that fails, or no such work is there.
+   * Since when the pod has announced without a gap that this process may have work in flight. Writes the announcement
+   * first if it is missing; undefined if that fails, or if there is no such work.
    */
   announceInFlight(podName: string): Promise<number | undefined>;
-  /** Takes back what was said of work in flight, where it still counts, once no such work is left. */
+  /** Removes the announcement of work in flight, if it is still valid, once no such work is left. */
   clearInFlight(podName: string): Promise<void>;
-  /** Writes the uses that are not written yet, takes back what was said of work in flight, and ends the timers. */
+  /** Writes the pending uses, removes the announcements of work in flight, and stops the timers. */
   close(): Promise<void>;
 }
 
-/** A pod with uses that are not written yet. */
+/** A pod with pending uses. */
 interface Entry {
   readonly name: string;
   readonly uid: string | undefined;
   lastUsed: number;
-  /** The use that was last written, or that a write was last tried for. */
+  /** The use that was last written, or last attempted. */
   written: number;
   cancel: (() => void) | undefined;
-  /** When its timer is due, in the clock's milliseconds. */
+  /** When its timer fires, in the clock's milliseconds. */
   dueAt: number;
   writing: Promise<void> | undefined;
-  /** Whether it is written without a pause. */
+  /** Whether the write skips the interval. */
   isUrgent: boolean;
-  /** Whether the last write of it failed. */
+  /** Whether its last write failed. */
   hasFailed: boolean;
-  /** The least time between two writes. */
+  /** The minimum time between two writes. */
   interval: number;
 }
 
-/** What a pod says of this process's work in flight. */
+/** The announcement of this process's work in flight on a pod. */
 interface InFlight {
   readonly name: string;
   readonly uid: string | undefined;
   count: number;
-  /** Whether it is taken back once the count is 0. */
+  /** Whether the announcement is removed once the count is 0. */
   isEnding: boolean;
   until: number;
-  /** When the first of the writes was through of which none came after the end of the one before. */
+  /**
+   * When the announcement began: the first write of a series in which each write arrived before the previous
+   * announcement ended.
+   */
   since: number;
   cancelForget: (() => void) | undefined;
 }
 
 const MAX_INTERVAL_MS = 30_000;
-/** Work in flight is announced for so many intervals, so that one record may come late. */
+/** An announcement lasts this many intervals, so that one late write does not end it. */
 const IN_FLIGHT_INTERVALS = 2;
-/** And for so long after the next record: longer than a release waits. */
+/** An announcement outlasts the next write by at least this: longer than a release waits. */
 const IN_FLIGHT_MIN_MS = 20_000;
-/** So long before its end an announcement is not relied on, since a release may begin, and clocks differ. */
+/** An announcement is not relied on this long before its end: a release may begin, and clocks differ. */
 const IN_FLIGHT_MARGIN_MS = 15_000;
-/** At a stop, of thousands of pods maybe. */
+/** At a stop there may be thousands of pods. */
 const TAKEN_BACK_AT_ONCE = 16;
-/** For pods without an idle timeout, whose last use is only shown to people. */
+/** Pods without an idle timeout show their last use only to people. */
 const UNTIMED_INTERVAL_MS = 60_000;
 
 /**
- * Writes the time of a pod's last use as an annotation: the first use at once, later ones together, once an interval of
- * a tenth of the pod's idle time, at most 30 s. Where it has none the interval grows from 5 s to a minute while the pod
- * is in use ({@link createActivityPace}). The last use is always written, and a busy pod costs few writes.
+ * Writes the time of a pod's last use as an annotation: the first use at once, later ones combined, once per interval.
+ * The interval is a tenth of the pod's idle timeout, at most 30 s; without a timeout it grows from 5 s to a minute
+ * while the pod is in use ({@link createActivityPace}). The last use is always written, and a busy pod costs few
+ * writes.
  */
 export function createActivity(options: {
   cluster: Cluster;
@@ -134,7 +138,7 @@ export function createActivity(options: {
   function schedule(key: string, entry: Entry): void {
     const { interval, lastUsed, written } = entry;
     const spacing = interval === UNTIMED_INTERVAL_MS ? pace.spacingMs(key, lastUsed - written) : interval;
-    // What the pod shows may be by a clock that is ahead.
+    // The time on the pod may come from a clock that is ahead.
     const delay = Math.min(written - clock.now(), 0) + spacing;
     if (entry.cancel !== undefined && entry.dueAt <= clock.now() + delay) return;
     entry.cancel?.();
@@ -156,18 +160,18 @@ export function createActivity(options: {
     entry.written = lastUsed;
     entry.isUrgent = false;
     if (interval === UNTIMED_INTERVAL_MS) pace.wrote(key);
-    // After an outage, or where this process was suspended, others may have used the pod since and no watch shows it.
+    // After an outage, or a suspension of this process, others may have used the pod and the watch may not show it yet.
     const isLate = entry.hasFailed || clock.now() - lastUsed > interval;
     try {
       if (isLate) await writeLate(key, entry);
       else await patch(key, entry, cached(name));
       entry.hasFailed = false;
     } catch (error) {
-      // The pod is gone, or another has its name: there is nothing to record. To a late write a conflict is a change.
+      // The pod is gone, or another pod has its name: nothing to record. For a late write a conflict is a newer use.
       if (!isNotFound(error) && (isLate || !isConflict(error))) {
         log.warn({ pod: name, error: describeError(error) }, "activity could not be written, it is tried again");
         entry.hasFailed = true;
-        // Written again after an interval.
+        // Write again after the interval.
         if (!closed && isCached(name, uid)) writeAfter(interval, key, entry);
       }
     }
@@ -178,7 +182,7 @@ export function createActivity(options: {
     else entries.delete(key);
   }
 
-  /** By what the API server says of the pod, and only where it is still so. */
+  /** Reads the pod from the API server first, and writes only if it is unchanged since. */
   async function writeLate(key: string, entry: Entry): Promise<void> {
     const present = await cluster(pods).named(entry.name).get({ refresh: true });
     if (present.metadata.uid !== entry.uid) return;
@@ -186,8 +190,8 @@ export function createActivity(options: {
   }
 
   /**
-   * Writes the last use and what is in flight. What the pod shows is by the clock of another, which may be ahead, and
-   * the operator tells a use by its being another than before: so a later one is moved on, but not by a late write.
+   * Writes the last use and the work in flight. The time on the pod may come from another clock that is ahead, and the
+   * operator detects a use by a changed value: so a later use moves the value on, but a late write does not.
    */
   async function patch(key: string, entry: Entry, shown: Pod | undefined, resourceVersion?: string): Promise<void> {
     const { name, uid, written, interval } = entry;
@@ -238,7 +242,7 @@ export function createActivity(options: {
     try {
       await patchPod({ name, uid }, { annotations: { [inFlightKey]: null } });
     } catch (error) {
-      // The release waits for the time that was said.
+      // The release waits until the announced time.
       if (!isNotFound(error) && !isConflict(error))
         log.warn({ pod: name, error: describeError(error) }, "the end of requests in flight could not be written");
     }
@@ -286,7 +290,7 @@ export function createActivity(options: {
       inFlight.set(key, said);
       said.count += 1;
       said.cancelForget?.();
-      // What was said of work before may end before this does.
+      // An earlier announcement may end before this one.
       const interval = (pod && intervalMs(pod)) ?? MAX_INTERVAL_MS;
       if (said.until < clock.now() + interval) record(podName, { isUrgent: true });
       try {
@@ -303,7 +307,7 @@ export function createActivity(options: {
       const key = cached(podName)?.metadata.uid ?? podName;
       const said = inFlight.get(key);
       if (said === undefined) return undefined;
-      // The write that is under way may be one without it, or fail.
+      // A write in progress may not include this work, or may fail.
       for (let tries = 0; tries < 2 && !isAnnounced(said); tries += 1) {
         if (entries.get(key)?.writing === undefined) record(podName, { isUrgent: true });
         await entries.get(key)?.writing;
@@ -320,7 +324,7 @@ export function createActivity(options: {
       closed = true;
       for (const said of inFlight.values()) {
         said.cancelForget?.();
-        // Where work goes on, it ends with this process.
+        // Work that continues now ends with this process.
         said.count = 0;
       }
       for (const [key, entry] of entries) {
@@ -339,7 +343,7 @@ export function createActivity(options: {
   };
 }
 
-/** The least time between two writes of a pod; undefined for a pod without a claim. */
+/** The minimum time between two writes for a pod; undefined for a pod without a claim. */
 function intervalMs(pod: Pod): number | undefined {
   if (!isClaimed(pod)) return undefined;
   const timeoutSeconds = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]);

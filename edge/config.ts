@@ -21,33 +21,33 @@ import { type Network, parseNetwork } from "./proxy/entry/origin.ts";
 export interface EdgeConfig {
   readonly listen: ListenAddress;
   readonly namespace: string;
-  /** Undefined: everyone is answered without a key. */
+  /** Undefined: no key is required. */
   readonly apiKey: string | undefined;
-  /** Whether `/ws` asks for the key too. */
+  /** Whether `/ws` requires the key too. */
   readonly wsRequireKey: boolean;
-  /** Neither a key nor `TENANCY_ALLOW_ANONYMOUS`: this machine alone is answered. */
+  /** Neither a key nor `TENANCY_ALLOW_ANONYMOUS` is set: only this machine is served. */
   readonly localOnly: boolean;
   /** Origins whose pages may use the API; `*` for all. */
   readonly corsOrigins: ReadonlySet<string>;
   readonly roles: ReadonlySet<EdgeRole>;
   readonly triggers: TriggerLimits;
-  /** Which Secrets triggers can name. */
+  /** Which Secrets triggers may name. */
   readonly secretPolicy: SecretPolicy;
   /** Where tenants' files are archived. */
   readonly store: StoreConfig;
-  /** Bytes that an archive may have as it is uploaded. */
+  /** Maximum size of an uploaded archive in bytes. */
   readonly snapshotLimitBytes: number;
-  /** Where images are built. */
+  /** Namespace of the builds. */
   readonly buildNamespace: string;
-  /** Bytes that a build context may have as it is uploaded. */
+  /** Maximum size of an uploaded build context in bytes. */
   readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
   readonly metricsListen: ListenAddress | undefined;
-  /** How long a stop goes on serving once readiness is off. */
+  /** How long a stopping edge continues to serve after its readiness probe fails. */
   readonly stopDelayMs: number;
-  /** The front door, which the role proxy serves and of which the API makes addresses. */
+  /** The front door, which the role proxy serves and to which the API makes addresses. */
   readonly proxy: ProxyConfig;
-  /** Undefined: nothing is traced. */
+  /** Undefined: no tracing. */
   readonly tracing: TracingConfig | undefined;
   readonly logLevel: LogLevel;
 }
@@ -60,7 +60,7 @@ const origins = v.pipe(
   v.transform((text) => text.split(",").map((part) => part.trim())),
   v.check(
     (list) => list.every((origin) => (origin === "*" ? list.length === 1 : isOrigin(origin))),
-    "must be origins such as https://app.example.com, by commas and without a path, or * alone",
+    "must be origins such as https://app.example.com, separated by commas and without a path, or only *",
   ),
 );
 
@@ -69,26 +69,26 @@ const networks = v.pipe(
   v.transform((text) => text.split(",").map((part) => parseNetwork(part.trim()))),
   v.custom<Network[]>(
     (list) => Array.isArray(list) && list.every((network) => network !== undefined),
-    "must be networks such as 10.0.0.0/8 or fd00::/8, by commas; an IPv4 one without ::ffff:",
+    "must be networks such as 10.0.0.0/8 or fd00::/8, separated by commas; an IPv4 network without ::ffff:",
   ),
 );
 
-const role = v.picklist(["api", "gateway", "proxy"], "must be of api, gateway and proxy, by commas");
+const role = v.picklist(["api", "gateway", "proxy"], "must be a list of api, gateway and proxy, separated by commas");
 
 const proxyDomain = v.pipe(
   v.string(),
   v.regex(
     /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:\d{1,5})?$/,
-    "must be a domain in lower case, such as apps.example.com, with :port where visitors have to name one",
+    "must be a domain in lower case, such as apps.example.com, with :port if visitors must name one",
   ),
   v.transform(parseDomain),
   v.check(
     ({ name, port }) => name.length <= 189 && port !== 0 && (port ?? 0) <= 65_535 && isIP(name) === 0,
-    "must be a domain of at most 189 characters, to which the names of tenants are added",
+    "must be a domain of at most 189 characters, to which tenants' names are added",
   ),
 );
 
-/** A quarter of the size that the snapshots volume has by default. */
+/** A quarter of the snapshots volume's default size. */
 const DEFAULT_SNAPSHOT_LIMIT = "2560Mi";
 
 const environment = v.object({
@@ -137,9 +137,9 @@ const environment = v.object({
 });
 
 /**
- * Reads the edge's configuration from environment variables; an empty one is a mistake, not an unset one.
+ * Reads the edge's configuration from environment variables; an empty variable is an error, not an unset one.
  *
- * @throws Error that lists every problem, and where an unset key would leave the API open to others
+ * @throws Error that lists every problem, and if an unset key would open the API to others
  */
 export function loadConfig(env: Readonly<Record<string, string | undefined>>): EdgeConfig {
   const empty = Object.keys(environment.entries).filter((name) => env[name] === "");
@@ -154,26 +154,27 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
   const apiKey = values.TENANCY_API_KEY;
   if (apiKey === undefined && values.TENANCY_ALLOW_ANONYMOUS === "false" && !isLoopback(listen.hostname)) {
     throw new Error(
-      `TENANCY_API_KEY is unset while TENANCY_LISTEN (${env.TENANCY_LISTEN}) lets other machines in; ` +
-        "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
+      `TENANCY_API_KEY is unset while TENANCY_LISTEN (${env.TENANCY_LISTEN}) allows other machines; set ` +
+        "TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
   }
   const roles = new Set(values.TENANCY_EDGE_ROLES);
   const isAnonymous = values.TENANCY_ALLOW_ANONYMOUS === "true";
   if (roles.has("proxy") && apiKey === undefined && !isAnonymous && !isLoopback(values.TENANCY_PROXY_LISTEN.hostname)) {
     throw new Error(
-      `TENANCY_API_KEY is unset while TENANCY_PROXY_LISTEN (${env.TENANCY_PROXY_LISTEN}) lets other machines in; ` +
-        "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
+      `TENANCY_API_KEY is unset while TENANCY_PROXY_LISTEN (${env.TENANCY_PROXY_LISTEN}) allows other ` +
+        "machines; set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone " +
+        "without a key",
     );
   }
   if (apiKey === undefined && values.TENANCY_WS_REQUIRE_KEY === "true") {
-    throw new Error("TENANCY_WS_REQUIRE_KEY asks for a key that is not set; set TENANCY_API_KEY to a secret");
+    throw new Error("TENANCY_WS_REQUIRE_KEY requires a key, and none is set; set TENANCY_API_KEY to a secret");
   }
   const corsOrigins = new Set(values.TENANCY_CORS_ORIGIN ?? []);
   if (apiKey === undefined && corsOrigins.has("*")) {
     throw new Error(
-      "TENANCY_CORS_ORIGIN is *, which without TENANCY_API_KEY lets every page that anybody opens use the API; " +
-        "name the origins that may, or set TENANCY_API_KEY",
+      "TENANCY_CORS_ORIGIN is *, which without TENANCY_API_KEY allows every web page to use the API; name " +
+        "the allowed origins, or set TENANCY_API_KEY",
     );
   }
   return {
@@ -206,47 +207,48 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
 const MIN_KEY_CHARACTERS = 20;
 
 /**
- * What is wrong with a key that is allowed all the same: whoever reaches the edge can try keys, and no bound is kept.
+ * The weakness of a key that is accepted all the same: everyone who reaches the edge can try keys, without a rate
+ * limit.
  */
 export function keyWarning({ apiKey }: Pick<EdgeConfig, "apiKey">): string | undefined {
   if (apiKey === undefined || apiKey.length >= MIN_KEY_CHARACTERS) return undefined;
-  return `TENANCY_API_KEY has fewer than ${MIN_KEY_CHARACTERS} characters and can be guessed; openssl rand -hex 32 makes a better one`;
+  return `TENANCY_API_KEY has fewer than ${MIN_KEY_CHARACTERS} characters and can be guessed; create a better one with openssl rand -hex 32`;
 }
 
-/** What the environment says of the front door. */
+/** Settings of the front door. */
 export interface ProxyConfig {
   readonly listen: ListenAddress;
   /**
-   * Where visitors reach it: tenants' hosts are names below the domain. Undefined without the role proxy where nothing
-   * says it.
+   * Its address for visitors: tenants' hosts are names below the domain. Undefined without the role proxy if it is not
+   * set.
    */
   readonly domain: { readonly name: string; readonly port: number | undefined } | undefined;
-  /** What visitors speak, be it with this process or with a balancer before it. */
+  /** The scheme that visitors use, with this process or with a load balancer before it. */
   readonly scheme: "http" | "https";
-  /** Balancers, which are believed where a request comes from. */
+  /** Load balancers whose statements about a request's origin are trusted. */
   readonly trusted: readonly Network[];
   /** Milliseconds that a request waits for its pod. */
   readonly waitMs: number;
-  /** Connections of visitors in all. */
+  /** Maximum number of visitors' connections. */
   readonly connections: number;
-  /** Requests and WebSockets of one tenant at a time. */
+  /** Maximum concurrent requests and WebSockets of one tenant. */
   readonly tenantConnections: number;
-  /** Milliseconds for which pod and visitor may be silent before a response. */
+  /** Milliseconds without data from pod and visitor before a response begins. */
   readonly responseTimeoutMs: number;
-  /** Milliseconds that a release leaves to requests in flight, and to events of triggers. */
+  /** Milliseconds that a release grants to requests in flight and to trigger events. */
   readonly drainMs: number;
-  /** How long a link may be valid. */
+  /** Maximum lifetime of a link. */
   readonly linkMaxSeconds: number;
-  /** What may be kept in memory for visitors and pods that do not read, or do not send all. */
+  /** Memory for buffers of visitors and pods that do not read, or send incomplete messages. */
   readonly memoryBytes: number;
-  /** Lines of the access log a second, at most. */
+  /** Maximum lines of the access log per second. */
   readonly logRate: number;
 }
 
 function proxyConfig(values: v.InferOutput<typeof environment>, roles: ReadonlySet<EdgeRole>): ProxyConfig {
   const given = values.TENANCY_PROXY_DOMAIN;
   const domain = given ?? (roles.has("proxy") ? { name: "localhost", port: undefined } : undefined);
-  // Nobody has a certificate for it, and browsers trust it without one.
+  // There are no certificates for localhost, and browsers trust it without one.
   const isLocal = domain !== undefined && /(^|\.)localhost$/.test(domain.name);
   return {
     listen: values.TENANCY_PROXY_LISTEN,
@@ -273,14 +275,14 @@ function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
 
-/** The gateway's bounds, which the environment can change. */
+/** Limits of the gateway that the environment can change. */
 export interface TriggerLimits {
   /** Milliseconds that an event waits for its tenant's pod. */
   readonly claimWaitMs: number;
-  /** Events in flight for each trigger. */
+  /** Events in flight per trigger. */
   readonly perTrigger: number;
-  /** Events in flight in all. */
+  /** Events in flight in total. */
   readonly inAll: number;
-  /** How long a Lease holds without a renewal, in milliseconds. */
+  /** Milliseconds that a Lease is valid without a renewal. */
   readonly leaseMs: number;
 }

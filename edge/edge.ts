@@ -9,6 +9,7 @@ import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
+import { createClaimAdmission } from "./api/claims/claim-admission.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { deliveryRoutes } from "./api/deliveries.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
@@ -36,34 +37,33 @@ import { watchSigningKeys } from "./proxy/entry/signing-keys.ts";
 import { type RunningProxy, startProxy } from "./proxy/start-proxy.ts";
 import type { Serve, Server } from "./serve/serve.ts";
 
-/** A running edge. */
 export interface Edge {
   readonly url: string;
   readonly metricsUrl: string | undefined;
-  /** Of the front door; undefined without the role proxy. */
+  /** URL of the front door; undefined without the role proxy. */
   readonly proxyUrl: string | undefined;
   /** Resolves when all caches are synced. */
   readonly synced: Promise<unknown>;
-  /** Rejects where a watch cannot be resumed: end the process and start a new one. */
+  /** Rejects if a watch cannot be resumed: end the process and start a new one. */
   readonly failed: Promise<unknown>;
   /**
-   * Ends readiness and polls no bot any more, but serves for `delayMs`, with every answer the last of its connection:
-   * until then a balancer may send requests here. Then stops accepting, lets what is in flight finish for at most
-   * `graceMs`, and ends the watches.
+   * Fails the readiness probe and stops polling bots, but continues to serve for `delayMs`, closing each connection
+   * after its response: until then a load balancer may send requests here. Then stops accepting, waits at most
+   * `graceMs` for requests in flight, and ends the watches.
    *
-   * @returns whether all finished
+   * @returns whether all requests finished
    */
   stop(options: { delayMs?: number; graceMs: number }): Promise<boolean>;
 }
 
-/** A claim call waits this long. */
+/** Time limit of a claim call. */
 const CLAIM_WAIT_MS = 30_000;
-/** For the last writes of activity, which nothing else waits for. */
+/** For the last writes of activity; nothing else waits for them. */
 const FLUSH_MS = 2000;
 
 /**
- * Starts the watches and the listeners; it serves at once, and answers 503 to what needs the caches until they are
- * synced.
+ * Starts the watches and the listeners. It serves immediately, and answers 503 to requests that need the caches until
+ * they are synced.
  */
 export async function startEdge(options: {
   config: EdgeConfig;
@@ -71,12 +71,12 @@ export async function startEdge(options: {
   serve: Serve;
   /** Where tenants' files are archived; opened by the first call. */
   store: () => OpenedStore;
-  /** @default none is served */
+  /** @default no dashboard */
   dashboard?: DashboardAssets | undefined;
   log: Log;
   /** @default 30000 */
   claimWaitMs?: number;
-  /** How long a browser's session lasts. @default 12 hours */
+  /** Lifetime of a browser's session. @default 12 hours */
   sessionMs?: number;
 }): Promise<Edge> {
   const { config, client, serve, store, dashboard, log } = options;
@@ -85,7 +85,7 @@ export async function startEdge(options: {
   const watches = new AbortController();
   const waiters = createClaimWaiters();
   const { now } = systemClock;
-  // To compare with times of objects, and for times that are compared so. Durations that people see need a steadier one.
+  // For comparisons with times of objects. Durations shown to people need a steadier clock.
   const serverTime = client.transport.now;
   const history = {
     claims: createClaimHistory({ now }),
@@ -131,8 +131,10 @@ export async function startEdge(options: {
     cache.workloads.isFresh() &&
     cache.pods.isFresh() &&
     (gateway?.isReady() ?? true);
+  const admission = createClaimAdmission({ onRefused: () => metrics.claimRefused() });
   const metrics = createMetrics({
     waiting: () => waiters.size,
+    claimLimit: () => admission.limit(),
     listening: () => events.size,
     isFresh: isReady,
   });
@@ -155,7 +157,7 @@ export async function startEdge(options: {
   });
   if (isApi) {
     void kubectl.problem().then((problem) => {
-      if (problem !== undefined) log.warn({ problem }, "logs and exec of instances cannot be served");
+      if (problem !== undefined) log.warn({ problem }, "logs and exec of instances are unavailable");
     });
   }
   const access = createAccess({ config, sessionMs: options.sessionMs });
@@ -169,6 +171,7 @@ export async function startEdge(options: {
   const claims = {
     ...{ cluster, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
     findLivePod: createFindLivePod({ cluster }),
+    admission,
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };
@@ -200,7 +203,7 @@ export async function startEdge(options: {
     for (const claim of cache.claims.store.values()) history.claims.onListed(claim);
   });
   const synced = Promise.all([listed, gateway?.synced]);
-  // An edge that stops before its caches are synced has not failed; whoever awaits `synced` sees the rejection.
+  // An edge that stops before its caches are synced has not failed; callers that await `synced` see the rejection.
   synced.catch(() => undefined);
   const handler = createHandler({
     webhooks: gateway?.webhooks,
@@ -286,15 +289,15 @@ export async function startEdge(options: {
 }
 
 /**
- * What an edge without the role api serves beside webhooks. Anybody may reach those, so what the gateway has seen and
- * does for its owner is there only where a key, or this machine alone, keeps strangers out.
+ * Routes of an edge without the role api, in addition to webhooks. Anyone may reach this listener, so the gateway's
+ * deliveries and tests are served only if a key, or the restriction to this machine, excludes strangers.
  */
 function gatewayRoutes(services: ApiServices & { readonly isClosed: boolean }): ApiRoute[] {
   if (!services.isClosed) return [healthRoute];
   return [healthRoute, ...sessionRoutes(services), ...deliveryRoutes(services)];
 }
 
-/** The adapter of the runtime that this is; the others are never loaded. */
+/** Chooses the adapter of the current runtime; the others are never loaded. */
 export async function chooseServe(versions: NodeJS.ProcessVersions = process.versions): Promise<Serve> {
   if (versions.bun !== undefined) return (await import("./serve/bun.ts")).serveBun;
   if ("deno" in versions) return (await import("./serve/deno.ts")).serveDeno;

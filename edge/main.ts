@@ -8,7 +8,9 @@ import { keyWarning, loadConfig } from "./config.ts";
 import { chooseServe, startEdge } from "./edge.ts";
 import { stopSignal } from "./serve/serve.ts";
 
-/** Longer than a claim call waits, so that none is cut; the Deployments' grace periods hold it and the delay. */
+/**
+ * Longer than a claim call waits, so that none is interrupted; the Deployments' grace periods contain it and the delay.
+ */
 const GRACE_MS = 35_000;
 
 async function main(): Promise<void> {
@@ -22,12 +24,12 @@ async function main(): Promise<void> {
   const client = createClusterClient({ transport });
   let opened: OpenedStore | undefined;
   const store = (): OpenedStore => {
-    // The front door alone has to know no more than whose files there are.
+    // The front door alone needs only to know which tenants have files.
     const rights = config.roles.has("api") ? "all" : "names";
     opened ??= openStore(config.store, { client, cluster, namespace: config.namespace, rights, log });
     return opened;
   };
-  // Without credentials of object storage it serves none of its calls; other roles have none to serve.
+  // Without object storage credentials it can serve none of its calls; other roles do not need the store.
   if (config.roles.has("api")) store();
   const dashboard = config.roles.has("api") ? await loadDashboard(log) : undefined;
   const edge = await startEdge({ config, client, serve: await chooseServe(), store, dashboard, log });
@@ -41,8 +43,8 @@ async function main(): Promise<void> {
     },
     "edge listening",
   );
-  // Whoever started this process and holds its channel, as `npm start` does, learns that the server which answers there
-  // is this one.
+  // The parent that started this process and holds its channel, such as `npm start`, learns that the server on that
+  // address is this one.
   process.send?.({ listening: edge.url });
   edge.synced.then(
     () => log.info({}, "the cluster cache is synced"),

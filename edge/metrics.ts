@@ -4,24 +4,27 @@ import type { AnsweredRequest } from "./http/handler.ts";
 import { jsonResponse } from "./http/response.ts";
 import type { Route } from "./http/router.ts";
 
-/** What the edge measures of itself. */
+/** The edge's metrics. */
 export interface Metrics {
-  /** Counts an answered request. */
+  /** Counts a request and its response. */
   answered(answered: AnsweredRequest): void;
-  /** Counts an object of the cluster that could not be handled. */
+  /** Counts an object of the cluster whose handler failed. */
   handlerFailed(resource: string): void;
+  /** Counts a claim call that was refused because the cluster is busy. */
+  claimRefused(): void;
   /** The Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
-  /** For the figures of parts that are not always there. */
+  /** For metrics of optional parts. */
   readonly registry: Registry;
 }
 
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
 
-/** Makes a registry of its own, so that two edges in one process do not share figures. */
+/** Makes its own registry, so that two edges in one process do not share metrics. */
 export function createMetrics(gauges: {
   waiting: () => number;
+  claimLimit: () => number;
   listening: () => number;
   isFresh: () => boolean;
 }): Metrics {
@@ -29,20 +32,33 @@ export function createMetrics(gauges: {
   const registers = [registry];
   const seconds = new Histogram({
     name: "tenancy_edge_request_duration_seconds",
-    help: "Time from a request's head to its answer's head",
+    help: "Time from a request's head to its response's head",
     labelNames: ["method", "route", "status"],
     buckets: [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers,
   });
   const handlerFailures = new Counter({
     name: "tenancy_edge_handler_failures_total",
-    help: "Times that an object of the cluster could not be handled, which the log names",
+    help: "Failures to handle an object of the cluster; the log names the object",
     labelNames: ["resource"],
     registers,
   });
+  const refusedClaims = new Counter({
+    name: "tenancy_edge_claims_refused_total",
+    help: "Claim calls answered 429 because the cluster is busy",
+    registers,
+  });
+  new Gauge({
+    name: "tenancy_edge_claim_limit",
+    help: "Claim calls that may be under way at the same time; +Inf unless the cluster is busy",
+    registers,
+    collect() {
+      this.set(gauges.claimLimit());
+    },
+  });
   new Gauge({
     name: "tenancy_edge_waiting_calls",
-    help: "Claim and release calls that wait for the operator",
+    help: "Claim and release calls waiting for the operator",
     registers,
     collect() {
       this.set(gauges.waiting());
@@ -50,7 +66,7 @@ export function createMetrics(gauges: {
   });
   new Gauge({
     name: "tenancy_edge_event_clients",
-    help: "WebSockets that listen for events",
+    help: "Open WebSockets for events",
     registers,
     collect() {
       this.set(gauges.listening());
@@ -87,13 +103,14 @@ export function createMetrics(gauges: {
       this.inc((user + system) / 1e6);
     },
   });
-  // Finding the series of a set of labels costs more than the rest of a health request.
+  // Finding the series of a label set costs more than the rest of a health request.
   const series = new Map<string, ReturnType<typeof seconds.labels>>();
 
   return {
     contentType: registry.contentType,
     registry,
     handlerFailed: (resource) => handlerFailures.inc({ resource }),
+    claimRefused: () => refusedClaims.inc(),
     render: () => registry.metrics(),
     answered({ method, route, status, ms }) {
       const name = METHODS.has(method) ? method : "other";
@@ -108,7 +125,7 @@ export function createMetrics(gauges: {
   };
 }
 
-/** The routes of the metrics listener: `/metrics`, `/healthz` (alive), `/readyz` (its caches are fresh). */
+/** Routes of the metrics listener: `/metrics`, `/healthz` (alive), `/readyz` (caches are fresh). */
 export function probeRoutes(options: { metrics: Metrics; isReady: () => boolean }): Route[] {
   const { metrics, isReady } = options;
   return [
@@ -128,7 +145,7 @@ export function probeRoutes(options: { metrics: Metrics; isReady: () => boolean 
       handle: () =>
         isReady()
           ? jsonResponse({ status: "ok" })
-          : jsonResponse({ error: "no current view of the cluster" }, { status: 503 }),
+          : jsonResponse({ error: "the cache of the cluster is not current" }, { status: 503 }),
     },
   ];
 }

@@ -5,18 +5,18 @@ import { claims } from "../crds/kinds.ts";
 import { linkSignals, sleep, startDeadline } from "../crds/waits.ts";
 import type { Activity } from "./activity.ts";
 
-/** Whether a release of a pod's claim waits for the work that is in flight there. */
+/** Whether a release of a pod's claim waits for the work in flight there. */
 export interface ReleaseHold {
   /**
-   * Whether what such work has changed is in the files that a release saves, as far as the operator waits for it; at
-   * once where that is known. To be asked while the work is in flight.
+   * Whether a release saves the changes of such work, as far as the operator waits for it; synchronous if already
+   * known. Call it while the work is in flight.
    *
    * @param releasedAt asks as {@link claimReleasedAt} does
    */
   isHeld(releasedAt: ReleasedAt): true | Promise<boolean>;
-  /** Whether a look at the claim is under way, or so recent that none is needed. */
+  /** Whether the claim is being read, or was read so recently that no read is needed. */
   isInUse(): boolean;
-  /** Forgets the last look, once nothing is in flight any more. */
+  /** Drops the last result, once nothing is in flight any more. */
   reset(): void;
 }
 
@@ -24,21 +24,21 @@ type ReleasedAt = (signal: AbortSignal) => Promise<number | undefined>;
 
 export interface ReleaseHoldOptions {
   readonly activity: Pick<Activity, "announceInFlight">;
-  /** One that no setting of the system's clock moves: an old look at a claim would seem recent. */
+  /** Independent of the system's clock: otherwise an old read of a claim could seem recent. */
   readonly clock: Clock;
-  /** The time of day, which is what a release's beginning is told in. */
+  /** The time of day, in which the start of a release is given. */
   readonly timeOfDay: () => number;
-  /** Ends what is asked of the API server. */
+  /** Aborts the requests to the API server. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The operator saves files 15 s after the beginning of a release at the earliest, where a pod says that requests are in
- * flight. What a pod answers within these times of a look at the claim, or of the release's beginning, is saved then.
+ * The operator saves files at the earliest 15 s after a release begins, if the pod announces requests in flight. So a
+ * response within this time of a read of the claim, or of the start of the release, is saved.
  */
 const HELD_MS = 10_000;
 const RELEASE_MS = 12_000;
-/** For so long an answer waits for an API server that cannot be asked. */
+/** How long a response waits for an unreachable API server. */
 const ASK_MS = 10_000;
 const ASK_AGAIN_MS = 500;
 
@@ -47,15 +47,14 @@ export function createReleaseHold(podName: string, options: ReleaseHoldOptions):
   const { activity, clock, timeOfDay } = options;
   /** When the API server was last asked and the claim was not being released. */
   let heldAt = Number.NEGATIVE_INFINITY;
-  /** Since when, by the activity's word, the pod had said then that requests are in flight. */
+  /** Since when, according to the activity, the pod had then announced requests in flight. */
   let heldSince: number | undefined;
   let asking: Promise<boolean> | undefined;
 
   /**
-   * A release begins at the API server, and neither the watches of this process nor those of the operator need to show
-   * it in time: this process may have been suspended. So the pod says first that requests may be in flight, and then
-   * the claim is read. Where it was not being released, a release that begins later finds what the pod says, unless
-   * that had a gap since.
+   * A release begins at the API server, and the watches of this process and of the operator may show it too late: this
+   * process may have been suspended. So the pod first announces that requests may be in flight, and then the claim is
+   * read. If it was not being released, a later release finds the announcement, unless there was a gap since.
    */
   async function ask(releasedAt: ReleasedAt): Promise<boolean> {
     const limit = startDeadline(ASK_MS, clock);
@@ -70,7 +69,7 @@ export function createReleaseHold(podName: string, options: ReleaseHoldOptions):
             if (released !== undefined) return heldSince === since && timeOfDay() < released + RELEASE_MS;
             heldAt = askedAt;
             heldSince = since;
-            // Not where this process was suspended over the question.
+            // Not if this process was suspended during the read.
             if (isRecent()) return true;
           }
         } catch (error) {
@@ -79,7 +78,7 @@ export function createReleaseHold(podName: string, options: ReleaseHoldOptions):
         await sleep(ASK_AGAIN_MS, { clock, signal });
       }
     } catch {
-      // The time is up, so that it cannot be told.
+      // The time limit has passed, so it is unknown.
     } finally {
       close();
       limit.close();
@@ -110,13 +109,13 @@ export function createReleaseHold(podName: string, options: ReleaseHoldOptions):
 
 /** The holds of the pods of claims. */
 export interface ReleaseHolds {
-  /** That of the pod that the claim has. */
+  /** The hold of the claim's pod. */
   of(claim: Claim): ReleaseHold;
-  /** To be called before the pod says no more that work is in flight there. */
+  /** Call this before the pod's announcement of work in flight is removed. */
   forget(claim: Claim): void;
 }
 
-/** Keeps the hold of each pod for as long as its last look at the claim is recent. */
+/** Keeps the hold of each pod while its last read of the claim is recent. */
 export function createReleaseHolds(options: ReleaseHoldOptions): ReleaseHolds {
   const holds = new Map<string, ReleaseHold>();
   return {
@@ -141,10 +140,10 @@ export function createReleaseHolds(options: ReleaseHoldOptions): ReleaseHolds {
 }
 
 /**
- * When the deletion of a claim began, by the API server's word of this moment: undefined where it has not, negative
- * infinity where the claim is gone.
+ * When the deletion of a claim began, as the API server reports now: undefined if it has not, negative infinity if the
+ * claim is gone.
  *
- * @throws NetworkError, ApiError where it cannot be asked
+ * @throws NetworkError, ApiError if the API server cannot be asked
  */
 export async function claimReleasedAt(
   { metadata: { name, uid } }: Claim,

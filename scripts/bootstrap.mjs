@@ -33,7 +33,7 @@ function installModules() {
     stdio: ["ignore", "inherit", "inherit"],
   });
   if (npm.error) fail(`Cannot run npm: ${npm.error.message}`);
-  if (npm.status !== 0) fail("npm ci failed: see its message above; run this again when that is mended");
+  if (npm.status !== 0) fail("npm ci failed: see its message above; fix that and run this again");
   writeFileSync(stamp, lock);
   console.error(`installed the node modules in ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }

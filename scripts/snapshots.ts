@@ -63,7 +63,7 @@ async function open(
   }
   const cluster = await loadClusterConfig({ context });
   const client = createClusterClient({ transport: createTransport({ config: cluster, role: "snapshots" }) });
-  // That there are none is no news to whoever copies.
+  // An empty store is expected when copying.
   const { archives, check } = openStore({ place, mayBeEmpty: true }, { client, cluster, namespace, env });
   return { archives, check, leftFor: (signal) => volumeLeftFor({ client, namespace }, signal) };
 }

@@ -203,7 +203,7 @@ async function startPrograms(
   });
 }
 
-/** Bundles the page anew when a file of it changes; the edge, which imports the bundle, starts anew by itself. */
+/** Bundles the page again when a file of it changes; the edge, which imports the bundle, restarts by itself. */
 function watchDashboard(): void {
   let made: Promise<unknown> = Promise.resolve();
   let isDue = false;

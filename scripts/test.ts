@@ -182,5 +182,5 @@ function finish(): void {
 /** What the runs needed that the machine did not have. */
 function newPackages(): string {
   const added = [...(installedDebianPackages() ?? [])].filter((name) => !packagesBefore?.has(name));
-  return `Debian packages installed meanwhile: ${added.sort().join(" ") || "none"}`;
+  return `Debian packages installed by this run: ${added.sort().join(" ") || "none"}`;
 }

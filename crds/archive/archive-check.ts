@@ -8,44 +8,47 @@ import { MAX_PAX_BYTES, readPaxHeader } from "./pax-header.ts";
 import { BLOCK, readTarHeader, type TarEntry, type TarHeader, tarPadding, writeTarHeader } from "./tar-header.ts";
 
 export interface ArchiveCheckOptions {
-  /** Where everything in it must be, as `overlayRoots` gives them; `context` of a build context, which has no roots. */
+  /** Where every entry must be, as returned by `overlayRoots`; `context` for a build context, which has no roots. */
   readonly roots: readonly string[] | "context";
   readonly limits: ArchiveLimits;
-  /** Whether the names may be in entries of their own as POSIX has them, which busybox never writes. @default false */
+  /** Whether names may be in separate POSIX pax entries, which busybox never writes. @default false */
   readonly takesPax?: boolean | undefined;
   /** @default false */
   readonly leaveOutPipes?: boolean | undefined;
-  /** Takes a hard link to a name that is not before it, which is left out then. @default such an archive is refused */
+  /**
+   * Receives a hard link whose target does not come before it; the link is left out. @default such an archive is
+   * refused
+   */
   readonly onDangling?: ((link: { path: string; target: string }) => void) | undefined;
-  /** Takes what follows the zeros after the archive's end. @default an archive that goes on after its end is refused */
+  /** Receives data after the zeros at the archive's end. @default an archive that continues after its end is refused */
   readonly onTrailer?: ((chunk: Buffer) => void) | undefined;
-  /** What becomes of an entry on its way; undefined leaves it out, with its content. @default it stays as it is */
+  /** Changes an entry; undefined leaves it out, with its content. @default unchanged */
   readonly rewrite?: ((entry: TarEntry) => TarEntry | undefined) | undefined;
 }
 
-/** What went through so far, entries that were left out not counted. */
+/** What has passed through so far, without left-out entries. */
 export interface ArchiveContents {
   entries: number;
-  /** Bytes of the archive that came out. */
+  /** Bytes of the resulting archive. */
   bytes: number;
-  /** Bytes of the archive that came in, with the zeros after its end and without a trailer. */
+  /** Bytes of the input, with the zeros after its end and without a trailer. */
   bytesIn: number;
 }
 
 export interface ArchiveCheck {
-  /** Takes a tar archive and gives one with the same entries, each header written anew. */
+  /** Takes a tar archive and returns one with the same entries, each header written again. */
   readonly stream: Transform;
   readonly contents: ArchiveContents;
-  /** What went through so far makes of a path of overlay directories. */
+  /** The kind of a path of overlay directories, according to the entries so far. */
   readonly kindOf: (path: string) => PathKind | undefined;
 }
 
 /**
- * Checks a tar archive on its way through, in memory that does not depend on its size: up to 32 bytes an entry.
+ * Checks a tar archive as a stream, in memory that does not depend on its size: up to 32 bytes per entry.
  *
- * What comes out is written from what was read, so that whoever unpacks it cannot read it otherwise than this check
- * has. The stream fails with an `ArchiveError` at the first thing that may not be, before that has come out, and at the
- * end when the end is missing.
+ * The output is written from the parsed entries, so that no program that unpacks it can interpret it differently from
+ * this check. The stream fails with an `ArchiveError` at the first violation, before it is output, and at the end if
+ * the end is missing.
  */
 export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   const { roots, limits, leaveOutPipes = false, takesPax = false, rewrite = (entry: TarEntry) => entry } = options;
@@ -61,7 +64,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   let left = 0;
   let padding = 0;
   let isLeftOut = false;
-  /** What was said of the next entry in entries of their own. */
+  /** Names of the next entry from separate entries. */
   let given: GivenNames = {};
   let givenContent: Buffer = Buffer.alloc(0);
   let givenType = "";
@@ -117,7 +120,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   }
 
   function takeContent(chunk: Buffer): void {
-    // Pieces of a byte each would take a hundred times as much.
+    // Storing chunks of one byte each would take a hundred times as much.
     if (state === "names") chunk.copy(givenContent, givenContent.length - left);
     else if (!isLeftOut) put(chunk);
   }
@@ -200,7 +203,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   return { stream, contents, kindOf: reader.kindOf };
 }
 
-/** Reads the content of an entry that names the next one: of GNU's types `L` and `K`, and of pax's `x` and `g`. */
+/** Reads the content of an entry that names the next one: GNU's types `L` and `K`, and pax's `x` and `g`. */
 function readNames(content: Buffer, type: string): GivenNames {
   if (type === "x" || type === "g") return readPaxHeader(content, { isGlobal: type === "g" });
   const text = content.toString("latin1");

@@ -1,14 +1,14 @@
 /**
- * What is wrong with an archive:
- * - `Corrupt`: it is not what was written: cut off, changed, or no archive at all
- * - `Hostile`: it holds what may not be in it, such as what a save of overlay directories never makes
- * - `TooLarge`: it passes a limit
- * - `Foreign`: it is another tenant's or workload's
- * - `NoVersion`: there is no such version
+ * The problem of an archive:
+ * - `Corrupt`: not what was written: truncated, changed, or not an archive
+ * - `Hostile`: contains entries that are not allowed, such as those that a save of overlay directories never makes
+ * - `TooLarge`: exceeds a limit
+ * - `Foreign`: belongs to another tenant or workload
+ * - `NoVersion`: the version does not exist
  */
 export type ArchiveErrorReason = "Corrupt" | "Hostile" | "TooLarge" | "Foreign" | "NoVersion";
 
-/** An archive that is not restored, and one that is not kept. */
+/** An archive that cannot be restored or stored. */
 export class ArchiveError extends Error {
   override readonly name = "ArchiveError";
   readonly reason: ArchiveErrorReason;

@@ -5,7 +5,7 @@ import type { ArchiveLimits } from "./archive-limits.ts";
 import { openPacked, unpackError } from "./packed-tar.ts";
 import { writeTarHeader } from "./tar-header.ts";
 
-/** How many times larger than its archive may be what a build context holds. */
+/** The contents of a build context may be this many times larger than its archive. */
 const MOST_TIMES = 4;
 
 function contextLimits(limitBytes: number): ArchiveLimits {
@@ -19,13 +19,13 @@ function contextLimits(limitBytes: number): ArchiveLimits {
 }
 
 /**
- * Checks a build context that somebody packed, on its way through: what comes out is a tar archive whose every entry
- * lies below `folder`, which is its first one.
+ * Checks a build context packed by any program, as a stream: in the output every entry lies below `folder`, which is
+ * the first entry.
  *
- * @param source a tar archive, compressed by gzip or not, which its first two bytes tell
- * @param options.folder one name
- * @param options.limitBytes of the source (`TENANCY_BUILD_CONTEXT_LIMIT`); what is in it may be four times as large
- * @throws ArchiveError at the first thing that may not be, before that has come out; and what the source fails with
+ * @param source a tar archive, with or without gzip, detected by its first two bytes
+ * @param options.folder a single name
+ * @param options.limitBytes of the source (`TENANCY_BUILD_CONTEXT_LIMIT`); its contents may be four times as large
+ * @throws ArchiveError at the first violation, before it is output; and the source's error
  */
 export async function* checkContext(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -42,7 +42,7 @@ export async function* checkContext(
     }),
   });
   const { input, unpacked } = await openPacked(countBytes(source, limitBytes));
-  // What fails is seen by who reads the last of them.
+  // The reader of the last stream sees every failure.
   const output = pipeline(input, unpacked, check.stream, () => undefined);
   const made = { uid: 0, gid: 0, mtime: 0, size: 0, target: "" };
   try {

@@ -3,12 +3,12 @@ import type { ArchiveLimits } from "./archive-limits.ts";
 import { createEntryRules, type EntryReader } from "./entry-reader.ts";
 
 /**
- * Tells the entries that may be in a build context from those that may not.
+ * Accepts the entries that are allowed in a build context.
  *
- * Any program may have packed it: `tar -C folder .` begins every path with `./`, which is left out here, as is the
- * folder itself. A symlink stays inside: nothing lies behind one, so it is followed from a real folder; `..` is only at
- * the begin of its target, and leads no further than to the context's own folder; and what follows is names, which are
- * folders or symlinks of the same kind.
+ * Any program may have packed it: `tar -C folder .` begins every path with `./`, which is removed, as is the folder
+ * itself. A symlink cannot leave the context: no entry lies behind one, so it is resolved from a real folder; `..`
+ * occurs only at the beginning of its target, and leads at most to the context's own folder; the rest is names of
+ * folders or of symlinks of the same kind.
  */
 export function createContextReader({ limits }: { limits: ArchiveLimits }): EntryReader {
   const rules = createEntryRules(limits);
@@ -43,7 +43,7 @@ export function createContextReader({ limits }: { limits: ArchiveLimits }): Entr
       rules.checkPath(path, "entry");
       const type = rules.typeOf(header, path);
       const { uid, gid, mtime, size } = header;
-      // Whoever unpacks it is no root, and reads it then.
+      // The program that unpacks it does not run as root, and must be able to read it.
       const mode = header.mode | (type === "directory" ? 0o700 : type === "file" ? 0o400 : 0);
       const read = { type, path, mode, uid, gid, mtime, size };
       const target = given.target ?? header.linkName;

@@ -3,7 +3,7 @@ import type { ArchiveLimits } from "./archive-limits.ts";
 import { createPathKinds, type PathKind } from "./path-kinds.ts";
 import type { TarEntry, TarEntryType, TarHeader } from "./tar-header.ts";
 
-/** What entries before it said of an entry, where its own fields were too short: of GNU's format, and of pax's. */
+/** Data of an entry from preceding entries, if its own fields were too short: GNU's format, and pax's. */
 export interface GivenNames {
   readonly path?: string | undefined;
   readonly target?: string | undefined;
@@ -12,17 +12,17 @@ export interface GivenNames {
 
 export interface EntryReader {
   /**
-   * Judges what a header announces; undefined for one that is left out.
+   * Checks the entry of a header; undefined for one that is left out.
    *
-   * @param given what entries before it said of it; the size is in the header already
-   * @throws ArchiveError for everything that may not be in such an archive
+   * @param given data from preceding entries; the size is already in the header
+   * @throws ArchiveError for everything that is not allowed in such an archive
    */
   read(header: TarHeader, given: GivenNames): TarEntry | undefined;
   /** What an entry of overlay directories that was not left out makes of a path, or a path below it. */
   kindOf(path: string): PathKind | undefined;
 }
 
-/** What is the same for every archive, whoever packs it. */
+/** Rules for every archive, whatever program packed it. */
 export interface EntryRules {
   /** @throws ArchiveError where there are too many entries with this one */
   count(): void;
@@ -30,15 +30,11 @@ export interface EntryRules {
   checkPath(path: string, what: string): void;
   /** @throws ArchiveError for what is none of the types */
   typeOf(header: TarHeader, path: string): TarEntryType;
-  /**
-   * Of a symlink, which nothing may lie behind from then on. @throws ArchiveError where it has none, or too long a one
-   */
+  /** Checks a symlink; no later entry may lie behind it. @throws ArchiveError if its target is missing or too long */
   checkTarget(path: string, target: string): void;
   /** Whether the path was a symlink's, or another name of one. */
   isSymlink(path: string): boolean;
-  /**
-   * Notes another name of a symlink, which nothing may lie behind from then on. @throws ArchiveError as `remember` does
-   */
+  /** Records another name of a symlink; no later entry may lie behind it. @throws ArchiveError as `remember` does */
   addSymlink(path: string): void;
 }
 
@@ -164,15 +160,15 @@ function createSymlinkTree({ maxEntries }: ArchiveLimits) {
 }
 
 /**
- * Tells the entries that may be in an archive of overlay directories from those that may not. A save, an upload and a
- * restore ask the same: what one of them takes, a restore into empty directories can unpack.
+ * Accepts the entries that are allowed in an archive of overlay directories. Save, upload and restore use the same
+ * rules: an archive that one of them accepts can be unpacked into empty directories by a restore.
  *
- * A symlink may point anywhere: whatever it says is looked up inside the pod. Nothing may be written through one,
- * though, so no entry and no hard link's target may lie below a symlink.
+ * A symlink may have any target: it is resolved inside the pod. But nothing may be written through one, so no entry and
+ * no hard link's target may lie below a symlink.
  *
- * @param options.leaveOutPipes whether a named pipe is left out, with the links to it, instead of refused
- * @param options.onDangling takes a hard link to a name that is not before it, which is left out then. @default such an
- *   archive is refused
+ * @param options.leaveOutPipes whether named pipes, with the links to them, are left out instead of refused
+ * @param options.onDangling receives a hard link whose target does not come before it; the link is left out. @default
+ * such   an archive is refused
  */
 export function createEntryReader(options: {
   roots: readonly string[];

@@ -2,7 +2,7 @@ import { PassThrough, Readable, type Transform } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { ArchiveError } from "./archive-error.ts";
 
-/** A tar archive that somebody packed, compressed by gzip or not, which its first two bytes tell. */
+/** Opens a tar archive packed by any program, with or without gzip, detected by its first two bytes. */
 export async function openPacked(
   source: AsyncGenerator<Uint8Array>,
 ): Promise<{ readonly input: Readable; readonly unpacked: Transform }> {
@@ -11,7 +11,7 @@ export async function openPacked(
   return { input, unpacked: first[0] === 0x1f && first[1] === 0x8b ? createGunzip() : new PassThrough() };
 }
 
-/** What unpacking failed with; zlib's words are no use to whoever packed it. */
+/** The error of unpacking; zlib's messages would not help the packer. */
 export function unpackError(error: unknown): unknown {
   if (!/^Z_/.test(String((error as { code?: unknown }).code))) return error;
   return new ArchiveError("Corrupt", "its compression is damaged or cut off", { cause: error });

@@ -86,8 +86,8 @@ const types: Readonly<Record<TarEntryType, string>> = { file: "0", hardlink: "1"
 const nameBytes = 100;
 
 /**
- * The header blocks of an entry, in GNU's format, which every tar reads: a path that is too long for its field comes
- * first, as the content of an entry of its own. What leaves here says one thing only, whoever reads it.
+ * The header blocks of an entry in GNU's format, which every tar reads: a path that is too long for its field comes
+ * first, as the content of a separate entry. Every reader interprets the output in the same way.
  */
 export function writeTarHeader(entry: TarEntry): Buffer {
   const path = entry.type === "directory" ? `${entry.path}/` : entry.path;

@@ -1,24 +1,23 @@
 import type { StoreCall } from "../snapshots/snapshot-store.ts";
 
-/** A build context that is kept. */
+/** A stored build context. */
 export interface KeptContext {
   readonly sha256: string;
   readonly sizeBytes: number;
 }
 
 /**
- * Build contexts that were uploaded, by workload: in the store that archives are kept in. Every call throws as those of
- * `SnapshotStore` do.
+ * Uploaded build contexts, by workload, in the store of the archives. Every call throws as those of `SnapshotStore` do.
  */
 export interface BuildContexts {
   /**
-   * Keeps a context, and deletes the workload's others; one that is a few minutes old may be of an upload at the same
-   * time, and stays.
+   * Stores a context, and deletes the workload's others, except those a few minutes old, which may belong to a
+   * concurrent upload.
    *
-   * @param content its bytes; a failure of it fails the call, and leaves what is there
-   * @param call.mostBytes a context of more fails the call
-   * @param call.confirm asked when all of it is there; gives the SHA-256 of another context that stays
-   * @throws StoreError when there is no room for it
+   * @param content its bytes; if it fails, the call fails and changes nothing
+   * @param call.mostBytes a larger context fails the call
+   * @param call.confirm called when all of it has arrived; returns the SHA-256 of another context to keep
+   * @throws StoreError if there is no room for it
    */
   put(
     workload: string,
@@ -26,14 +25,14 @@ export interface BuildContexts {
     call: StoreCall & { readonly mostBytes: number; readonly confirm: () => Promise<string | undefined> },
   ): Promise<KeptContext>;
   /**
-   * Undefined when that one is not there. A failure of the iteration means that it was cut off, or is another; `close`
-   * gives up what is not read to its end.
+   * Undefined if it does not exist. An error of the iteration means that it was truncated or differs; `close` abandons
+   * the rest.
    */
   open(
     workload: string,
     sha256: string,
     call: StoreCall,
   ): Promise<{ readonly sizeBytes: number; readonly content: AsyncIterable<Uint8Array>; close(): void } | undefined>;
-  /** Deletes all contexts of a workload, and what is received of them at the moment. */
+  /** Deletes all contexts of a workload, including incomplete uploads. */
   erase(workload: string, call: StoreCall): Promise<void>;
 }

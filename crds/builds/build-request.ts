@@ -3,8 +3,8 @@ import { annotation } from "../labels.ts";
 import type { Workload } from "../workload.ts";
 
 /**
- * What a workload asks to be built, in 16 hexadecimal digits: by it a reader knows whether its `status.build` is about
- * that, or older. A generation would not tell, since it stays the same when an annotation changes.
+ * Identifies the build that a workload requests, in 16 hexadecimal digits: a reader can see whether its `status.build`
+ * describes this request or an older one. A generation is not enough, since it does not change with annotations.
  */
 export function buildRequest({ metadata: { annotations = {} }, spec }: Workload): string {
   const { dockerfile, context, args } = spec.image;

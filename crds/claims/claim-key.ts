@@ -1,13 +1,13 @@
 import type { Claim } from "../claim.ts";
 import { finalizer } from "../labels.ts";
 
-/** What identifies a claim; the name of its object never does. */
+/** Identifies a claim; its object's name does not. */
 export interface ClaimKey {
   readonly tenantId: string;
   readonly workloadRef: string;
 }
 
-/** The key as a string; neither part can hold a slash. */
+/** The key as a string; no part can contain a slash. */
 export function claimKey(key: ClaimKey): string {
   return `${key.tenantId}/${key.workloadRef}`;
 }
@@ -18,9 +18,9 @@ export function hasKey({ spec }: Claim, key: ClaimKey): boolean {
 }
 
 /**
- * Whether the release of a claim is over and its object stays only for the finalizer of somebody else. Its files are
- * saved and its pods are gone, or it was deleted before an operator took it up: the tenant may claim again under another
- * name.
+ * Whether the release of a claim has finished and its object remains only because of another party's finalizer. Its
+ * files are saved and its pods are gone, or it was deleted before an operator reconciled it: the tenant may claim again
+ * under another name.
  */
 export function isOver({ metadata, status }: Claim): boolean {
   const phase = status?.phase ?? "Released";
@@ -30,11 +30,11 @@ export function isOver({ metadata, status }: Claim): boolean {
 }
 
 /**
- * The claim that counts of those of one key: a tenant has at most one claim a workload, and the operator refuses the
- * others as duplicates. One that {@link isOver} does not count.
+ * The canonical claim of a key: a tenant has at most one claim on a workload, and the operator refuses the others as
+ * duplicates. A claim for which {@link isOver} holds does not count.
  *
- * One that was refused comes last. Of the others one that is being released comes first, since its files are; then the
- * one that is Active; then the oldest.
+ * Refused claims come last. Among the others, one being released comes first, since its files exist; then the Active
+ * one; then the oldest.
  */
 export function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
   let canonical: Claim | undefined;

@@ -2,15 +2,18 @@ import type { Claim } from "../claim.ts";
 import type { Pod } from "../kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../labels.ts";
 
-/** Says that the pod's sandbox, which holds its address, is there; the second is its name before Kubernetes 1.28. */
+/**
+ * Conditions that show that the pod's sandbox, and with it its address, exists; the second is the name before
+ * Kubernetes 1.28.
+ */
 export const SANDBOX_CONDITIONS: readonly string[] = ["PodReadyToStartContainers", "PodHasNetwork"];
 
 /**
- * The address that a pod has at this moment; undefined where it has none, or may have lost it.
+ * The current address of a pod; undefined if it has none, or may have lost it.
  *
- * `status.podIP` alone is not enough: the kubelet goes on showing the address of a sandbox that is gone until the next
- * one is there, and that of a pod that has ended, while the network plugin gives it to other pods. A server that does
- * not tell of sandboxes tells of containers, which end with theirs.
+ * `status.podIP` alone is not enough. The kubelet continues to show the address of a removed sandbox until the next one
+ * exists, and that of a pod that has ended, while the network plugin assigns it to other pods. A server that does not
+ * report sandboxes reports containers, which end with their sandbox.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
  */
 export function podAddress({ metadata, status }: Pod): string | undefined {
@@ -25,13 +28,16 @@ export function podAddress({ metadata, status }: Pod): string | undefined {
   return (isTrue(SANDBOX_CONDITIONS) ?? runs) ? status.podIP : undefined;
 }
 
-/** Whether a pod's program answers, at an address that the pod has. */
+/** Whether a pod's program is ready, at a current address of the pod. */
 export function isPodReady(pod: Pod): boolean {
   const ready = pod.status?.conditions?.find(({ type }) => type === "Ready");
   return ready?.status === "True" && podAddress(pod) !== undefined;
 }
 
-/** Names the present run of a pod's program that no probe checks; undefined where one does, or where it does not run. */
+/**
+ * Identifies the current run of a pod's program if no probe checks it; undefined if a probe does, or if it is not
+ * running.
+ */
 export function unprobedRun({ spec, status }: Pod): string | undefined {
   const program = spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
   const { state, restartCount = 0 } = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
@@ -40,8 +46,8 @@ export function unprobedRun({ spec, status }: Pod): string | undefined {
 }
 
 /**
- * Whether a warm pod can be given to a claim: it is Ready, and where no probe checks its program, the operator has seen
- * this run of it last long enough. Pods that an older operator labelled do not name the run.
+ * Whether a warm pod can be given to a claim: it is Ready and, if no probe checks its program, the operator has seen
+ * this run last long enough. Pods labelled by an older operator do not name the run.
  */
 export function isWarm(pod: Pod): boolean {
   if (!isPodReady(pod)) return false;
@@ -50,7 +56,7 @@ export function isWarm(pod: Pod): boolean {
   return run === undefined || (pod.metadata.labels?.[label.poolStatus] === "ready" && (proven ?? run) === run);
 }
 
-/** Where a pod's program listens at this moment, if anywhere. */
+/** The current endpoint of a pod's program, if any. */
 export function podEndpoint(pod: Pod): { host: string; port: number } | undefined {
   const host = podAddress(pod);
   const port = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.ports?.[0]?.containerPort;
@@ -58,42 +64,42 @@ export function podEndpoint(pod: Pod): { host: string; port: number } | undefine
 }
 
 /**
- * Whether the claim's pod was destroyed on purpose, after which the claim keeps its phase and is given no other until
- * it is claimed again.
+ * Whether the claim's pod was destroyed on request. The claim then keeps its phase and gets no other pod until it is
+ * claimed again.
  */
 export function isDestroyed({ metadata, status }: Claim): boolean {
   return status?.instanceId !== undefined && metadata.annotations?.[annotation.destroyed] === status.instanceId;
 }
 
 /**
- * Whether the pod is the very one that the claim shows. Names of cold pods follow from their claims, so a leader whose
- * watch is behind can make one under the name of a pod that is gone: nothing of that one is the tenant's.
+ * Whether the pod is exactly the one in the claim's status. Names of cold pods are derived from their claims, so a
+ * leader with a stale watch can create a pod with the name of a deleted one: it contains nothing of the tenant.
  */
 export function isShown({ metadata }: Pod, { status }: Claim): boolean {
   if (metadata.name !== status?.instanceId) return false;
-  // Claims that an older operator made Active do not say.
+  // Claims that an older operator made Active have no uid.
   return status.instanceUid === undefined || status.instanceUid === metadata.uid;
 }
 
-/** Begins what the init container says at its end that names the pod's overlay directories. */
+/** Prefix of the init container's termination message, which identifies the pod's overlay directories. */
 export const OVERLAY_ID_MESSAGE = "overlay ";
 
-/** Names a pod's overlay directories by themselves; undefined before they are there, and where there are none. */
+/** Identifies a pod's overlay directories; undefined before they exist, and if there are none. */
 export function overlayIdOf({ status }: Pod): string | undefined {
   const messages = status?.initContainerStatuses?.map(({ state }) => state?.terminated?.message ?? "") ?? [];
   const told = messages.find((message) => message.startsWith(OVERLAY_ID_MESSAGE));
   return told?.slice(OVERLAY_ID_MESSAGE.length).trim() || undefined;
 }
 
-/** As a claim's status names the directories of a pod, which {@link givenOverlayId} reads. */
+/** The id of a pod's directories in a claim's status, for {@link givenOverlayId}. */
 export function statusOverlayId(pod: Pod): string | undefined {
   const id = overlayIdOf(pod);
   return id && `${pod.metadata.uid}.${id}`;
 }
 
 /**
- * What named the pod's overlay directories when the tenant was given it; undefined where the claim speaks of another
- * pod, as where an operator of a version before gave it this one.
+ * The id of the pod's overlay directories when the tenant was given it; undefined if the claim's status describes
+ * another pod, for example if an older operator assigned this one.
  */
 export function givenOverlayId({ metadata }: Pod, { status }: Claim): string | undefined {
   const pod = `${metadata.uid}.`;
@@ -101,16 +107,18 @@ export function givenOverlayId({ metadata }: Pod, { status }: Claim): string | u
 }
 
 /**
- * Whether the pod's overlay directories are others than the tenant was given. A pod that its node had ended is made anew
- * where the cluster's store is restored from a backup that has it still: under its old name and uid, and with nothing in
- * it.
+ * Whether the pod's overlay directories differ from those that the tenant was given. If the cluster's store is restored
+ * from a backup that still contains an ended pod, its node creates it again: with its old name and uid, and empty.
  */
 export function hasLostFiles(pod: Pod, claim: Claim): boolean {
   const [present, given] = [overlayIdOf(pod), givenOverlayId(pod, claim)];
   return present !== undefined && given !== undefined && present !== given;
 }
 
-/** Whether the pod is the one that the claim shows, with the files that its tenant was given, bound to this very claim object and its tenant. */
+/**
+ * Whether the pod is the one in the claim's status, with the files that its tenant was given, bound to this claim
+ * object and its tenant.
+ */
 export function isPodOf(pod: Pod, claim: Claim): boolean {
   const { metadata } = pod;
   return (

@@ -3,8 +3,8 @@ import type { StatusDetails } from "../kubernetes.ts";
 /**
  * The API server's refusal of a call.
  *
- * `message` is the server's own, made for people; `reason` its word for programs (`NotFound`, `Conflict`,
- * `AlreadyExists`, ...), and `""` when what answered was no API server.
+ * `message` is the server's own, for people; `reason` is for programs (`NotFound`, `Conflict`, `AlreadyExists`, ...),
+ * and `""` if the response did not come from an API server.
  * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/
  */
 export class ApiError extends Error {
@@ -12,7 +12,7 @@ export class ApiError extends Error {
   /** The HTTP status. */
   readonly status: number;
   readonly reason: string;
-  /** What the server says of the fields; not `details`, which test runners take for their own text. */
+  /** The server's details about fields; not named `details`, which test runners use for their own text. */
   readonly statusDetails: StatusDetails | undefined;
 
   constructor(message: string, fields: { status: number; reason: string; details?: StatusDetails | undefined }) {
@@ -23,15 +23,12 @@ export class ApiError extends Error {
   }
 }
 
-/** A request that got no answer: refused, cut, timed out, or not trusted. */
+/** A request without a response: refused, disconnected, timed out, or not trusted. */
 export class NetworkError extends Error {
   override readonly name = "NetworkError";
   /** `false`: no byte of it can have reached the server; `true`: it may have been carried out. */
   readonly requestWasSent: boolean;
-  /**
-   * `true`: it went out on a kept connection that the server was closing, so what cannot do harm twice can be sent
-   * again.
-   */
+  /** `true`: it was sent on a kept connection that the server was closing, so an idempotent request can be repeated. */
   readonly connectionWasStale: boolean;
 
   constructor(message: string, fields: { cause?: unknown; requestWasSent: boolean; connectionWasStale?: boolean }) {
@@ -57,12 +54,12 @@ export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 409 && error.reason === "AlreadyExists";
 }
 
-/** Whether the resourceVersion or the page that was asked for is no longer kept: list again. */
+/** Whether the requested resourceVersion or page has expired: list again. */
 export function isExpired(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 410;
 }
 
-/** What a read gives, or undefined where there is no such object. */
+/** The result of a read, or undefined if the object does not exist. */
 export async function ifFound<T>(read: Promise<T>): Promise<T | undefined> {
   try {
     return await read;

@@ -1,8 +1,8 @@
-/** Time as this system reads it, so that tests can own it. */
+/** The system's time, replaceable in tests. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Calls back once after `delayMs` milliseconds; the function it returns cancels that. */
+  /** Calls back once after `delayMs` milliseconds; returns a function that cancels it. */
   after(delayMs: number, callback: () => void): () => void;
 }
 
@@ -14,5 +14,5 @@ export const systemClock: Clock = {
   },
 };
 
-/** For spans of time alone: it counts from the process's start, and setting the system's clock moves nothing on it. */
+/** Only for durations: it counts from the process's start, independent of the system's clock. */
 export const steadyClock: Clock = { ...systemClock, now: () => performance.now() };

@@ -25,7 +25,7 @@ export interface ListOptions extends CallOptions {
 }
 
 export interface WriteOptions extends CallOptions {
-  /** Whether the server only checks what would be written. @default false */
+  /** Whether the server only validates the write. @default false */
   readonly dryRun?: boolean | undefined;
 }
 
@@ -38,25 +38,23 @@ export interface PatchOptions extends CallOptions {
 
 export interface ApplyOptions extends CallOptions {
   readonly fieldManager: string;
-  /** Takes fields over that other managers own, instead of failing with a conflict. */
+  /** Takes ownership of fields from other managers instead of failing with a conflict. */
   readonly force?: boolean | undefined;
 }
 
 export interface DeleteOptions extends CallOptions {
-  /** Precondition: a successor of the same name is left alone. */
+  /** Precondition: a successor of the same name is not affected. */
   readonly uid?: string | undefined;
-  /** Precondition: an object that changed since is left alone. */
+  /** Precondition: an object that has changed since is not affected. */
   readonly resourceVersion?: string | undefined;
   readonly gracePeriodSeconds?: number | undefined;
-  /**
-   * What becomes of the objects that it owns; with `Foreground` it stays until they are gone. @default the kind's own
-   */
+  /** How its dependents are deleted; with `Foreground` it stays until they are gone. @default the kind's own */
   readonly propagationPolicy?: "Foreground" | "Background" | undefined;
 }
 
 /**
- * Calls to one API server. Every call throws an `ApiError` for a refusal and a `NetworkError` when there was no answer;
- * what comes back is without `managedFields`.
+ * Calls to one API server. Every call throws an `ApiError` for a refusal and a `NetworkError` without a response;
+ * results have no `managedFields`.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/
  */
@@ -69,7 +67,7 @@ export interface ClusterClient {
   patch<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: PatchOptions): Promise<T>;
   /** Server-side apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/ */
   apply<T extends KubernetesObject>(resource: Resource<T>, object: T, options: ApplyOptions): Promise<T>;
-  /** Resolves with the object while finalizers or its grace period keep it, and with undefined when it is gone. */
+  /** Resolves to the object while finalizers or its grace period keep it, and to undefined when it is gone. */
   delete<T extends KubernetesObject>(
     resource: Resource<T>,
     ref: ObjectRef,
@@ -187,10 +185,10 @@ function withType<T extends KubernetesObject>(resource: Resource<T>, object: T):
 }
 
 /**
- * Whether the answer to a deletion says that the object is gone: a `Status`, or the last state of an object that
- * nothing keeps.
+ * Whether the response to a deletion says that the object is gone: a `Status`, or the last state of an object without
+ * finalizers.
  *
- * Some kinds, pods among them, are answered with the object in both cases.
+ * For some kinds, such as pods, the response is the object in both cases.
  */
 function isGone(answer: KubernetesObject): boolean {
   if (answer.kind === "Status") return true;

@@ -6,15 +6,16 @@ import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 export interface Agents {
   readonly calls: Agent;
   /**
-   * Apart, since admission webhooks can make each take seconds, and a pool's refill sends many: a claim of a warm pod
-   * waits for none.
+   * Separate, since admission webhooks can delay each by seconds, and a pool's refill sends many: a claim of a warm pod
+   * must not wait for them.
    */
   readonly podCreates: Agent;
   /**
-   * Apart, so that a Lease is renewed while calls that nothing answers hold all of theirs; as many as there are Leases.
+   * Separate, so that a Lease is renewed while unanswered calls hold all other connections; as many as there are
+   * Leases.
    */
   readonly leases: Agent;
-  /** Apart, so that watches, which hold theirs for minutes, never take a connection from a call. */
+  /** Separate, so that watches, which hold theirs for minutes, never take a connection from a call. */
   readonly watches: Agent;
 }
 
@@ -26,10 +27,10 @@ export interface Connections {
   close(): void;
 }
 
-/** So many that a cold claim's pod is not created behind those of refills, some forty at once. */
+/** Enough that a cold claim's pod does not wait behind refills, some forty at once. */
 const MAX_POD_CREATES = 64;
 
-/** The API server drops connections that were idle for 90 s: a write must never meet that moment. */
+/** The API server drops connections after 90 s without use: a write must not coincide with that. */
 const idleMs = 45_000;
 
 /**
@@ -53,8 +54,8 @@ export function createConnections(options: {
       timeout: idleMs,
     };
     const agent = secure ? new SecureAgent({ ...common, ...tls }) : new Agent(common);
-    // An agent files connections under all that they were made with, certificates and all: 15 % of the time that a call
-    // takes here goes into hashing them. All of this one's are alike.
+    // An agent indexes connections by all their options, certificates included: hashing them takes 15 % of the time of
+    // a call. All connections of this agent are alike.
     agent.getName = () => config.server;
     return agent;
   }
@@ -102,7 +103,7 @@ export function tlsOptions(config: ClusterConfig, credential: Credential): Secur
     ...(config.tlsServerName !== undefined && { servername: config.tlsServerName }),
     // For runtimes that do not read the context.
     ...certificates,
-    // Without it Node reads the certificates again for every connection, which takes 1.1 ms of its only thread.
+    // Without it Node parses the certificates again for every connection, which blocks its only thread for 1.1 ms.
     secureContext: createSecureContext(certificates),
   };
 }

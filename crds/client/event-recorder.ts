@@ -24,13 +24,13 @@ export interface EventRecorder {
   flush(): Promise<void>;
 }
 
-// Beyond this many at once something is badly wrong already, and Events are the first thing to give up.
+// With more than this pending something is badly wrong already, and Events are the least important writes.
 const MOST_PENDING = 256;
 const LONGEST_MESSAGE = 1024;
 
 /**
- * Writes Events for people, https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/: of
- * failures and of what a person changed, never of what went well.
+ * Writes Events for people, https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/: about
+ * failures and about changes by people, never about routine success.
  */
 export function createEventRecorder(options: {
   client: ClusterClient;
@@ -50,7 +50,7 @@ export function createEventRecorder(options: {
       .digest("hex")
       .slice(0, 10);
     const name = objectName({ prefix: "event", parts: [object.metadata.name], suffix });
-    // A repetition while the first is still on its way adds nothing that a person needs.
+    // A repetition while the first is still being written adds no information.
     if (pending.has(name)) return;
     if (pending.size >= MOST_PENDING) {
       log.warn(about, "event dropped, too many are being written");

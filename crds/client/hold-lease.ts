@@ -12,7 +12,7 @@ import { startInformer } from "./watch/informer.ts";
 export interface LeaseTerm {
   /** The annotations of the Lease as it was taken. */
   readonly annotations: Readonly<Record<string, string>>;
-  /** Aborted when the term is over, whether it was lost or given back. */
+  /** Aborted when the term is over, lost or released. */
   readonly signal: AbortSignal;
   /** Milliseconds left in which a write is safe; 0 when this process may not write. */
   writeTimeLeftMs(): number;
@@ -22,14 +22,14 @@ export interface HoldLeaseOptions {
   client: ClusterClient;
   namespace: string;
   leaseName: string;
-  /** Unique to this call: whoever finds its own identity in a Lease takes it for its own. */
+  /** Unique to this call: a Lease with this identity belongs to this process. */
   identity: string;
-  /** How long a lease holds without a renewal, in milliseconds. @default 10000 */
+  /** Milliseconds that a lease is valid without a renewal. @default 10000 */
   leaseMs?: number;
-  /** The annotations to take the Lease with. @default those that it has */
+  /** The annotations to take the Lease with. @default unchanged */
   annotate?: ((taken: Lease | undefined) => Promise<Record<string, string>>) | undefined;
   /**
-   * What needs the Lease: the garbage collector deletes it when the last of those that have held it for one is gone.
+   * The object that needs the Lease: the garbage collector deletes the Lease when its last owner is gone.
    * @default it stays
    */
   owner?: OwnerReference | undefined;
@@ -41,13 +41,13 @@ export interface HoldLeaseOptions {
 }
 
 /**
- * Runs the work while this process holds a Lease, https://kubernetes.io/docs/concepts/architecture/leases/: waits for
- * it to be free, works, and gives it back. A Lease that is lost in the middle is waited for again, until `signal` is
+ * Runs the work while this process holds a Lease, https://kubernetes.io/docs/concepts/architecture/leases/: waits until
+ * it is free, works, and releases it. A Lease that is lost during the work is waited for again, until `signal` is
  * aborted.
  *
  * The holder renews at a quarter of the lease and stops writing at three quarters, so that no successor can hold the
- * lease while it still writes. Expiry is judged by this process's own clock, from the moment that it saw the last
- * renewal. A lease that was given back is seen on a watch and taken at once.
+ * lease while it still writes. Expiry is measured with this process's own clock, from the moment that it saw the last
+ * renewal. A released lease is seen on a watch and taken immediately.
  *
  * @throws what `hold` throws while the Lease is held
  */
@@ -76,7 +76,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     log,
   });
 
-  // Without it a lease that is given back is taken when it would have run out.
+  // Without it a released lease is taken only when it would have expired.
   const watched = informer.done.catch((error: unknown) => log.warn({ lease: leaseName, error }, "lease not watched"));
 
   const backoff = createBackoff({ initialMs: 500, maxMs: renewEveryMs });
@@ -111,7 +111,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       const current = await readLease();
       const waitMs = current === undefined ? 0 : timeUntilFree(current);
       if (waitMs > 0) {
-        // A change that came while the Lease was read ended no sleep, and what was read may be older.
+        // A change during the read did not wake a sleep, and the result may be older.
         if (changes === known) await sleep(waitMs);
         continue;
       }
@@ -127,7 +127,8 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   }
 
   function timeUntilFree(lease: Lease): number {
-    // Its own, from a term that it lost while the API server was away: nobody else has taken it.
+    // Held by this process since a term that it lost while the API server was unreachable: no other process has taken
+    // it.
     if (!lease.spec?.holderIdentity || lease.spec.holderIdentity === identity) return 0;
     const version = lease.metadata.resourceVersion ?? "";
     if (seen?.version !== version) seen = { version, at: performance.now() };

@@ -18,7 +18,7 @@ export interface RoundTripOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
   readonly clock: Clock;
-  /** The connections that have served a request, kept by whoever keeps the agent. */
+  /** The connections that have served a request; owned by the caller, with the agent. */
   readonly usedSockets: WeakSet<Socket>;
 }
 

@@ -9,7 +9,7 @@ import { type JsonSchema, plainSchema } from "../schema/schema.ts";
 import { triggerSpecSchema, triggerStatusSchema } from "../trigger.ts";
 import { workloadSpecSchema, workloadStatusSchema } from "../workload.ts";
 
-/** A column that `kubectl get` prints; one of priority 1 shows with `-o wide` only. */
+/** A column of `kubectl get`; one of priority 1 is shown only with `-o wide`. */
 export interface PrinterColumn {
   name: string;
   type: "string" | "integer" | "date";
@@ -18,7 +18,7 @@ export interface PrinterColumn {
   priority?: number;
 }
 
-/** The slice of an apiextensions.k8s.io/v1 CustomResourceDefinition that we write. */
+/** The part of an apiextensions.k8s.io/v1 CustomResourceDefinition that we write. */
 export interface CustomResourceDefinition extends KubernetesObject {
   spec: {
     group: string;
@@ -37,7 +37,7 @@ export interface CustomResourceDefinition extends KubernetesObject {
       storage: boolean;
       subresources: { status: object; scale?: object };
       additionalPrinterColumns: PrinterColumn[];
-      /** Since Kubernetes 1.31, 1.30 behind a gate; API servers before drop them. */
+      /** Since Kubernetes 1.31, in 1.30 behind a feature gate; earlier API servers drop them. */
       selectableFields?: { jsonPath: string }[];
       schema: { openAPIV3Schema: JsonSchema };
     }[];
@@ -55,11 +55,14 @@ interface Definition {
   selectable?: string[];
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath: string };
   metadata?: JsonSchema;
-  /** Whether the operator checks the whole spec, so that rules suffice that old API servers drop. @default false */
+  /**
+   * Whether the operator validates the whole spec, so that rules which old API servers drop are sufficient. @default
+   * false
+   */
   isCheckedWhole?: boolean;
 }
 
-// The names of these kinds become label values, so they must be as short as those.
+// The names of these kinds become label values, so they are limited to that length.
 const labelValueName: JsonSchema = { type: "object", properties: { name: { type: "string", maxLength: 63 } } };
 const age: PrinterColumn = {
   name: "Age",
@@ -79,18 +82,18 @@ export const definitions: readonly CustomResourceDefinition[] = [
     metadata: labelValueName,
     isCheckedWhole: true,
     columns: [
-      column("Image", ".spec.image.ref", "Image in a registry; empty when it is built from a build file."),
+      column("Image", ".spec.image.ref", "Image in a registry; empty if it is built from a build file."),
       column("Access", ".spec.network.access", "What the container may reach."),
-      column("Phase", ".status.phase", "Where the workload stands."),
+      column("Phase", ".status.phase", "Phase of the workload."),
       column("Reason", ".status.reason", "Why it is not ready."),
-      { ...column("Build", ".status.build.state", "How the build of its image stands."), priority: 1 },
+      { ...column("Build", ".status.build.state", "State of the image build."), priority: 1 },
       age,
     ],
   }),
   definition({
     resource: pools,
     shortName: "tp",
-    description: "A fixed number of pre-warmed pods of one workload.",
+    description: "A fixed number of warm pods of one workload.",
     spec: poolSpecSchema,
     status: poolStatusSchema,
     metadata: labelValueName,
@@ -100,11 +103,11 @@ export const definitions: readonly CustomResourceDefinition[] = [
       labelSelectorPath: ".status.selector",
     },
     columns: [
-      column("Workload", ".spec.workloadRef", "The workload that is pre-warmed."),
-      { ...column("Size", ".spec.size", "Pods wanted."), type: "integer" },
+      column("Workload", ".spec.workloadRef", "The workload of the pods."),
+      { ...column("Size", ".spec.size", "Desired number of pods."), type: "integer" },
       { ...column("Ready", ".status.ready", "Pods that can be claimed."), type: "integer" },
       { ...column("Warming", ".status.warming", "Pods that are starting."), type: "integer" },
-      column("Phase", ".status.phase", "Where the pool stands."),
+      column("Phase", ".status.phase", "Phase of the pool."),
       column("Reason", ".status.reason", "Why it is not full."),
       age,
     ],
@@ -119,18 +122,18 @@ export const definitions: readonly CustomResourceDefinition[] = [
     columns: [
       column("Tenant", ".spec.tenantId", "The tenant."),
       column("Workload", ".spec.workloadRef", "The workload."),
-      column("Phase", ".status.phase", "Where the claim stands."),
+      column("Phase", ".status.phase", "Phase of the claim."),
       column("Source", ".status.source", "How the instance was found."),
       column("Instance", ".status.instanceId", "The pod."),
       column("Reason", ".status.reason", "Why it is not active."),
-      { ...column("Address", ".status.endpoint.host", "Where the pod listens."), priority: 1 },
+      { ...column("Address", ".status.endpoint.host", "Address of the pod."), priority: 1 },
       age,
     ],
   }),
   definition({
     resource: triggers,
     shortName: "tt",
-    description: "Connects an event from outside, such as a webhook call, to a claim.",
+    description: "Connects an external event, such as a webhook call, to a claim.",
     spec: triggerSpecSchema,
     status: triggerStatusSchema,
     metadata: labelValueName,
@@ -138,10 +141,10 @@ export const definitions: readonly CustomResourceDefinition[] = [
       column("Type", ".spec.type", "The adapter."),
       column("Workload", ".spec.workloadRef", "The workload that is claimed."),
       column("Phase", ".status.phase", "Whether the gateway serves it."),
-      { ...column("Driver", ".spec.driver", "The protocol to the container; plain HTTP when empty."), priority: 1 },
+      { ...column("Driver", ".spec.driver", "The protocol to the container; plain HTTP if empty."), priority: 1 },
       age,
-      // The last one, since it is a sentence.
-      column("Detail", ".status.detail", "What the gateway says."),
+      // The last column, since it is a sentence.
+      column("Detail", ".status.detail", "The gateway's message."),
     ],
   }),
 ];
@@ -191,8 +194,8 @@ function rootSchema({ description, spec, status, metadata, isCheckedWhole = fals
     description,
     required: ["spec"],
     properties: {
-      apiVersion: { type: "string", description: "Version of this kind." },
-      kind: { type: "string", description: "This kind." },
+      apiVersion: { type: "string", description: "API version of this kind." },
+      kind: { type: "string", description: "Name of this kind." },
       metadata: metadata ?? { type: "object" },
       spec: isCheckedWhole ? readablePatterns(plainSchema(spec)) : plainSchema(spec),
       status: plainSchema(status),

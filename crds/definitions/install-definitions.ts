@@ -6,7 +6,7 @@ import { defineResource } from "../resource.ts";
 import { sleep, withTimeLimit } from "../waits.ts";
 import { type CustomResourceDefinition, definitions } from "./definition.ts";
 
-/** CustomResourceDefinition of apiextensions.k8s.io/v1, as the API server shows it. */
+/** CustomResourceDefinition of apiextensions.k8s.io/v1. */
 export const customResourceDefinitions = defineResource<
   CustomResourceDefinition & { status?: { conditions?: Condition[] } }
 >({
@@ -20,9 +20,9 @@ export const customResourceDefinitions = defineResource<
 /**
  * Creates or updates the definitions of the four kinds and waits until the API server serves them.
  *
- * Not by server-side apply: API servers before 1.23 refuse there what they drop silently here, the CEL rules.
+ * Not by server-side apply: API servers before 1.23 then refuse the CEL rules, which they otherwise drop silently.
  *
- * @param options.timeoutMs for all of it. @default 30000
+ * @param options.timeoutMs for the whole call. @default 30000
  * @throws {Error} with the name of the kind that is not served in time
  */
 export async function installDefinitions(

@@ -3,9 +3,9 @@ import { mapList, stringEnum } from "./schema.ts";
 
 const conditionSchema = Type.Object(
   {
-    type: Type.String({ description: "What the condition is about, such as Ready.", minLength: 1, maxLength: 316 }),
-    status: stringEnum(["True", "False", "Unknown"], { description: "Whether it holds." }),
-    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that it is about." })),
+    type: Type.String({ description: "Aspect of the state, such as Ready.", minLength: 1, maxLength: 316 }),
+    status: stringEnum(["True", "False", "Unknown"], { description: "Whether the condition holds." }),
+    observedGeneration: Type.Optional(Type.Integer({ description: "Generation of the spec that it describes." })),
     lastTransitionTime: Type.String({ description: "When the status last changed, RFC 3339.", format: "date-time" }),
     reason: Type.String({ description: "One word in CamelCase for programs.", minLength: 1, maxLength: 1024 }),
     message: Type.String({ description: "A sentence for people.", maxLength: 32768 }),
@@ -24,8 +24,8 @@ export const conditionsSchema = Type.Array(conditionSchema, {
 });
 
 /**
- * The conditions of an object that nobody has looked at, a default of the API server's: tools that wait for an object
- * take one without conditions for ready.
+ * The initial conditions of an object, set by the API server as a default: tools that wait for an object take one
+ * without conditions for ready.
  */
 export const notObserved: readonly Condition[] = [
   {
@@ -33,20 +33,20 @@ export const notObserved: readonly Condition[] = [
     status: "Unknown",
     reason: "NotObserved",
     message:
-      "No operator has looked at it yet. Check that operator and edge run, and that this is the namespace that they serve (TENANCY_NAMESPACE, tenancy by default).",
+      "No operator has reconciled it yet. Check that operator and edge are running, and that they serve this namespace (TENANCY_NAMESPACE, tenancy by default).",
     lastTransitionTime: "1970-01-01T00:00:00Z",
   },
 ];
 
-/** A condition as it is now, without its dates. */
+/** A current condition, without its dates. */
 export type ConditionNow = Pick<Condition, "type" | "status" | "reason" | "message">;
 
 /** The types of {@link readiness}. */
 export const READINESS: readonly string[] = ["Ready", "Reconciling", "Stalled"];
 
 /**
- * `Ready`, and beside a `Ready` that is false either `Reconciling`, where the object gets there by itself, or `Stalled`,
- * where a person has to act. The latter two are there only while they hold
+ * `Ready`, and beside a false `Ready` either `Reconciling`, if the object will get there by itself, or `Stalled`, if a
+ * person must act. The latter two exist only while they hold
  * (https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md).
  */
 export function readiness(
@@ -62,10 +62,10 @@ export function readiness(
 }
 
 /**
- * Dates conditions as they are now by those of before: `lastTransitionTime` moves only with the status, so that what
- * has not changed is equal to what was written before.
+ * Adds dates to current conditions, given the previous ones: `lastTransitionTime` changes only with the status, so that
+ * an unchanged condition equals the stored one.
  *
- * @param options.generation of the spec that they are about
+ * @param options.generation of the spec that they describe
  */
 export function nextConditions(
   former: readonly Condition[] | undefined,

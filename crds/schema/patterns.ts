@@ -1,5 +1,5 @@
 /**
- * Regular expressions that read the same in ECMA-262 and in RE2, which the API server uses: no look-around, no
+ * Regular expressions with the same meaning in ECMA-262 and in RE2, which the API server uses: no look-around, no
  * back-references, no flags.
  */
 export const pattern = {
@@ -28,13 +28,13 @@ export const pattern = {
   url: "^https?://[^\\s/\\x00-\\x1f\\x7f]+[^\\s\\x00-\\x1f\\x7f]*$",
   /** The HTTPS address of a Git repository, without a user. */
   gitUrl: "^https:/{2}[-A-Za-z0-9.]+(:[0-9]+)?(/[-A-Za-z0-9._~!$&'()*+,;=:%]+)+/?$",
-  /** A branch, tag or commit, which no program takes for an option or a pair. */
+  /** A branch, tag or commit that no program can mistake for an option or a pair. */
   gitRef: "^[A-Za-z0-9_]([-A-Za-z0-9_./]*[A-Za-z0-9_])?$",
   /** Any text on one line. */
   oneLine: "^[^\\x00-\\x1f\\x7f]+$",
   /** Any text without spaces and control characters. */
   word: "^[^\\s\\x00-\\x1f\\x7f]+$",
-  /** Any text that a program's argument or environment can hold. */
+  /** Any text that a program's argument or environment can contain. */
   noNull: "^[^\\x00]*$",
   /** The SHA-256 of an archive, or its first 16 digits. */
   archiveVersion: "^[0-9a-f]{16}([0-9a-f]{48})?$",

@@ -3,16 +3,17 @@ import type { JsonSchema } from "./schema.ts";
 import { patternHints } from "./schema-problems.ts";
 
 /**
- * Patterns whose regular expression tells a person nothing. Those of what goes into a proxy's configuration or a
- * script, such as domains, stay patterns: on an old server too, the API server refuses what does not match.
+ * Patterns whose regular expression does not help a person. Those of values that go into a proxy's configuration or a
+ * script, such as domains, stay patterns: old API servers also refuse values that do not match.
  */
 const UNREADABLE: readonly string[] = [pattern.directory];
 
 /**
- * The schema with rules in CEL in the place of long patterns, so that `kubectl apply` says in words what
- * is wrong. The API server skips all rules where a pattern fails, so it has one or the other.
+ * The schema with CEL rules instead of long patterns, so that the errors of `kubectl apply` are readable. The API
+ * server skips all rules if a pattern fails, so a schema has one or the other.
  *
- * Servers before 1.25 drop the rules. So this is for a spec alone that the operator checks as a whole before it uses it.
+ * Servers before 1.25 drop the rules. So use this only for a spec that the operator validates completely before using
+ * it.
  */
 export function readablePatterns(schema: JsonSchema): JsonSchema {
   const { pattern: expression, ...rest } = schema;

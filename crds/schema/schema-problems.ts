@@ -1,16 +1,16 @@
 import { pattern } from "./patterns.ts";
 import type { JsonSchema } from "./schema.ts";
 
-/** How to look at a value. */
+/** Options of the validation. */
 export interface ProblemOptions {
-  /** Whether fields that the schema does not know are passed over, as the API server does. @default false */
+  /** Whether unknown fields are ignored, as the API server does. @default false */
   allowUnknownFields?: boolean;
 }
 
 /**
- * What is wrong with a value under a structural schema: sentences that start with the field's path.
+ * The problems of a value under a structural schema: sentences that start with the field's path.
  *
- * Does what the API server's own check does, with messages for people; `oneOf` and CEL rules are left to the caller.
+ * The same checks as the API server's, with messages for people; `oneOf` and CEL rules are left to the caller.
  *
  * @param subject the value, its schema and the path that messages start with
  */
@@ -65,7 +65,7 @@ function objectProblems(
     if (fieldSchema !== undefined) {
       problems.push(...schemaProblems({ value: value[field], schema: fieldSchema, path: `${path}.${field}` }, options));
     } else if (!options.allowUnknownFields && !schema["x-kubernetes-preserve-unknown-fields"]) {
-      problems.push(`${path}.${field}: is not a field; known are ${Object.keys(properties).join(", ")}`);
+      problems.push(`${path}.${field}: unknown field; known are ${Object.keys(properties).join(", ")}`);
     }
   }
   return problems;
@@ -103,7 +103,7 @@ function textProblems(value: string, schema: JsonSchema, path: string): string[]
   if (schema.enum !== undefined && !schema.enum.includes(value)) {
     return [`${path}: must be one of ${schema.enum.join(", ")}`];
   }
-  // As JSON Schema and the API server count: two of a string's units can be one character.
+  // Counted in characters, as JSON Schema and the API server do: two UTF-16 units can be one character.
   const length = value.length > (schema.maxLength ?? value.length) ? [...value].length : value.length;
   if (schema.maxLength !== undefined && length > schema.maxLength) {
     return [`${path}: must have at most ${schema.maxLength} characters, not ${length}`];
@@ -125,7 +125,7 @@ function numberProblems(value: number, schema: JsonSchema, path: string): string
   return [];
 }
 
-/** What a value must be to match a pattern, as the end of a sentence that starts with "must be". */
+/** Descriptions of patterns, for sentences that start with "must be". */
 export const patternHints: Readonly<Record<string, string>> = {
   [pattern.tenantId]: "a tenant id: letters, digits, '.', '_' and '-', with a letter or digit at both ends",
   [pattern.tenantIdPrefix]: "the start of a tenant id: letters, digits, '.', '_' and '-', with a letter or digit first",
@@ -137,7 +137,7 @@ export const patternHints: Readonly<Record<string, string>> = {
   [pattern.directory]: "an absolute path below / without '.', '..' and empty segments, ':' and control characters",
   [pattern.absolutePath]: "an absolute path without control characters",
   [pattern.urlPath]: "a path that starts with / and has no query, fragment, space or control character",
-  [pattern.url]: "an address that starts with http:// or https:// and has no space or control character",
+  [pattern.url]: "a URL that starts with http:// or https:// and has no space or control character",
   [pattern.oneLine]: "non-empty text on one line, without control characters",
   [pattern.word]: "non-empty text without spaces and control characters",
   [pattern.noNull]: "text without the NUL character",

@@ -1,19 +1,19 @@
 import { type Static, type TSchema, type TUnsafe, Type } from "@sinclair/typebox";
 import { pattern } from "./patterns.ts";
 
-/** What a structural schema may say beside JSON Schema's own words (Kubernetes, "CustomResourceDefinition schema"). */
+/** Keywords of a structural schema in addition to JSON Schema's (Kubernetes, "CustomResourceDefinition schema"). */
 export interface SchemaOptions {
   description: string;
   default?: unknown;
   maxProperties?: number;
 }
 
-/** One of the given words; TypeBox's own union prints `anyOf`, which a structural schema forbids. */
+/** An enumeration of strings; TypeBox's own union prints `anyOf`, which a structural schema forbids. */
 export function stringEnum<const Word extends string>(words: readonly Word[], options: SchemaOptions): TUnsafe<Word> {
   return Type.Unsafe<Word>({ type: "string", enum: [...words], ...options });
 }
 
-/** An object of any keys with text values; TypeBox's own record prints `patternProperties`. */
+/** An object with any keys and string values; TypeBox's own record prints `patternProperties`. */
 export function stringMap(value: { pattern?: string; maxLength: number }, options: SchemaOptions) {
   return Type.Unsafe<Record<string, string>>({
     type: "object",
@@ -22,13 +22,13 @@ export function stringMap(value: { pattern?: string; maxLength: number }, option
   });
 }
 
-/** An object of any keys with values of one schema. */
+/** An object with any keys and values of one schema. */
 export function mapOf<Value extends TSchema>(value: Value, options: SchemaOptions) {
   const additionalProperties = plainSchema(value);
   return Type.Unsafe<Record<string, Static<Value>>>({ type: "object", additionalProperties, ...options });
 }
 
-/** An object whose fields the API server keeps and does not look at. */
+/** An object whose fields the API server stores without validation. */
 export function freeObject(options: SchemaOptions): TUnsafe<Record<string, unknown>> {
   return Type.Unsafe<Record<string, unknown>>({
     type: "object",
@@ -37,21 +37,21 @@ export function freeObject(options: SchemaOptions): TUnsafe<Record<string, unkno
   });
 }
 
-/** A rule in CEL that newer API servers enforce and older ones drop; `message` says what to change. */
+/** A CEL rule that newer API servers enforce and older ones drop; `message` says what to change. */
 export interface Rule {
   rule: string;
   message: string;
 }
 
-/** The words that carry rules in a CRD. Only `rule` and `message`: what came later breaks servers of 1.25 to 1.28. */
+/** The keyword for rules in a CRD. Only `rule` and `message`: later fields break servers of 1.25 to 1.28. */
 export function rules(...list: readonly Rule[]): { "x-kubernetes-validations": readonly Rule[] } {
   return { "x-kubernetes-validations": list };
 }
 
-/** A list in which no entry occurs twice. */
+/** A list without duplicate entries. */
 export const setList = { "x-kubernetes-list-type": "set" } as const;
 
-/** A list in which no two entries have the same keys. */
+/** A list without two entries that have the same keys. */
 export function mapList(...keys: readonly string[]) {
   return { "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys } as const;
 }
@@ -61,7 +61,7 @@ export function plainSchema(schema: TSchema): JsonSchema {
   return JSON.parse(JSON.stringify(schema)) as JsonSchema;
 }
 
-/** The part of JSON Schema that a structural schema of ours uses. */
+/** The part of JSON Schema that our structural schemas use. */
 export interface JsonSchema {
   type?: "object" | "array" | "string" | "integer" | "number" | "boolean";
   description?: string;
@@ -98,5 +98,4 @@ export function secretReference(description: string) {
   );
 }
 
-/** Static type of {@link secretReference}. */
 export type SecretReference = Static<ReturnType<typeof secretReference>>;

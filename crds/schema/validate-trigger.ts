@@ -6,9 +6,9 @@ const schema = plainSchema(triggerSpecSchema);
 const MESSENGER_FIELDS = ["chatId", "userId", "usernameOrId"];
 
 /**
- * What is wrong with a trigger's spec: sentences that name the field and say what to change; empty when it is valid.
+ * The problems of a trigger's spec: sentences that name the field and say what to change; empty if it is valid.
  *
- * The same rules as the CRD's schema and CEL, and those that neither can say.
+ * The same rules as the CRD's schema and CEL, and those that neither can express.
  */
 export function triggerProblems(spec: unknown, options: ProblemOptions = {}): string[] {
   const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);
@@ -21,7 +21,7 @@ function tenantProblems({ type, tenant }: TriggerSpec): string[] {
   if ((tenant.from === undefined) === (tenant.static === undefined)) {
     return ["spec.tenant: give exactly one of from and static"];
   }
-  if (type === "cron" && tenant.static === undefined) return ["spec.tenant.static: a cron trigger needs it"];
+  if (type === "cron" && tenant.static === undefined) return ["spec.tenant.static: required for a cron trigger"];
   if (type === "messenger" && tenant.from !== undefined && !MESSENGER_FIELDS.includes(tenant.from)) {
     return [`spec.tenant.from: must be one of ${MESSENGER_FIELDS.join(", ")} for a messenger trigger`];
   }
@@ -31,10 +31,10 @@ function tenantProblems({ type, tenant }: TriggerSpec): string[] {
 function configProblems({ type, config }: TriggerSpec): string[] {
   switch (type) {
     case "webhook":
-      return config.path === undefined ? ["spec.config.path: a webhook trigger needs the path that it serves"] : [];
+      return config.path === undefined ? ["spec.config.path: required for a webhook trigger"] : [];
     case "messenger":
       return config.botTokenSecretRef === undefined
-        ? ["spec.config.botTokenSecretRef: a messenger trigger needs the Secret of its bot's token"]
+        ? ["spec.config.botTokenSecretRef: required for a messenger trigger: the Secret with its bot's token"]
         : [];
     case "cron":
       return [...scheduleProblems(config.schedule), ...timezoneProblems(config.timezone)];
@@ -44,7 +44,7 @@ function configProblems({ type, config }: TriggerSpec): string[] {
 }
 
 function scheduleProblems(schedule: string | undefined): string[] {
-  if (schedule === undefined) return ["spec.config.schedule: a cron trigger needs it"];
+  if (schedule === undefined) return ["spec.config.schedule: required for a cron trigger"];
   const fields = schedule.trim().split(/\s+/).length;
   return fields === 5 ? [] : [`spec.config.schedule: must have five fields, such as 0 9 * * 1-5, not ${fields}`];
 }
@@ -62,8 +62,9 @@ function timezoneProblems(timezone: string | undefined): string[] {
 function guardProblems({ type, config }: TriggerGuard, index: number): string[] {
   const path = `spec.guards[${index}].config`;
   if (type === "allowlist" && config.tenantIds === undefined) {
-    return [`${path}.tenantIds: an allowlist guard needs the tenant ids that may pass`];
+    return [`${path}.tenantIds: required for an allowlist guard: the allowed tenant ids`];
   }
-  if (type === "api" && !URL.canParse(config.url ?? "")) return [`${path}.url: an api guard needs the address to ask`];
+  if (type === "api" && !URL.canParse(config.url ?? ""))
+    return [`${path}.url: required for an api guard: the URL to call`];
   return [];
 }

@@ -11,9 +11,9 @@ const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
 
 /**
- * What is wrong with a workload's spec: sentences that name the field and say what to change; empty when it is valid.
+ * The problems of a workload's spec: sentences that name the field and say what to change; empty if it is valid.
  *
- * The same rules as the CRD's schema and CEL, and those that neither can say, on any API server.
+ * The same rules as the CRD's schema and CEL, and those that neither can express, on any API server.
  */
 export function workloadProblems(spec: unknown, options: ProblemOptions = {}): string[] {
   const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);
@@ -31,11 +31,11 @@ function ruleProblems(spec: WorkloadSpec): string[] {
       if (KERNEL_DIRECTORY.test(directory))
         return [`${path}: /proc, /sys and /dev belong to the kernel: choose another directory`];
       if (TOOLS_DIRECTORY.test(directory))
-        return [`${path}: /.tenancy holds what saves and restores files: choose another directory`];
+        return [`${path}: /.tenancy is used to save and restore files: choose another directory`];
       return [];
     }),
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
-      ? ["spec.filesystem.preSave: preSave needs overlayDirs: without them nothing is saved"]
+      ? ["spec.filesystem.preSave: requires overlayDirs: without them nothing is saved"]
       : []),
     ...(spec.filesystem?.preSave?.command[0] === ""
       ? ["spec.filesystem.preSave.command[0]: must be the name of a program, not empty"]
@@ -48,20 +48,18 @@ function ruleProblems(spec: WorkloadSpec): string[] {
   ];
 }
 
-/** A list that does nothing looks like one that holds. */
+/** A list without effect would look like one that is enforced. */
 function unusedProblems({ network }: WorkloadSpec): string[] {
   const { access = "none", allowlist = [], credentials = [] } = network ?? {};
   if (access === "restricted") return [];
   return [
     ...(allowlist.length > 0
       ? [
-          `spec.network.allowlist: takes effect under access restricted alone, not ${access}: set that, or leave the list out`,
+          `spec.network.allowlist: takes effect only under access restricted, not ${access}: set that, or remove the list`,
         ]
       : []),
     ...(credentials.length > 0
-      ? [
-          `spec.network.credentials: take effect under access restricted alone, not ${access}: set that, or leave them out`,
-        ]
+      ? [`spec.network.credentials: take effect only under access restricted, not ${access}: set that, or remove them`]
       : []),
   ];
 }
@@ -70,10 +68,10 @@ function nestedProblems(directories: readonly string[]): string[] {
   const folders = directories.map((directory) => (directory.endsWith("/") ? directory : `${directory}/`));
   return folders.flatMap((inner, index) => {
     const outer = folders.findIndex((folder, other) => other !== index && inner.startsWith(folder));
-    // Of two that are one and the same, the second is too much.
+    // Of two equal directories only the second is reported.
     if (outer < 0 || (folders[outer] === inner && index < outer)) return [];
     return [
-      `spec.filesystem.overlayDirs[${index}]: ${directories[index]} lies inside ${directories[outer]}, which saves it already: leave it out`,
+      `spec.filesystem.overlayDirs[${index}]: ${directories[index]} lies inside ${directories[outer]}, which already saves it: remove it`,
     ];
   });
 }
@@ -85,7 +83,7 @@ function imageProblems({ ref, dockerfile, context, args = {} }: WorkloadSpec["im
   if (ref !== undefined) {
     if (!isImageReference(ref)) return ["spec.image.ref: must be an image reference such as ghcr.io/acme/agent:1.2"];
     if (context === undefined && Object.keys(args).length === 0) return [];
-    return ["spec.image: context and args are for an image that is built: give dockerfile, or leave them out"];
+    return ["spec.image: context and args are only for an image that is built: set dockerfile, or remove them"];
   }
   const git = context?.git;
   return [
@@ -118,9 +116,10 @@ function domainProblems({ network }: WorkloadSpec): string[] {
     ),
   ];
   return domains.flatMap(([path, domain]) => {
-    if (ADDRESS.test(domain)) return [`${path}: must be a domain name, not an IP address: TLS names servers by domain`];
+    if (ADDRESS.test(domain))
+      return [`${path}: must be a domain name, not an IP address: TLS identifies servers by domain`];
     if (domain.split(".").some((part) => part.length > 63))
-      return [`${path}: a part between dots has over 63 characters`];
+      return [`${path}: a label between dots has more than 63 characters`];
     return [];
   });
 }

@@ -10,11 +10,11 @@ export interface Acknowledgement {
 }
 
 /**
- * The last line of a script whose output must arrive whole: it reads the acknowledgement.
+ * The last line of a script whose output must arrive completely: it reads the acknowledgement.
  *
- * Output that nobody has taken soon after a command has ended is dropped, and success reported: of ten reads of 40 MiB
- * that paused for 12 s before the last, two came without their end and with exit code 0, six were cut; with one, ten of
- * ten were whole.
+ * Output that is not read soon after a command has ended is dropped, and success reported: of ten reads of 40 MiB that
+ * paused for 12 s before the last, two arrived without their end and with exit code 0, and six were disconnected; with
+ * an acknowledgement, ten of ten were complete.
  */
 export const awaitAcknowledgement = "read -r acknowledgement";
 

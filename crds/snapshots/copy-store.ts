@@ -18,7 +18,7 @@ export type CopyOutcome =
   | { readonly kind: "deleted" }
   /** That was to be deleted, and stays: another key differs, so that the source may be the older of the two. */
   | { readonly kind: "withheld" }
-  /** Not copied, and the target is as it was: somebody changed the files meanwhile, or they are not what was saved. */
+  /** Not copied, and the target is unchanged: the files changed during the copy, or do not match what was saved. */
   | { readonly kind: "failed"; readonly because: string };
 
 interface Stores {
@@ -28,8 +28,8 @@ interface Stores {
 
 export interface CopyCall extends StoreCall {
   /**
-   * Whether what the source has not is deleted in the target, which nobody may be using. Nothing is deleted where the
-   * target was used since. @default false
+   * Whether archives missing in the source are deleted in the target, which must not be in use. Nothing is deleted if
+   * the target was used since. @default false
    */
   readonly deletes?: boolean | undefined;
   /** Called with how many tenants and workloads the source has. */
@@ -110,7 +110,7 @@ async function* onlyInFirst(
 
 async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
   const { newest, versions } = await from.look(key, call);
-  if (newest === undefined) throw new StoreConflict("it was erased meanwhile");
+  if (newest === undefined) throw new StoreConflict("it was deleted in the meantime");
   const wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[] = [...[...versions].reverse(), newest];
   const present = await to.look(key, call);
   const there = present.newest === undefined ? [] : [...[...present.versions].reverse(), present.newest];
@@ -122,7 +122,7 @@ async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: S
   const left = wanted.slice(begin.index);
   for (const { sha256, sizeBytes, tenantId: _, workloadRef: __, kept, ...description } of left) {
     const opened = await from.open(key, sha256, call);
-    if (opened === undefined) throw new StoreConflict("another archive has taken its place meanwhile");
+    if (opened === undefined) throw new StoreConflict("another archive has replaced it in the meantime");
     try {
       const most = { history: wanted.length, replaced: wanted.length + there.length };
       const describe = () => ({ ...description, copied: true }) as const;
@@ -187,7 +187,7 @@ async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, c
   // The list of the source is older than this, and a volume that was taken away since has nothing either.
   const { state } = await from.look(key, call);
   if (state === "unmarked") throw new StoreConflict("the source says of nothing any more that it was erased");
-  if (state !== "none") throw new StoreConflict("it was saved meanwhile");
+  if (state !== "none") throw new StoreConflict("it was saved in the meantime");
   await to.delete(key, { ...call, replaces });
   return { kind: "deleted" };
 }

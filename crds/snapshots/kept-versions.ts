@@ -29,8 +29,8 @@ export function keptVersions<T extends Version>(
 }
 
 /**
- * As what an archive stays that is one of the older versions already: nobody may have meant to replace it, however often
- * it is gone on from since.
+ * The kind of an older version that becomes the newest again and is then replaced: `replaced` stays `replaced`, since
+ * the replacement may have been unintended, however many sessions start from it.
  */
 export function keptAs<T extends Version>(keep: KeptAs, older: readonly T[], sha256: string): KeptAs {
   return older.some((one) => one.sha256 === sha256 && one.kept === "replaced") ? "replaced" : keep;

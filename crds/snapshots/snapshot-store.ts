@@ -13,8 +13,8 @@ export interface StoreCall {
 export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
 
 /**
- * Why an older version stays: `history` since its session went on from it, `replaced` since one that did not has taken
- * its place, which nobody may have meant.
+ * Why an older version is kept: `history` if a later session started from it, `replaced` if a session that had not
+ * started from it took its place, perhaps unintentionally.
  */
 export type KeptAs = "history" | "replaced";
 
@@ -38,8 +38,8 @@ export interface MostKept {
 /** What is kept of a tenant and workload at one moment. */
 export interface KeptSnapshots {
   /**
-   * Names this state, opaque. None that was left comes back: not by a deletion, a rollback or the same archive saved
-   * once more, so that whoever changes the state that it saw replaces nothing that it has not seen.
+   * An opaque id of this state. A former state never returns, not by a deletion, a rollback or another save of the same
+   * archive, so that a caller that changes the state it saw replaces nothing that it has not seen.
    */
   readonly revision: string;
   /**
@@ -105,11 +105,11 @@ export interface StoreEntry extends StoreUse {
 }
 
 /**
- * Archives of tenants' files: on a volume or in object storage. Every call throws `StoreError` where the store fails,
- * `NetworkError` where it cannot be reached, and the signal's reason.
+ * Archives of tenants' files: on a volume or in object storage. Every call throws `StoreError` if the store fails,
+ * `NetworkError` if it cannot be reached, and the signal's reason.
  *
- * A call that changes something and throws a `NetworkError` may have been carried out, or may be still. Since a commit
- * names the state that it replaces, asking for the state tells which.
+ * A changing call that throws a `NetworkError` may have succeeded, or may still succeed. A commit names the state that
+ * it replaces, so reading the state shows the result.
  */
 export interface SnapshotStore {
   /** @throws ArchiveError when what is there is another tenant's */

@@ -196,7 +196,10 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     close: () => undefined,
   };
 
-  /** Tells the server that an upload will not be committed; what it does not hear of it deletes when it starts anew. */
+  /**
+   * Tells the server that an upload will not be committed; if the message is lost, the server deletes the upload at its
+   * next start.
+   */
   async function giveUp(path: string): Promise<void> {
     const signal = AbortSignal.timeout(GIVE_UP_LIMIT_MS);
     await ask(v.object({}), { method: "DELETE", path, signal }).catch(() => undefined);

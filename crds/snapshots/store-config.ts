@@ -3,7 +3,10 @@ import { bytesOf, environmentProblems, quantity, wholeNumber } from "../environm
 import { type S3Place, s3Environment, s3Place } from "./s3/s3-config.ts";
 import type { MostKept } from "./snapshot-store.ts";
 
-/** Versions that a session without the tenant's files leaves of them, whatever is configured: nobody asked for it. */
+/**
+ * Number of versions kept after sessions without the tenant's files replaced them, whatever is configured: the
+ * replacement may have been unintended.
+ */
 const REPLACED = 3;
 
 /** The variables that operator and edge read alike. */
@@ -20,7 +23,7 @@ export const storeEnvironment = {
 /** Where archives are kept, and how much of them. */
 export interface StoreConfig {
   readonly place: StorePlace;
-  /** Whether a store without archives is believed although another one was seen with some. */
+  /** Whether an empty store is accepted although archives were seen before. */
   readonly mayBeEmpty: boolean;
   /** For every commit. */
   readonly most: MostKept;

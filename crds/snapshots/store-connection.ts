@@ -23,7 +23,7 @@ export interface StoreEndpoint {
   readonly prefix?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly token: string;
-  /** Called where nobody answers there, or refuses the token: the next one is not to be from memory. */
+  /** Called if the address does not respond, or refuses the token: the next one must not come from memory. */
   forget?(): void;
 }
 
@@ -211,7 +211,7 @@ function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpo
     request.on("socket", () => (wasSent = true));
     request.on("error", fail);
     request.on("response", (response) => {
-      // Whoever reads the body is ended with the signal too.
+      // The signal also ends the reader of the body.
       const ignore = onAbort(signal, () => response.destroy(signal.reason));
       response.once("close", ignore);
       ignoreAbort();

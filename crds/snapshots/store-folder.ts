@@ -1,7 +1,7 @@
 /** The name of the helper pod, of its volume claim and of its network policy. */
 export const SNAPSHOTS_NAME = "tenancy-snapshots";
 
-/** The Secret of whoever may know whose files are saved, and nothing more of them. */
+/** The Secret for processes that may only read which tenants have files. */
 export const NAMES_SECRET = "tenancy-snapshots-names";
 
 /** The helper pod's one container. */

@@ -39,7 +39,7 @@ export function createVolumeMark({ client, namespace, mayBeEmpty }: MarkOptions)
     async remember() {
       const { metadata } = await client.get(persistentVolumeClaims, reference);
       if (metadata.annotations?.[annotation.volumeMarked] === "true") return;
-      // Not on a claim that was made meanwhile, whose volume may be another.
+      // Not on a claim that was created in the meantime, whose volume may differ.
       const { resourceVersion } = metadata;
       const body = { metadata: { resourceVersion, annotations: { [annotation.volumeMarked]: "true" } } };
       await client.patch(persistentVolumeClaims, reference, { type: "merge", body });

@@ -18,7 +18,7 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}`: an archive of that size would be kept; 507 when not |
  * | `DELETE /v1/keys/<tenant>/<workload>?replaces=<revision>&unused-for-ms=<n>` | `deletedSchema`; 412 as above |
  * | `GET /v1/list?limit=<keys>&after=<tenant>/<workload>&tenant=<tenant>&workload=<workload>&versions=true` | an entry a line, then `endSchema`; without a limit all pages as one |
- * | `GET /v1/names?limit=…`, as above, which another token is let in for too | a key a line, then `endSchema` |
+ * | `GET /v1/names?limit=…`, as above, also accepts another token | a key a line, then `endSchema` |
  * | `PUT /v1/contexts/<workload>/<id>?most=<bytes>&volume=<bytes>` with a build context | `receivedSchema` |
  * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it is the one that counts, and others go |
  * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line for none |

@@ -33,8 +33,7 @@ export function formatTraceparent({ traceId, spanId, sampled }: TraceContext): s
 }
 
 /**
- * Reads the annotation of a claim as {@link formatTraceparent} writes it, and nothing else: whoever may write claims may
- * have set it.
+ * Reads a claim's annotation exactly as {@link formatTraceparent} writes it: anyone who may write claims can set it.
  */
 export function parseCarried(text: string | undefined): TraceContext | undefined {
   const context = parseTraceparent(text);

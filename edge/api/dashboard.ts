@@ -5,7 +5,7 @@ import { HttpError } from "../http/http-error.ts";
 import { isUnchanged } from "../http/if-none-match.ts";
 import type { Route } from "../http/router.ts";
 
-/** What `npm run dashboard` makes of edge/dashboard: every file gzipped, in base64, under a name with its hash. */
+/** Output of `npm run dashboard`: each file of edge/dashboard, gzipped, in base64, under a name with its hash. */
 export interface DashboardAssets {
   /** Loaded before the first paint, so that no other theme flashes. */
   readonly theme: string;
@@ -14,10 +14,7 @@ export interface DashboardAssets {
   readonly files: Readonly<Record<string, { readonly type: string; readonly gzip: string }>>;
 }
 
-/**
- * Nothing but the page's own files runs, and no text can become markup:
- * docs/decisions/edge-http.md#the-dashboards-page.
- */
+/** Only the page's own files run, and no text can become markup: docs/decisions/edge-http.md#the-dashboards-page. */
 const CONTENT_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -32,9 +29,9 @@ const CONTENT_POLICY = [
 ].join("; ");
 
 /**
- * `/`, `/dashboard/…` and `/assets/{file}`: the same for everybody, so they ask for no key.
+ * `/`, `/dashboard/…` and `/assets/{file}`: the same for everyone, so they require no key.
  *
- * @param options.checkPage throws where the request names a host that is not served
+ * @param options.checkPage throws if the request names a host that is not served
  */
 export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (request: Request) => void }): Route[] {
   const { checkPage } = options;
@@ -43,7 +40,7 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
   const files = new Map(
     Object.entries(assets.files).map(([name, file]) => {
       const gzip = Buffer.from(file.gzip, "base64");
-      // Strangers ask for them, so they are unpacked once, and not for each who takes no gzip.
+      // Anyone may request them, so they are unpacked once, not for each client without gzip.
       return [name, { type: file.type, gzip, plain: gunzipSync(gzip) }];
     }),
   );
@@ -76,7 +73,7 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
         checkPage(request);
         const file = files.get(request.params.file ?? "");
         if (file === undefined)
-          throw new HttpError(404, "there is no such file: the page is of another version, load it anew");
+          throw new HttpError(404, "this file does not exist: the page is of another version; reload it");
         const zips = acceptsGzip(request.headers.get("accept-encoding") ?? "");
         return new Response(zips ? file.gzip : file.plain, {
           headers: {
@@ -92,20 +89,20 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
   ];
 }
 
-/** Reads what `npm run dashboard` made, which the bundle of an image holds; undefined where nobody has made it. */
+/** Reads the output of `npm run dashboard`, which is part of an image's bundle; undefined if it was not built. */
 export async function loadDashboard(log: Log): Promise<DashboardAssets | undefined> {
   try {
     return (await import("../../dist/dashboard.json", { with: { type: "json" } })).default;
   } catch (error) {
-    // Bun and Deno say the one, Node with tsx may say the other.
+    // Bun and Deno report one code, Node with tsx the other.
     const { code } = error as { code?: string };
     if (code !== "ERR_MODULE_NOT_FOUND" && code !== "MODULE_NOT_FOUND") throw error;
-    log.warn({}, "no dashboard is served: npm run dashboard makes it");
+    log.warn({}, "dashboard not served: build it with npm run dashboard");
     return undefined;
   }
 }
 
-/** Whether gzip is among the codings of an `Accept-Encoding`, and not with a weight of 0 (RFC 9110, 12.5.3). */
+/** Whether `Accept-Encoding` accepts gzip, with a weight other than 0 (RFC 9110, 12.5.3). */
 function acceptsGzip(accepted: string): boolean {
   return accepted.split(",").some((one) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
 }

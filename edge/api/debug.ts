@@ -12,7 +12,7 @@ import type { Resource } from "../../crds/resource.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
-/** What the dump lists, by its key. Secrets are not among it, and never may be. */
+/** What the dump lists, by key. Secrets are not included, and must never be. */
 const dumped: Readonly<Record<string, Resource<KubernetesObject>>> = {
   pods,
   services,
@@ -51,7 +51,7 @@ export function debugRoute({ cluster }: { cluster: Cluster }): ApiRoute {
     errors: [503],
     async handle() {
       const dump: Record<string, KubernetesObject[]> = {};
-      // One after the other: the dump of a large namespace may be slow, claims meanwhile may not.
+      // One after the other: the dump of a large namespace may be slow, claims may not.
       for (const [key, resource] of Object.entries(dumped)) dump[key] = (await cluster(resource).list()).items;
       return jsonResponse(dump);
     },

@@ -12,24 +12,23 @@ import type { RoutedRequest } from "../http/router.ts";
 import { type ApiRoute, bodySchema } from "./api-route.ts";
 import type { ApiTypes } from "./openapi/schemas.ts";
 
-/** What the routes of deliveries work with. */
 export interface DeliveryServices {
-  /** Undefined where this process has not the role gateway. */
+  /** Undefined if this process does not have the role gateway. */
   readonly gateway: () => Deliverer | undefined;
-  /** A word for this process. */
+  /** A name of this process. */
   readonly instance: string;
   readonly randomId: () => string;
   readonly clock: Clock;
 }
 
-/** The gateway, as these routes ask it. */
+/** The part of the gateway that these routes use. */
 export interface Deliverer {
   /** Whether every trigger was reconciled once, and the watch is open. */
   isReady(): boolean;
   find(name: string): Trigger | undefined;
-  /** What became of a trigger's last events, the newest first. */
+  /** The last events of a trigger and their results, newest first. */
   deliveriesOf(trigger: Trigger): Delivery[];
-  /** What runs the trigger's events; undefined while it is not served. */
+  /** Runs the trigger's events; undefined while the trigger is not served. */
   runnerOf(trigger: Trigger): TestRunner | undefined;
 }
 
@@ -47,19 +46,19 @@ type Outcome =
   | { readonly kind: "denied" | "refused" | "failed"; readonly message: string };
 
 /**
- * What became of an event. Never anything of its body or its headers but the sender's id of a delivery that was
- * accepted, and never a word of the container or of a guard: whoever reads this log is not who they were meant for.
+ * The result of an event. It contains nothing of the body or headers, except the sender's id of an accepted delivery,
+ * and no text of the container or a guard: readers of this log may not be allowed to see those.
  */
 export interface Delivery {
-  /** The event's. */
+  /** Id of the event. */
   readonly id: string;
   /** When it arrived, ISO 8601. */
   readonly at: string;
   readonly result: ApiTypes["TestDelivery"]["result"];
   readonly tenantId?: string | undefined;
-  /** What its source was answered, where that speaks HTTP. */
+  /** The status sent to its source, if the source uses HTTP. */
   readonly status?: number | undefined;
-  /** From its arrival to its answer. */
+  /** Milliseconds from arrival to response. */
   readonly ms: number;
   /** How its pod was found. */
   readonly source?: ClaimSource | undefined;
@@ -76,15 +75,15 @@ const GONE = 499;
 
 const testBody = v.strictObject({
   data: v.optional(
-    v.pipe(v.unknown(), v.description("What the event carries; without it, the `payload` of a trigger of type cron.")),
+    v.pipe(v.unknown(), v.description("Data of the event; without it, the `payload` of a trigger of type cron.")),
   ),
   fields: v.optional(
-    v.pipe(v.unknown(), v.description("The object in which `spec.tenant.from` is a path; without it, `data`.")),
+    v.pipe(v.unknown(), v.description("The object to which the path `spec.tenant.from` applies; without it, `data`.")),
   ),
-  text: v.optional(v.pipe(v.string(), v.description("What a person wrote, for triggers of chats."))),
+  text: v.optional(v.pipe(v.string(), v.description("The message of a person, for triggers of chats."))),
 });
 
-/** What became of the events of triggers, and an event to try one with. */
+/** Routes for the results of trigger events, and for sending a test event. */
 export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
   const { instance, randomId, clock } = services;
   const since = new Date(clock.now()).toISOString();
@@ -92,9 +91,9 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
     {
       method: "GET",
       path: `${ONE}/deliveries`,
-      summary: "What became of a trigger's last events",
+      summary: "Results of a trigger's last events",
       description:
-        "At most 50 of a trigger, kept in memory by the replica that had the event: ask several times to hear of more than one. Never what an event or its answer said.",
+        "At most 50 per trigger, kept in memory by the replica that received the event: call several times to reach other replicas. Never contains the content of an event or its response.",
       answer: "Deliveries",
       errors: [404, 503],
       handle(request) {
@@ -105,9 +104,9 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
     {
       method: "POST",
       path: `${ONE}/test`,
-      summary: "Send a trigger an event of your own",
+      summary: "Send a test event to a trigger",
       description:
-        "It takes the way of a real one: tenant, guards, a claim of a real pod, the container. No signature is asked for. Answers when the container has, with what its source would have been told; the answer's own status is 200 also where the event failed.",
+        "Handled like a real event: tenant, guards, a claim of a real pod, the container. No signature is needed. Responds after the container has, with the response that the source would have received; the status of this call is 200 even if the event failed.",
       body: bodySchema(testBody),
       answer: "TestDelivery",
       errors: [404, 408, 409, 413, 503],
@@ -133,7 +132,7 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
         } catch (error) {
           if (clientGone.aborted) throw new HttpError(GONE, "the client went away", { cause: error });
           if (delivery?.result !== "aborted") throw error;
-          throw new HttpError(503, "the trigger was edited or deleted, or the server stops; try again", {
+          throw new HttpError(503, "the trigger was edited or deleted, or the server is stopping; try again", {
             expected: true,
             headers: { "retry-after": "1" },
             cause: error,
@@ -150,10 +149,13 @@ function served(request: RoutedRequest, services: DeliveryServices): { gateway: 
   const name = pathParam(request, "id", triggerNameRule);
   const gateway = services.gateway();
   if (gateway === undefined) {
-    throw new HttpError(404, "deliveries are kept by the gateway: ask an edge whose TENANCY_EDGE_ROLES has gateway");
+    throw new HttpError(
+      404,
+      "deliveries are stored by the gateway: ask an edge whose TENANCY_EDGE_ROLES contains gateway",
+    );
   }
   if (!gateway.isReady()) {
-    throw new HttpError(503, "the triggers are not in cache yet; try again shortly", {
+    throw new HttpError(503, "the trigger cache is not synced yet; try again shortly", {
       headers: { "retry-after": "1" },
     });
   }
@@ -164,10 +166,10 @@ function served(request: RoutedRequest, services: DeliveryServices): { gateway: 
 
 function notServed({ metadata, status }: Trigger): HttpError {
   const why = status?.detail === undefined || status.detail === "" ? "try again shortly" : status.detail;
-  return new HttpError(409, `trigger ${quote(metadata.name)} is not served at the moment: ${why}`);
+  return new HttpError(409, `trigger ${quote(metadata.name)} is not served now: ${why}`);
 }
 
-/** What the event's source would have been told, for the caller, who may know it. */
+/** The response that the event's source would have received; the caller of a test may see it. */
 function shown(outcome: Outcome): { contentType: string; body: string; truncated?: true } | { message: string } {
   if (outcome.kind !== "answered") return { message: outcome.message };
   const { contentType, body } = outcome.reply;

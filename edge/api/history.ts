@@ -7,16 +7,15 @@ import { pathParam, poolNameRule } from "../http/parameters.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
-/** What the routes of the history work with. */
 export interface HistoryServices {
   readonly history: { readonly claims: Pick<ClaimHistory, "read">; readonly pools: Pick<PoolHistory, "read"> };
   readonly cache: Pick<ClusterCache, "claims" | "pods" | "pools">;
   readonly namespace: string;
-  /** A word for this process. */
+  /** A name of this process. */
   readonly instance: string;
 }
 
-/** The routes of what this process remembers of the last hour. */
+/** Routes for the last hour as recorded by this process. */
 export function historyRoutes({ history, cache, namespace, instance }: HistoryServices): ApiRoute[] {
   const shown = <Hour extends { readonly from: number }>({ from, ...hour }: Hour, stepSeconds: number): Response =>
     jsonResponse({ since: new Date(from).toISOString(), replica: instance, stepSeconds, ...hour });
@@ -24,8 +23,8 @@ export function historyRoutes({ history, cache, namespace, instance }: HistorySe
     {
       method: "GET",
       path: "/api/v1/history/claims",
-      summary: "Claims of the last hour: how many, how fast, from where, and why they failed",
-      description: "Kept in memory by each replica for itself since its start.",
+      summary: "Claims of the last hour: count, latency, source, and reasons of failures",
+      description: "Each replica records its own history in memory since its start.",
       answer: "ClaimHistory",
       errors: [503],
       handle() {
@@ -36,8 +35,8 @@ export function historyRoutes({ history, cache, namespace, instance }: HistorySe
     {
       method: "GET",
       path: "/api/v1/pools/:name/history",
-      summary: "A pool in the last hour: its depth, what it gave, what it could not give, and what came after",
-      description: "Kept in memory by each replica for itself since its start.",
+      summary: "A pool in the last hour: ready pods, hits, misses and refills",
+      description: "Each replica records its own history in memory since its start.",
       answer: "PoolHistory",
       errors: [404, 503],
       handle(request) {

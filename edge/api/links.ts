@@ -11,39 +11,38 @@ import { readJson } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";
 import { type ApiRoute, bodySchema } from "./api-route.ts";
 
-/** Makes addresses of the front door that let in whoever has them. */
+/** Makes signed addresses of the front door, which admit everyone who has them. */
 export interface Links {
   readonly maxSeconds: number;
   /** The instance's address at the front door, without a token. */
   address(instance: HostTarget): string;
-  /** Undefined where no key signs at present. */
+  /** Undefined if no key can sign now. */
   create(instance: HostTarget, expiresAt: number): string | undefined;
-  /** Why none does. */
+  /** Why no key can sign. */
   problem(): string | undefined;
 }
 
-/** What the routes of links work with. */
 export interface LinkServices {
   readonly namespace: string;
   readonly cache: Pick<ClusterCache, "workloads">;
   readonly clock: Clock;
-  /** Undefined where this edge knows of no front door. */
+  /** Undefined if this edge has no front door configured. */
   readonly links?: Links | undefined;
 }
 
 const DEFAULT_SECONDS = 3600;
-/** What TENANCY_PROXY_LINK_MAX may be at most. */
+/** Upper limit of TENANCY_PROXY_LINK_MAX. */
 const MOST_SECONDS = 31_536_000;
 const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
   `${workloadNameRule.says}, got ${quote(issue.input)}`;
-/** @param maxSeconds the document says it too, which is why the schema is a server's own */
+/** @param maxSeconds also part of the OpenAPI document, so the schema depends on the server's setting */
 const linkBodyOf = (maxSeconds: number) =>
   v.strictObject({
     workload: v.pipe(
       v.string(),
       v.regex(new RegExp(pattern.subdomain), says),
       v.maxLength(63, says),
-      v.description("The workload, whose `network.expose` is `link` or `public`."),
+      v.description("The workload, whose `network.expose` must be `link` or `public`."),
     ),
     expiresInSeconds: v.optional(
       v.pipe(
@@ -51,7 +50,7 @@ const linkBodyOf = (maxSeconds: number) =>
         v.integer("must be a whole number"),
         v.minValue(1, "must be at least 1"),
         v.maxValue(maxSeconds, `must be at most ${maxSeconds} (TENANCY_PROXY_LINK_MAX)`),
-        v.description("How long the link is valid; TENANCY_PROXY_LINK_MAX bounds it."),
+        v.description("How long the link is valid; at most TENANCY_PROXY_LINK_MAX."),
       ),
       Math.min(DEFAULT_SECONDS, maxSeconds),
     ),
@@ -61,7 +60,7 @@ const linkBodyOf = (maxSeconds: number) =>
         v.integer("must be a whole number"),
         v.minValue(1, "must be at least 1"),
         v.maxValue(65_535, "must be at most 65535"),
-        v.description("One of the workload's `network.ports`, the first without it."),
+        v.description("One of the workload's `network.ports`; the first one by default."),
       ),
     ),
   });
@@ -73,9 +72,9 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
     {
       method: "POST",
       path: "/api/v1/tenants/:id/links",
-      summary: "Make a link to a tenant's instance",
+      summary: "Create a link to a tenant's instance",
       description:
-        "An address of the front door that lets in whoever has it, until it expires: a link is a password. No single link can be revoked; removing the key that signed it ends all of that key.",
+        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; removing the key that signed it ends all of that key's links.",
       body: bodySchema(linkBody),
       status: 201,
       answer: "Link",
@@ -86,18 +85,18 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
         if (links === undefined)
           throw new HttpError(
             409,
-            "this edge knows of no front door: set TENANCY_PROXY_DOMAIN, or serve one with the role proxy",
+            "no front door is configured: set TENANCY_PROXY_DOMAIN, or serve one with the role proxy",
           );
         requireFresh(cache.workloads);
         const workload = cache.workloads.store.get({ namespace, name });
         if (workload === undefined) throw new HttpError(404, `workload ${quote(name)} does not exist`);
         const port = servedPort(workload.spec, given);
-        if (port === false) throw new HttpError(400, `body.port: ${given} is none of the workload's network.ports`);
+        if (port === false) throw new HttpError(400, `body.port: ${given} is not in the workload's network.ports`);
         const { expose = "none" } = workload.spec.network ?? {};
         if (expose !== "link" && expose !== "public") {
           throw new HttpError(
             409,
-            `network.expose of workload ${quote(name)} is ${expose}, which lets no link in: set it to link`,
+            `network.expose of workload ${quote(name)} is ${expose}, which does not allow links: set it to link`,
           );
         }
         const expiresAt = Math.floor(clock.now() / 1000) + expiresInSeconds;

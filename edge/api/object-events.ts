@@ -4,15 +4,15 @@ import type { Cluster } from "../../crds/client/cluster.ts";
 import type { CoreEvent } from "../../crds/kubernetes.ts";
 import type { ApiTypes } from "./openapi/schemas.ts";
 
-/** Of each object. A cluster keeps Events for an hour by default, and repeats are counted, not kept. */
+/** Limit per object. A cluster stores Events for an hour by default, and counts repeats instead of storing them. */
 const MOST = 100;
 
-/** Of a list of Events, which the API server answers by a scan. Nobody waits longer for what only explains. */
+/** Limit of a list of Events, for which the API server scans all; an explanation is not worth a longer wait. */
 const LIMIT_MS = 5000;
 
 /**
- * The Events about the objects of these uids that the cluster still keeps, the oldest first; where they cannot be read,
- * why not, since whoever shows the objects needs the rest all the same.
+ * The Events about the objects of these uids that the cluster still has, oldest first. If they cannot be read, the
+ * reason: callers can still show the objects.
  */
 export async function eventsOf(
   uids: readonly (string | undefined)[],
@@ -28,13 +28,13 @@ export async function eventsOf(
     return { events: lists.flatMap(({ items }) => items.map(shown)).sort((a, b) => (a.at < b.at ? -1 : 1)) };
   } catch (error) {
     if (!(error instanceof ApiError) && !(error instanceof NetworkError)) throw error;
-    return { eventsProblem: `the Events cannot be read: ${error.message}` };
+    return { eventsProblem: `cannot read the Events: ${error.message}` };
   }
 }
 
 function shown(event: CoreEvent): ApiTypes["ObjectEvent"] {
   const { involvedObject, type = "Normal", reason = "", message = "", count } = event;
-  // Those who use the newer API set `eventTime` alone.
+  // Clients of the newer API set only `eventTime`.
   const at = event.lastTimestamp ?? event.eventTime ?? event.metadata.creationTimestamp ?? "";
   return {
     ...{ about: involvedObject.kind === "Pod" ? "instance" : "claim", type, reason, message, at },

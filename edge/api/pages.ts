@@ -8,15 +8,15 @@ import type { RoutedRequest } from "../http/router.ts";
 import type { OpenApiSchema } from "./openapi/request-schemas.ts";
 import { nameSchema, tenantIdSchema } from "./openapi/schemas.ts";
 
-/** Reads lists of a kind in pages, by name: ten thousand objects at once would hold everybody else up for long. */
+/** Reads lists of a kind in pages, sorted by name: ten thousand objects at once would delay every other caller. */
 export interface Pages<T> {
   /**
-   * @param page.limit undefined: all
-   * @param page.matches which objects are wanted
+   * @param page.limit undefined for all
+   * @param page.matches selects objects
    */
   read(page: PageQuery & { matches: (object: T) => boolean }): {
     readonly items: T[];
-    /** `x-tenancy-version` and, where there is more, `x-tenancy-next`. */
+    /** `x-tenancy-version` and, if there is another page, `x-tenancy-next`. */
     readonly headers: Record<string, string>;
   };
 }
@@ -27,14 +27,14 @@ interface PageQuery {
 }
 
 const MAX_LIMIT = 1000;
-/** The names of a list are sorted for its first page, and kept for the others. */
+/** The sorted names are cached from the first page for the following ones. */
 const KEPT_MS = 10_000;
 
 /** The query parameters that {@link pageQuery} reads. */
 export function pageSchemas(more: { default?: number }): Readonly<Record<"limit" | "after", OpenApiSchema>> {
   return {
-    limit: limitSchema("At most so many, by name.", more),
-    after: { ...nameSchema, maxLength: 253, description: "Only those behind this name, which x-tenancy-next gives." },
+    limit: limitSchema("Maximum number, sorted by name.", more),
+    after: { ...nameSchema, maxLength: 253, description: "Only names after this one, which x-tenancy-next returns." },
   };
 }
 
@@ -43,7 +43,7 @@ export function limitSchema(description: string, more: { default?: number }): Op
   return { type: "integer", minimum: 1, maximum: MAX_LIMIT, ...more, description };
 }
 
-/** Reads `limit`; undefined without it. @throws HttpError 400 for what is no number of things on a page */
+/** Reads `limit`; undefined without it. @throws HttpError 400 if it is not a valid page size */
 export function limitQuery({ query: { limit } }: RoutedRequest): number | undefined {
   const count = typeof limit === "string" && /^[1-9]\d{0,3}$/.test(limit) ? Number(limit) : Number.NaN;
   if (limit !== undefined && !(count <= MAX_LIMIT))
@@ -51,7 +51,7 @@ export function limitQuery({ query: { limit } }: RoutedRequest): number | undefi
   return limit === undefined ? undefined : count;
 }
 
-/** Reads `limit` and `after`. @throws HttpError 400 for what is no number or no name */
+/** Reads `limit` and `after`. @throws HttpError 400 if one is not valid */
 export function pageQuery(request: RoutedRequest, defaultLimit?: number): PageQuery {
   return { limit: limitQuery(request) ?? defaultLimit, after: queryText(request, "after", instanceNameRule) };
 }
@@ -67,12 +67,12 @@ export function filterSchemas(
     phase: {
       type: "string",
       pattern: `^${phase}(?:,${phase})*$`,
-      description: `Only these, by commas: ${phases.join(", ")}.`,
+      description: `Only these phases, separated by commas: ${phases.join(", ")}.`,
     },
   };
 }
 
-/** What a list may be narrowed to. */
+/** The fields that a list can be filtered by. */
 interface Filtered {
   readonly tenant: string | undefined;
   readonly workload: string | undefined;
@@ -83,8 +83,8 @@ interface Filtered {
 /**
  * Reads `tenant`, `workload` and `phase`.
  *
- * @returns whether an object of these is wanted
- * @throws HttpError 400 for what no object can have
+ * @returns a predicate of the requested objects
+ * @throws HttpError 400 for a value that no object can have
  */
 export function filterQuery(request: RoutedRequest, phases: readonly string[]): (object: Filtered) => boolean {
   const tenant = queryText(request, "tenant", tenantIdRule);
@@ -113,7 +113,7 @@ export function createPages<T extends KubernetesObject>(
 
   return {
     read({ limit = Number.POSITIVE_INFINITY, after, matches }) {
-      // What came after the names were sorted is not among them, so the list is as old as that.
+      // Objects created after the sort are not included, so the list has the version of the sort.
       const { names, seen } = sort(after === undefined);
       const items: T[] = [];
       for (let at = after === undefined ? 0 : firstBehind(names, after); at < names.length; at += 1) {
@@ -130,7 +130,7 @@ export function createPages<T extends KubernetesObject>(
   };
 }
 
-/** The place of the first name that is greater. */
+/** Index of the first greater name. */
 function firstBehind(names: readonly string[], after: string): number {
   let [from, to] = [0, names.length];
   while (from < to) {

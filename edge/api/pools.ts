@@ -14,17 +14,17 @@ export function poolRoutes(options: { cluster: Cluster; namespace: string }): Ap
   const kind: SpecKind<Pool> = {
     resource: pools,
     ...{ noun: "pool", path: "/api/v1/pools", parameter: "name", nameRule: poolNameRule, schema: "Pool" },
-    onReplaced: "A smaller size deletes warm pods; claimed ones stay.",
+    onReplaced: "A smaller size deletes warm pods; claimed pods stay.",
     problemsOf: (spec) => schemaProblems({ value: spec, schema, path: "spec" }),
     show: poolResponse,
   };
   return [
     ...specRoutes(kind, options),
-    deleteRoute(kind, options, { description: "Its warm pods go with it; claimed ones stay." }),
+    deleteRoute(kind, options, { description: "Its warm pods are deleted with it; claimed pods stay." }),
   ];
 }
 
-/** A pool as the REST API shows it; `reason` and `message` say what is wrong. */
+/** A pool as shown by the REST API; `reason` and `message` describe a problem. */
 interface PoolResponse {
   name: string;
   spec: PoolSpec;

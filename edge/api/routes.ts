@@ -28,7 +28,6 @@ import { tenantRoutes } from "./tenants.ts";
 import { triggerRoutes } from "./triggers.ts";
 import { workloadRoutes } from "./workloads.ts";
 
-/** What all routes of the REST API work with. */
 export type ApiServices = ClaimServices &
   InstanceServices &
   BuildServices &
@@ -39,17 +38,17 @@ export type ApiServices = ClaimServices &
   UploadServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
-    /** Throws where a page of another site, which `/ws` is not for, made the request. */
+    /** Throws if a page of another site made the request; `/ws` does not serve those. */
     readonly checkPage: PageCheck;
-    /** Whether `/ws` asks for the key too. @default false */
+    /** Whether `/ws` requires the key too. @default false */
     readonly requireKey?: boolean;
-    /** Throws where a request has no key. Undefined: no key is set. */
+    /** Throws if a request has no key. Undefined if no key is set. */
     readonly authenticate?: ((request: Request) => void | Promise<void>) | undefined;
     /** Whether TENANCY_API_KEY is set. @default false */
     readonly asksForKey?: boolean;
   };
 
-/** The REST API's route table, the most called first. */
+/** The REST API's route table, most frequent first. */
 export function apiRoutes(services: ApiServices): ApiRoute[] {
   const routes = [
     healthRoute,

@@ -9,29 +9,28 @@ import { type ApiRoute, bodySchema } from "./api-route.ts";
 
 const PATH = "/api/v1/session";
 const bodyOfLogin = v.strictObject({ key: v.string() });
-/** Strangers send these bodies. */
+/** Anyone may send these bodies. */
 const BODY_LIMIT_BYTES = 8192;
 /**
- * How long a wrong key waits for its answer, and how many do at a time; the others, and the right key, are answered at
- * once. That slows down a guesser who tries one key after the other, not one who sends many together. The latter loses
- * nothing by it, as no key in `Authorization` waits either; and a limit that held for the right key too would let
- * strangers keep everybody out of the login. What keeps the key from being guessed is its length.
+ * How long the response to a wrong key is delayed, and for how many requests at a time; further wrong keys, and the
+ * right key, are answered at once. This slows down a guesser who tries one key after the other, not one who sends many
+ * in parallel; that one gains nothing, since keys in `Authorization` are not delayed either. A limit on all logins
+ * would let strangers lock everyone out. The length of the key protects it from guessing.
  */
 const WRONG_MS = 1000;
 const MAX_WAITING = 8;
 
-/** What the routes of the session work with. */
 export interface SessionServices {
-  /** Undefined: no key is asked for, and there are no sessions. */
+  /** Undefined if no key is required; there are no sessions then. */
   readonly sessions?: Sessions | undefined;
   /** Whether a text is the key. */
   readonly isKey?: ((text: string) => boolean) | undefined;
-  /** Throws where the request names another host than the edge answers for. */
+  /** Throws if the request names a host that the edge does not serve. */
   readonly checkPage: (request: Request) => void;
   readonly clock: Clock;
 }
 
-/** `GET`, `POST` and `DELETE /api/v1/session`: what a browser gets for the key. */
+/** `GET`, `POST` and `DELETE /api/v1/session`: the session that a browser gets for the key. */
 export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServices): ApiRoute[] {
   let waiting = 0;
 
@@ -46,7 +45,7 @@ export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServ
     {
       method: "GET",
       path: PATH,
-      summary: "Whether a key is asked for, and whether the caller has a session",
+      summary: "Whether a key is required, and whether the caller has a session",
       answer: "Session",
       errors: [403],
       public: true,
@@ -60,9 +59,9 @@ export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServ
     {
       method: "POST",
       path: PATH,
-      summary: "Give the key once, for a session cookie",
+      summary: "Exchange the key for a session cookie",
       description:
-        "The cookie is HttpOnly and SameSite=Strict, lasts 12 hours and stands for the key where the edge's own page sends it: what writes, and WebSockets, have to show by `Sec-Fetch-Site` or `Origin` that it does. Programs send the key itself.",
+        "The cookie is HttpOnly and SameSite=Strict, lasts 12 hours and replaces the key for the edge's own page: writes and WebSockets must prove by `Sec-Fetch-Site` or `Origin` that they come from it. Programs send the key itself.",
       body: bodySchema(bodyOfLogin),
       answer: "Session",
       errors: [401, 403, 404, 408, 413],
@@ -70,13 +69,13 @@ export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServ
       async handle(request) {
         checkPage(request);
         if (sessions === undefined || isKey === undefined)
-          throw new HttpError(404, "this server asks for no key, so there are no sessions");
+          throw new HttpError(404, "this server requires no key, so there are no sessions");
         sessions.refuseOtherPages(request);
         const { key } = await readJson(request, bodyOfLogin, { limit: BODY_LIMIT_BYTES });
         if (!isKey(key)) {
           if (waiting < MAX_WAITING) {
             waiting += 1;
-            // To its end also when the caller leaves, who would try the next key at once.
+            // The delay continues if the caller disconnects, who would otherwise try the next key at once.
             await sleep(WRONG_MS, { clock });
             waiting -= 1;
           }
@@ -89,9 +88,9 @@ export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServ
     {
       method: "DELETE",
       path: PATH,
-      summary: "Make the browser forget its session",
+      summary: "Delete the browser's session cookie",
       description:
-        "Nothing is kept of sessions: a copy of the cookie stays valid until its end, or until the key changes.",
+        "The server stores no sessions: a copy of the cookie stays valid until it expires, or until the key changes.",
       answer: "Session",
       errors: [403],
       public: true,

@@ -15,34 +15,34 @@ interface SpecObject extends KubernetesObject {
   spec: object;
 }
 
-/** A kind of such objects, and how the REST API serves it. */
+/** A kind of such objects and its REST API. */
 export interface SpecKind<T extends SpecObject> {
   readonly resource: Resource<T>;
-  /** What a sentence calls one, such as `pool`. */
+  /** Its name in messages, such as `pool`. */
   readonly noun: "workload" | "pool" | "trigger";
-  /** Where all are, such as `/api/v1/pools`. */
+  /** Path of the collection, such as `/api/v1/pools`. */
   readonly path: string;
-  /** The parameter behind it that names one. */
+  /** The path parameter that names one object. */
   readonly parameter: "name" | "id";
   readonly nameRule: PathRule;
   readonly schema: "Workload" | "Pool" | "Trigger";
-  /** What PUT does beyond replacing the spec. */
+  /** Effects of PUT besides replacing the spec. */
   readonly onReplaced?: string;
-  /** What is wrong with a spec, in words. */
+  /** Validates a spec; returns the problems. */
   readonly problemsOf: (spec: unknown) => readonly string[];
   /** Shows an object as the REST API does. */
   readonly show: (object: T) => { readonly name: string };
-  /** That a new object is held by. @default none */
+  /** Finalizers of a new object. @default none */
   readonly finalizers?: string[];
   /** The refusal of a name whose object is being deleted. @default that of a name that is taken */
   readonly terminating?: (name: string) => HttpError;
 }
 
 const dryRunSchema = flagSchema(
-  "Whether only to check: the answer is as without it, from the cluster's own checks too, and nothing is written.",
+  "Whether only to validate: the response is the same, including the cluster's own checks, and nothing is written.",
 );
 const REPLACES =
-  "With `If-Match` the answer is 409 where the spec is not the one any more whose ETag that is; else the last one to write wins.";
+  "With `If-Match` the response is 409 if the spec no longer has that ETag; without it the last write wins.";
 
 /** All, one, create and replace: each is a live call, so that what was written elsewhere a moment ago shows. */
 export function specRoutes<T extends SpecObject>(
@@ -133,11 +133,11 @@ export function specRoutes<T extends SpecObject>(
       const { metadata } = await readObject(kind, name, { cluster });
       if (metadata.deletionTimestamp !== undefined) return kind.terminating(name);
     }
-    return new HttpError(409, `${noun} ${quote(name)} exists already; change it with PUT ${path}/${name}`);
+    return new HttpError(409, `${noun} ${quote(name)} already exists; change it with PUT ${path}/${name}`);
   }
 }
 
-/** The route that deletes one of a kind that goes at once. */
+/** The route that deletes an object of a kind without a graceful deletion. */
 export function deleteRoute<T extends SpecObject>(
   kind: SpecKind<T>,
   { cluster }: { cluster: Cluster },
@@ -158,7 +158,7 @@ export function deleteRoute<T extends SpecObject>(
   };
 }
 
-/** Reads one from the cluster. @throws HttpError 404 that says how to create it */
+/** Reads an object from the cluster. @throws HttpError 404 that says how to create it */
 export async function readObject<T extends SpecObject>(
   kind: SpecKind<T>,
   name: string,
@@ -172,10 +172,10 @@ export async function readObject<T extends SpecObject>(
 }
 
 /**
- * Deletes the one that a request names, and with `If-Match` only where its spec is still that one.
+ * Deletes the object that a request names; with `If-Match` only if its spec still has that ETag.
  *
- * @returns what is left of it while finalizers hold it
- * @throws HttpError 404 where there is none, 409 where its spec is another
+ * @returns the remaining object while finalizers hold it
+ * @throws HttpError 404 if there is none, 409 if its spec has changed
  */
 export async function deleteObject<T extends SpecObject>(
   kind: SpecKind<T>,
@@ -206,7 +206,7 @@ export async function deleteObject<T extends SpecObject>(
   }
 }
 
-/** The 404 of one that nobody has created. */
+/** The 404 for an object that does not exist. */
 export function objectNotFound(
   { resource, noun, path }: { resource: { readonly kind: string }; noun: string; path: string },
   name: string,
@@ -219,7 +219,7 @@ export function objectNotFound(
 
 const MAX_TRIES = 5;
 
-/** Replaces the spec and keeps metadata and status; tries again where somebody else wrote in between. */
+/** Replaces the spec and leaves metadata and status unchanged; retries on conflicts. */
 async function replaceSpec<T extends SpecObject>(
   kind: SpecKind<T>,
   change: { name: string; spec: T["spec"]; expected: readonly string[] | undefined; dryRun: boolean },
@@ -241,16 +241,16 @@ async function replaceSpec<T extends SpecObject>(
 }
 
 /**
- * Names the spec as it is: unlike the `resourceVersion` it stays while only the status changes, which a pool's does at
- * every claim.
+ * Identifies the current spec. Unlike the `resourceVersion` it does not change with the status, which changes with
+ * every claim of a pool.
  */
 function specTag({ metadata: { uid = "", generation = 0 } }: KubernetesObject): string {
   return `"${uid}.${generation}"`;
 }
 
 /**
- * The tags of an `If-Match` (https://www.rfc-editor.org/rfc/rfc9110#name-if-match); undefined where any will do. Weak
- * ones count: a proxy that compresses makes them so, and what they name is a spec, not bytes.
+ * The tags of an `If-Match` (https://www.rfc-editor.org/rfc/rfc9110#name-if-match); undefined if any matches. Weak tags
+ * count: a proxy that compresses makes them weak, and they identify a spec, not bytes.
  */
 function expectedTags({ headers }: RoutedRequest): string[] | undefined {
   const header = headers.get("if-match");
@@ -263,7 +263,7 @@ function requireTag<T extends SpecObject>(kind: SpecKind<T>, current: T, expecte
   if (expected.includes(specTag(current))) return;
   throw new HttpError(
     409,
-    `${kind.noun} ${quote(name)} was changed since it was read, and is now of generation ${generation}: read it again, and make the change there`,
+    `${kind.noun} ${quote(name)} has changed since it was read (generation ${generation} now): read it again and repeat the change`,
   );
 }
 

@@ -10,7 +10,7 @@ import type { SnapshotTotals } from "./snapshots/usage.ts";
 const podPhases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 const claimPhases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"];
 
-/** `GET /api/v1/stats`: instances and claims by phase, and what snapshots take and may take. */
+/** `GET /api/v1/stats`: instances and claims by phase, and the storage used by snapshots and its limits. */
 export function statsRoute(
   { claims, pods }: Pick<ClusterCache, "claims" | "pods">,
   options: {
@@ -26,7 +26,7 @@ export function statsRoute(
   return {
     method: "GET",
     path: "/api/v1/stats",
-    summary: "Instances and claims by phase, and what snapshots take and may take",
+    summary: "Instances and claims by phase, and the storage used by snapshots and its limits",
     answer: "Stats",
     errors: [503],
     public: true,
@@ -43,15 +43,15 @@ export function statsRoute(
   };
 }
 
-/** Something that an index by phase counts. */
+/** An index that counts by phase. */
 interface Phased {
   readonly size: number;
   by(index: "phase", phase: string): { readonly size: number };
 }
 
 /**
- * How many objects there are, and how many in each phase that has any: read off the index, so that it costs the same
- * for ten objects and ten thousand, on a route that asks for no key.
+ * Number of objects, in total and in each phase that occurs: read from the index, so that ten thousand objects cost no
+ * more than ten, since the route requires no key.
  */
 function countByPhase(store: Phased, phases: readonly string[]): { total: number; byPhase: Record<string, number> } {
   const byPhase: Record<string, number> = {};
@@ -62,7 +62,7 @@ function countByPhase(store: Phased, phases: readonly string[]): { total: number
   return { total: store.size, byPhase };
 }
 
-/** `GET /api/v1/health`: the process is alive, whatever the cluster does. */
+/** `GET /api/v1/health`: the process is alive, whatever the state of the cluster. */
 export const healthRoute: ApiRoute = {
   method: "GET",
   path: "/api/v1/health",

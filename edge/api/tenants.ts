@@ -8,7 +8,7 @@ import { pathParam, tenantIdRule } from "../http/parameters.ts";
 import { jsonResponse, versionHeader } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
-/** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the claims and pods that the watches show. */
+/** `GET /api/v1/tenants` and `GET /api/v1/tenants/{id}`, derived from the cached claims and pods. */
 export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "pods">): ApiRoute[] {
   return [
     {
@@ -26,7 +26,7 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
     {
       method: "GET",
       path: "/api/v1/tenants",
-      summary: "All tenants that hold a claim",
+      summary: "All tenants with a claim",
       answer: ["Tenant"],
       tells: ["x-tenancy-version"],
       errors: [503],
@@ -47,7 +47,7 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
   ];
 }
 
-/** A tenant as the REST API shows it, claims by workload. */
+/** A tenant as shown by the REST API, with its claims sorted by workload. */
 function tenantResponse(
   tenantId: string,
   claims: Iterable<Claim>,
@@ -57,8 +57,8 @@ function tenantResponse(
 }
 
 /**
- * The operator may not have taken an endpoint from the claim yet that its pod has lost. A pod that shows no claim yet
- * is as it was warm.
+ * The operator may not have removed an endpoint yet that the claim's pod has lost. A pod without a claim label is still
+ * shown as it was when warm.
  */
 export function withoutOldEndpoint(claim: Claim, { store }: ClusterCache["pods"]): ClaimResponse {
   const { endpoint, ...rest } = claimResponse(claim);

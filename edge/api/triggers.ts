@@ -9,7 +9,7 @@ import { deleteRoute, type SpecKind, specRoutes } from "./spec-routes.ts";
 const kind: SpecKind<Trigger> = {
   resource: triggers,
   ...{ noun: "trigger", path: "/api/v1/triggers", parameter: "id", nameRule: triggerNameRule, schema: "Trigger" },
-  onReplaced: "Events that are under way end as they began.",
+  onReplaced: "Events in progress finish under the old spec.",
   problemsOf: triggerProblems,
   show: triggerResponse,
 };
@@ -19,7 +19,7 @@ export function triggerRoutes(options: { cluster: Cluster; namespace: string }):
   return [...specRoutes(kind, options), deleteRoute(kind, options)];
 }
 
-/** A trigger as the REST API shows it; `phase` is absent until the gateway has looked at it. */
+/** A trigger as shown by the REST API; `phase` is absent until the gateway has reconciled it. */
 interface TriggerResponse {
   name: string;
   spec: TriggerSpec;
@@ -28,7 +28,7 @@ interface TriggerResponse {
   createdAt: string;
 }
 
-/** Shows a trigger as the REST API does; what its adapter remembers is not for callers. */
+/** Shows a trigger as the REST API does, without the stored state of its adapter. */
 function triggerResponse({ metadata, spec, status }: Trigger): TriggerResponse {
   return {
     name: metadata.name,

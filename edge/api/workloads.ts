@@ -15,20 +15,20 @@ import { doneSchema } from "./openapi/schemas.ts";
 import { deleteObject, objectNotFound, readObject, type SpecKind, specRoutes } from "./spec-routes.ts";
 
 const { properties: deletion, ...deleted } = doneSchema("deleted");
-/** The answer of a deletion, with what still uses the workload. */
+/** Response of a deletion, with the objects that still use the workload. */
 const deletedSchema: OpenApiSchema = {
   ...deleted,
   properties: {
     ...deletion,
     phase: { type: "string", enum: ["Terminating"], description: "Present while something uses the workload." },
-    message: { type: "string", description: "What uses it, and what to do." },
+    message: { type: "string", description: "The objects that use it, and what to do." },
   },
 };
 
 const kind: SpecKind<Workload> = {
   resource: workloads,
   ...{ noun: "workload", path: "/api/v1/workloads", parameter: "name", nameRule: workloadNameRule, schema: "Workload" },
-  onReplaced: "Pools roll to it; claimed pods stay as they are.",
+  onReplaced: "Pools roll to the new spec; claimed pods are not changed.",
   problemsOf: workloadProblems,
   show: workloadResponse,
   finalizers: [finalizer.inUse],
@@ -44,7 +44,8 @@ export function workloadRoutes(options: { cluster: Cluster; namespace: string; c
       method: "DELETE",
       path: `${kind.path}/:name`,
       summary: "Delete a workload",
-      description: "It goes when no claim and no pool uses it any more; while some do, the answer names them.",
+      description:
+        "The workload is deleted when no claim and no pool uses it; until then the response names those that do.",
       takes: ["if-match"],
       answer: deletedSchema,
       errors: [404, 409, 503],
@@ -64,10 +65,9 @@ export function workloadRoutes(options: { cluster: Cluster; namespace: string; c
 const MAX_TRIES = 5;
 
 /**
- * Adds annotations to a workload; tries again where somebody else wrote in between.
+ * Adds annotations to a workload; retries on conflicts.
  *
- * @throws HttpError 404 where it is gone, 409 where it is another one of the same name; ApiError 409 where others never
- *   stop writing
+ * @throws HttpError 404 if it is gone, 409 if another one has the same name; ApiError 409 after too many conflicts
  */
 export async function annotateWorkload(
   { metadata: { name, uid } }: Workload,
@@ -78,7 +78,7 @@ export async function annotateWorkload(
     const workload = await readWorkload(name, options);
     const { metadata, ...rest } = workload;
     if (metadata.uid !== uid) {
-      throw new HttpError(409, `workload ${quote(name)} was created anew meanwhile; try again`);
+      throw new HttpError(409, `workload ${quote(name)} was deleted and created again in the meantime; try again`);
     }
     const annotated = { ...metadata, annotations: { ...metadata.annotations, ...annotations } };
     try {
@@ -93,7 +93,7 @@ export async function annotateWorkload(
   }
 }
 
-/** A workload as the REST API shows it; `reason` and `message` say what is wrong. */
+/** A workload as shown by the REST API; `reason` and `message` describe a problem. */
 interface WorkloadResponse {
   name: string;
   spec: WorkloadSpec;
@@ -126,10 +126,10 @@ export function readWorkload(name: string, options: { cluster: Cluster; signal?:
   return readObject(kind, name, options);
 }
 
-/** The 409 of a workload that nothing new may use. */
+/** The 409 for a workload that is being deleted. */
 export function workloadTerminating(name: string): HttpError {
   return new HttpError(
     409,
-    `workload ${quote(name)} is being deleted, and goes when no claim and no pool uses it any more: use another, or create it anew then`,
+    `workload ${quote(name)} is being deleted, and goes when no claim and no pool uses it: use another one, or create it again after that`,
   );
 }

@@ -4,15 +4,15 @@ import { onAbort } from "../../crds/waits.ts";
 
 const MOST_RELEASED = 1000;
 
-/** Calls that wait for the next change of a key's claims or pods, which the shared watches report. */
+/** Calls that wait for the next change of a key's claims or pods, reported by the shared watches. */
 export interface ClaimWaiters {
-  /** Resolves every call that waits on the key. @param claim that has changed, where one has */
+  /** Resolves every call that waits on the key. @param claim the changed claim, if a claim changed */
   changed(key: ClaimKey, claim?: Claim): void;
-  /** Resolves at the key's next change, or once one of the signals aborts; look again either way. */
+  /** Resolves at the key's next change, or when a signal aborts; the caller must look again in both cases. */
   next(key: ClaimKey, signals: readonly (AbortSignal | undefined)[]): Promise<void>;
-  /** What became of the files of a claim that is gone; undefined where nothing was seen of it, or it is long ago. */
+  /** What happened to the files of a deleted claim; undefined if the watch did not show it, or too long ago. */
   filesOf(uid: string): ReleasedFiles | undefined;
-  /** How many calls wait. */
+  /** Number of waiting calls. */
   readonly size: number;
 }
 
@@ -23,7 +23,7 @@ export function createClaimWaiters(): ClaimWaiters {
   let size = 0;
   return {
     changed(key, claim) {
-      // The claim's end can come before anybody has looked at what was said of its files.
+      // The claim's deletion may arrive before the wait for its files starts.
       const { uid } = claim?.metadata ?? {};
       const files = claim?.status?.files;
       if (uid !== undefined && files !== undefined) {

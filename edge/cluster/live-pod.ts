@@ -7,30 +7,29 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { orAborted } from "../../crds/waits.ts";
 import { createSharedCall } from "./shared-call.ts";
 
-/** An Active claim's pod as it is at this moment. */
+/** The current state of an Active claim's pod. */
 export type LivePod =
   | {
       readonly state: "reachable";
       readonly endpoint: { readonly host: string; readonly port: number };
       readonly uid: string | undefined;
-      /** Whether its program answers; not while its container starts again. */
+      /** Whether its health check passes; false while its container restarts. */
       readonly isReady: boolean;
     }
-  /** Its sandbox is being made anew: it gets another address. */
+  /** Its sandbox is being recreated: it will get another address. */
   | { readonly state: "unreachable" }
-  /** It does not exist, is being deleted, or is not this claim's and this tenant's. */
+  /** It does not exist, is being deleted, or belongs to another claim or tenant. */
   | { readonly state: "gone" }
-  /** The claim itself is being deleted, or is gone: `present` is what has its name now. */
+  /** The claim itself is being deleted or gone: `present` is the object that now has its name. */
   | { readonly state: "released"; readonly present: Claim | undefined };
 
 /**
- * Asks the API server for a claim's pod, and whether the claim is still there. What a cache or a status says of its
- * address is never sent to anybody, since addresses are given to other tenants' pods soon after. A pod that is being
- * released is given to nobody, since its files may be saved already
- * (docs/decisions/claims.md#an-address-is-asked-for-at-every-use).
+ * Asks the API server for a claim's pod, and whether the claim still exists. An address from a cache or a status is
+ * never returned to a client, since addresses are reused by other tenants' pods. A pod that is being released is not
+ * returned, since its files may be saved already (docs/decisions/claims.md#an-address-is-asked-for-at-every-use).
  *
- * @param options.withClaim whether the claim is asked for too. @default true
- * @throws NetworkError, ApiError where it cannot be asked; the signal's reason when it is aborted
+ * @param options.withClaim whether to read the claim too. @default true
+ * @throws NetworkError, ApiError if the API server cannot be asked; the signal's reason when it is aborted
  */
 export type FindLivePod = (claim: Claim, signal: AbortSignal, options?: { withClaim?: boolean }) => Promise<LivePod>;
 
@@ -62,7 +61,7 @@ function isLivePodOf(pod: Pod | undefined, claim: Claim): pod is Pod {
   return pod !== undefined && pod.metadata.deletionTimestamp === undefined && isPodOf(pod, claim);
 }
 
-/** Makes of a question one whose callers share it ({@link createSharedCall}) where they ask about the same name. */
+/** Makes a call that is shared by callers with the same name ({@link createSharedCall}). */
 function sharedByName<T>(ask: (name: string) => Promise<T>): (name: string, signal: AbortSignal) => Promise<T> {
   const questions = new Map<string, { readonly ask: () => Promise<T>; callers: number }>();
   return async (name, signal) => {

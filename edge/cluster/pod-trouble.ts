@@ -1,11 +1,11 @@
 import type { Pod } from "../../crds/kubernetes.ts";
 
-/** A container waits for its turn with these. */
+/** Normal waiting reasons of a container. */
 const ordinary: ReadonlySet<string> = new Set(["ContainerCreating", "PodInitializing", "Completed"]);
 
 /**
- * What keeps a pod from its work, in Kubernetes' own word, such as `CrashLoopBackOff`, `OOMKilled`, `Unschedulable` or
- * `Evicted`; undefined where nothing does.
+ * What keeps a pod from working: Kubernetes' own reason, such as `CrashLoopBackOff`, `OOMKilled`, `Unschedulable` or
+ * `Evicted`; undefined if nothing does.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-states
  */
 export function podReason({ status }: Pod): string | undefined {
@@ -20,7 +20,7 @@ export function podReason({ status }: Pod): string | undefined {
   return undefined;
 }
 
-/** How often the pod's containers were started again. */
+/** Number of restarts of the pod's containers. */
 export function restartsOf({ status }: Pod): number {
   const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   return all.reduce((sum, { restartCount }) => sum + restartCount, 0);

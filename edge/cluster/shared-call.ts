@@ -1,10 +1,10 @@
 /**
- * Makes a call whose callers share the work that is about to begin, one piece of work at a time.
+ * Makes a call whose callers share work that has not started to read, one run at a time.
  *
- * Who calls before the work looks at anything shares its result. Who calls later shares the next one, which starts when
- * this one has ended: what this one has seen may be older than the call.
+ * Callers that arrive before the work reads anything share its result. Later callers share the next run, which starts
+ * when this one has ended: what this one reads may be older than their call.
  *
- * @param work says by its parameter that it begins to look
+ * @param work calls its parameter when it starts to read
  */
 export function createSharedCall<T>(work: (looks: () => void) => Promise<T>): () => Promise<T> {
   let open: Promise<T> | undefined;
@@ -19,7 +19,7 @@ export function createSharedCall<T>(work: (looks: () => void) => Promise<T>): ()
       if (open === shared) open = undefined;
     };
     const shared = last.then(() => work(close)).finally(close);
-    // Its callers hear of a failure; the next work only waits for its end.
+    // Its callers receive the failure; the next run only waits for its end.
     last = shared.catch(() => undefined);
     return shared;
   }

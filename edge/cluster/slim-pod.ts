@@ -19,14 +19,14 @@ const spec = Buffer.from(',"spec":{');
 const status = Buffer.from('},"status":{');
 const metadata = Buffer.from('"metadata":{');
 
-/** Pods whose `spec` is not parsed: it is half of their JSON, and what {@link slimPod} leaves holds none of it. */
+/** Pods whose `spec` is not parsed: it is half of their JSON, and {@link slimPod} keeps nothing of it. */
 export const podsWithoutSpec: Resource<Pod> = { ...pods, cut: cutSpecs };
 
 /**
- * Cuts the `spec` out of the JSON of pods, in place, where nothing but a `status` comes after it. Both keys are searched
- * for and not parsed: inside of a string their quotes would be escaped, and a pod's spec holds no `status`. One with
- * another `spec` in it (a volume's template) is left alone, as is one whose next `status` is another pod's: that one's
- * `metadata` comes in between.
+ * Cuts the `spec` out of the JSON of pods, in place, if only a `status` follows it. Both keys are found by search,
+ * without parsing: inside a string their quotes would be escaped, and a pod's spec contains no `status`. A pod with
+ * another `spec` inside (a volume's template) is left unchanged, as is one whose next `status` belongs to another pod:
+ * that pod's `metadata` lies in between.
  */
 export function cutSpecs(json: Buffer): Buffer {
   let read = 0;
@@ -50,9 +50,9 @@ export function cutSpecs(json: Buffer): Buffer {
 }
 
 /**
- * What the edge reads of a pod and nothing else, so that ten thousand of them fit into a few megabytes. Its
- * `status.podIP` is an address that it has, never one that it had; its `status.reason` is {@link podReason}, and the
- * restarts of all its containers are those of one.
+ * The fields of a pod that the edge reads, so that ten thousand pods fit into a few megabytes. Its `status.podIP` is a
+ * current address, never a former one; its `status.reason` is {@link podReason}, and the restarts of all containers are
+ * stored as those of one.
  */
 export function slimPod(pod: Pod): Pod {
   const { metadata, status } = pod;
@@ -95,8 +95,8 @@ export function isClaimed({ metadata }: Pod): boolean {
 }
 
 /**
- * Of which pool a pod is, and whether it is `ready` or `warming`; undefined for one that is none's, or that goes. By the
- * slim pod's own status, as claims go by it and the pool's status counts: the label may be seconds behind.
+ * The pool of a pod, and whether the pod is `ready` or `warming`; undefined for a pod without a pool or one being
+ * deleted. Uses the slim pod's own status, as claims and the pool's status do: the label may be seconds behind.
  */
 export function poolPlace(pod: Pod): { readonly pool: string; readonly status: string } | undefined {
   const { labels, deletionTimestamp } = pod.metadata;
@@ -105,7 +105,7 @@ export function poolPlace(pod: Pod): { readonly pool: string; readonly status: s
   return { pool, status: isPodReady(pod) ? "ready" : "warming" };
 }
 
-/** The value of the pods' index `pool` for those of a pool that are `ready`, or `warming`. */
+/** Value of the pods' index `pool` for the `ready` or `warming` pods of a pool. */
 export function poolIndex({ pool, status }: { pool: string; status: string }): string {
   return `${pool}/${status}`;
 }

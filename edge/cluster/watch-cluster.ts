@@ -20,25 +20,25 @@ import type { ClaimWaiters } from "./claim-waiters.ts";
 import { createFreshness } from "./freshness.ts";
 import { podsWithoutSpec, poolIndex, poolPlace, slimPod } from "./slim-pod.ts";
 
-/** What the edge knows of its namespace without a call: one watch a kind, shared by all requests. */
+/** The edge's cache of its namespace: one watch per kind, shared by all requests. */
 export interface ClusterCache {
   /**
-   * Indexes: `key` by {@link claimKey}, `tenant` by the tenant id, `phase` by the phase, `host` by its label at the
-   * front door, where that cannot be read.
+   * Indexes: `key` by {@link claimKey}, `tenant` by tenant id, `phase` by phase, `host` by the front door label of
+   * claims whose label cannot be decoded.
    */
   readonly claims: CachedKind<Claim, "key" | "tenant" | "phase" | "host">;
   readonly workloads: CachedKind<Workload>;
   /**
-   * Managed pods, and without the role api those of tenants alone. Indexes: `phase`, and `pool` by {@link poolIndex}
-   * those that wait in a pool.
+   * Managed pods; without the role api only those of tenants. Indexes: `phase`, and `pool` by {@link poolIndex} for
+   * waiting pods of a pool.
    */
   readonly pods: CachedKind<Pod, "phase" | "pool">;
   /**
-   * Undefined without the roles api and gateway, whose accounts alone may read them: they can hold credentials.
+   * Undefined without the roles api and gateway: only their accounts may read triggers, which can hold credentials.
    * Indexes: `path` by the webhook's path, `workload` by the workload's name.
    */
   readonly triggers?: CachedTriggers | undefined;
-  /** Undefined without the role api, whose account alone may watch them. Index: `workload`. */
+  /** Undefined without the role api: only its account may watch pools. Index: `workload`. */
   readonly pools?: CachedKind<Pool, "workload"> | undefined;
 }
 
@@ -47,13 +47,13 @@ export type CachedTriggers = CachedKind<Trigger, "path" | "workload">;
 /**
  * Watches everything that the edge answers from memory, and resolves the calls that wait for a claim or its pod.
  *
- * @returns the cache; `synced` resolves after the initial lists, `done` rejects where a watch cannot be resumed
+ * @returns the cache; `synced` resolves after the initial lists, `done` rejects if a watch cannot be resumed
  */
 export function watchCluster(options: {
   client: ClusterClient;
   namespace: string;
   waiters: ClaimWaiters;
-  /** Of this process. Each watches only what its account may read. */
+  /** Roles of this process. Each role watches only what its account may read. */
   roles: ReadonlySet<EdgeRole>;
   /** Called for each change of a kind after the initial list. */
   onChange: {
@@ -98,7 +98,7 @@ export function watchCluster(options: {
     pods: watchKind({
       ...shared,
       resource: podsWithoutSpec,
-      // Nobody asks a gateway for the pods that wait in pools, which change more often than those of tenants.
+      // A gateway never returns warm pods of pools, which change more often than those of tenants.
       labelSelector: isApi ? `${label.managed}=true` : `${label.managed}=true,${label.tenant}`,
       indexes: { phase: phaseOf, pool: poolOf },
       transform: slimPod,
@@ -138,7 +138,7 @@ export function watchCluster(options: {
       () => {
         listed[kind as keyof typeof listed] = true;
       },
-      // The caller sees the failure in `synced` or in `done`.
+      // The caller receives the failure from `synced` or `done`.
       () => undefined,
     );
   }
@@ -151,7 +151,8 @@ export function watchCluster(options: {
 }
 
 /**
- * How the caches stand: whether all are fresh, and up to where changes have been told, by the API's words for kinds.
+ * Freshness of the caches: whether all are fresh, and the version up to which changes were delivered, by the API's
+ * names of kinds.
  */
 export function standingOf({ claims, pods, workloads, pools, triggers }: ClusterCache): {
   fresh: boolean;
@@ -174,12 +175,12 @@ export const claimIndexes = {
   host: ({ spec }: Claim) => derivedDigits({ workload: spec.workloadRef, tenantId: spec.tenantId }),
 };
 
-/** The path that a trigger serves; undefined for one that is no webhook. */
+/** The path that a trigger serves; undefined if it is not a webhook. */
 export function webhookPath({ spec }: Trigger): string | undefined {
   return spec.type === "webhook" ? spec.config.path : undefined;
 }
 
-/** The phase of an object; one that has no status yet is `Pending`, as pods and claims are born. */
+/** The phase of an object; an object without a status is `Pending`, as new pods and claims are. */
 export function phaseOf({ status }: { status?: { phase?: string } | undefined }): string {
   return status?.phase ?? "Pending";
 }
@@ -195,18 +196,18 @@ export function poolOf(pod: Pod): string | undefined {
   return place && poolIndex(place);
 }
 
-/** The objects of one kind, as the shared watch last saw them. */
+/** The objects of one kind as last seen by the shared watch. */
 export interface CachedKind<T extends KubernetesObject, Index extends string = never> {
   readonly store: ReadonlyStore<T, Index>;
-  /** Takes a write's answer over at once, so that what is read next knows of it. */
+  /** Stores the response of a write, so that the next read sees it. */
   put(object: T): void;
-  /** False until the first list is there, and while the watch cannot reach the cluster. */
+  /** False until the first list has arrived, and while the watch cannot reach the cluster. */
   isFresh(): boolean;
-  /** How far the watch has come: a list is as new as `seen`, and of what is after `changed` nothing was told yet. */
+  /** Progress of the watch: the cache is as new as `seen`, and changes after `changed` have not been delivered yet. */
   versions(): Versions;
 }
 
-/** Follows one kind of the namespace for as long as the signal lets it. */
+/** Watches one kind of the namespace until the signal aborts. */
 export function watchKind<T extends KubernetesObject, Index extends string = never>(options: {
   client: ClusterClient;
   resource: Resource<T>;
@@ -214,9 +215,9 @@ export function watchKind<T extends KubernetesObject, Index extends string = nev
   labelSelector?: string;
   indexes: Readonly<Record<Index, IndexFunction<T>>>;
   onChange?: (change: Change<T>) => void;
-  /** Makes of an object what is stored. */
+  /** Converts an object before it is stored. */
   transform?: (object: T) => T;
-  /** Called with what the functions above throw over one object. */
+  /** Called with an error that a function above threw for one object. */
   onFailure?: ReportHandlerFailure;
   signal: AbortSignal;
   log: Log;

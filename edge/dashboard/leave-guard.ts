@@ -1,11 +1,11 @@
-/** Asks before a page is left that holds what is saved nowhere. */
+/** Asks before a page with unsaved input is left. */
 export interface LeaveGuard {
   /**
-   * Has `ask` resolve with whether the page may be left; undefined where nothing would be lost. The function it returns
-   * ends that.
+   * Registers `ask`, which resolves to whether the page may be left, or returns undefined if nothing would be lost.
+   * Returns a function that removes it.
    */
   set(ask: () => Promise<boolean> | undefined): () => void;
-  /** Goes at once where nothing would be lost, else when that is meant. */
+  /** Calls `go` at once if nothing would be lost, otherwise after confirmation. */
   leave(go: () => void): void;
 }
 

@@ -18,7 +18,7 @@ import "./style.css";
 interface Shown {
   readonly page: Page | undefined;
   readonly params: PageParams;
-  /** Undefined while it is loaded. */
+  /** Undefined while it loads. */
   readonly content: ComponentType<{ params: PageParams }> | undefined;
   readonly problem?: string;
 }
@@ -51,7 +51,7 @@ async function show(pathname: string): Promise<void> {
     }
     return;
   }
-  shown.value = { page: undefined, params: {}, content: undefined, problem: `There is no page ${pathname}` };
+  shown.value = { page: undefined, params: {}, content: undefined, problem: `Page ${pathname} does not exist` };
 }
 
 function App() {
@@ -59,7 +59,7 @@ function App() {
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   const pathname = place.value.pathname;
-  // A reader of the screen hears where it is; the first page is read from its top anyway.
+  // Screen readers announce the new page; they read the first page from its top anyway.
   useLayoutEffect(() => {
     if (Content === undefined) return;
     if (!isFirst.current) {
@@ -75,7 +75,7 @@ function App() {
   return (
     <>
       <a class="skip" href="#main">
-        To the content
+        Skip to content
       </a>
       <header>
         <b>tenancy</b>
@@ -98,11 +98,11 @@ function App() {
       </header>
       <Banner />
       <main id="main" tabIndex={-1} ref={main}>
-        {/* Nothing of one object, such as what was done to it, stays for the next. */}
+        {/* A new key for each object, so that the outcome of an act on one is not shown for the next. */}
         {Content !== undefined && <Content key={pathname} params={params} />}
         {problem !== undefined && (
           <>
-            <h1>{page === undefined ? "Nothing here" : "This page cannot be loaded"}</h1>
+            <h1>{page === undefined ? "Page not found" : "Cannot load this page"}</h1>
             <p>{problem}</p>
             {page !== undefined && (
               <div class="acts">
@@ -121,7 +121,7 @@ function App() {
   );
 }
 
-/** What is seldom wanted is loaded when it is. */
+/** Rarely used parts are loaded on demand. */
 const overlays = {
   palette: () => import("./shell/palette.tsx"),
   help: () => import("./shell/help.tsx"),
@@ -133,7 +133,7 @@ function open(name: keyof typeof overlays): void {
     ({ default: overlay }) => {
       opened.value = overlay;
     },
-    (error: unknown) => console.warn("cannot be loaded", error),
+    (error: unknown) => console.warn("Cannot load", error),
   );
 }
 
@@ -151,7 +151,7 @@ function Opened() {
 
 function Freshness() {
   const state = connection.value;
-  // A page that shows no list, such as a form, may follow nothing.
+  // Pages without a list, such as a form, may follow nothing.
   if (state === "loading") return null;
   return (
     <span class={`fresh is-${state}`}>

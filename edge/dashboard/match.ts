@@ -1,5 +1,5 @@
 /**
- * The parts of a path that a pattern names, decoded; undefined where it does not match.
+ * The named parts of a path, decoded; undefined if the path does not match.
  *
  * @param pattern such as `/dashboard/claims/:tenant/:workload`
  */
@@ -18,7 +18,7 @@ export function matchPath(pattern: string, path: string): Readonly<Record<string
     try {
       found[name.slice(1)] = decodeURIComponent(part);
     } catch {
-      // Nothing has a name that cannot be read.
+      // A path that cannot be decoded matches nothing.
       return undefined;
     }
   }

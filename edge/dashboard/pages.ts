@@ -1,17 +1,17 @@
 import type { ComponentType } from "preact";
 import type { PageParams } from "./route.ts";
 
-/** A page: it is loaded when it is first shown. */
+/** A page, loaded when it is first shown. */
 export interface Page {
-  /** Such as `/dashboard/claims/:tenant/:workload`; the parts come as `params`. */
+  /** Such as `/dashboard/claims/:tenant/:workload`; the named parts become `params`. */
   readonly path: string;
   readonly title: (params: PageParams) => string;
-  /** Its word in the navigation, and the letter that goes there after `g`. */
+  /** Its label in the navigation, and the letter that opens it after `g`. */
   readonly navigation?: { readonly word: string; readonly letter: string };
   load(): Promise<{ default: ComponentType<{ params: PageParams }> }>;
 }
 
-/** In the order of the navigation. A page's `<h1>` is its own; it gets the focus. */
+/** In the order of the navigation. Each page renders its own `<h1>`, which gets the focus. */
 export const pages: readonly Page[] = [
   {
     path: "/",
@@ -42,7 +42,7 @@ export const pages: readonly Page[] = [
   },
   {
     path: "/dashboard/snapshots/:tenant/:workload",
-    title: ({ tenant, workload }) => `${workload} saved of ${tenant}`,
+    title: ({ tenant, workload }) => `Saved versions of ${tenant} in ${workload}`,
     load: () => import("./snapshots/one.tsx"),
   },
   {
@@ -52,7 +52,7 @@ export const pages: readonly Page[] = [
   },
   {
     path: "/dashboard/create/:kind",
-    title: ({ kind }) => `Create a ${kind}`,
+    title: ({ kind }) => `Create ${kind}`,
     load: () => import("./spec/create.tsx"),
   },
   {

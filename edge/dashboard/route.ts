@@ -7,14 +7,14 @@ export type PageParams = Readonly<Record<string, string>>;
 /** The page's address. */
 export const place = signal(new URL(location.href));
 
-/** Guards what was typed on the page; a browser's own Back button asks nobody. */
+/** Protects typed input; the browser's own Back button does not ask. */
 export const leaveGuard = createLeaveGuard();
 
-/** What the browser's history keeps of a page beside its address. */
+/** What the browser's history stores for a page beside its address. */
 interface Kept {
-  /** How many pages of the dashboard come before it. */
+  /** Number of dashboard pages before it in the history. */
   readonly depth?: number;
-  /** Where a table was scrolled to, and its active row. */
+  /** Scroll position and active row of a table. */
   readonly top?: number;
   readonly active?: string | undefined;
 }
@@ -25,7 +25,7 @@ export function kept(): Kept {
 
 let toKeep = (): Kept => ({});
 
-/** Has the page kept as `state` says when it is left; the function it returns ends that. */
+/** Registers `state`, which is stored when the page is left; returns a function that removes it. */
 export function keepAs(state: () => Kept): () => void {
   toKeep = state;
   return () => {
@@ -33,12 +33,12 @@ export function keepAs(state: () => Kept): () => void {
   };
 }
 
-/** Keeps the page as it is now, for when it is left by Back. Browsers refuse to do so many times a second. */
+/** Stores the page's state now, before a Back leaves it. Browsers limit how often this may be done. */
 export function keepNow(): void {
   history.replaceState({ ...kept(), ...toKeep() }, "");
 }
 
-/** Goes to another page of the dashboard, or replaces the present one in the browser's history. */
+/** Opens another page of the dashboard, or replaces the current history entry. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   const next = new URL(path, location.href);
   if (next.href === place.value.href) return;
@@ -53,7 +53,7 @@ export function navigate(path: string, { replace = false }: { replace?: boolean 
   });
 }
 
-/** Goes to the page before, unless that is not one of the dashboard. */
+/** Goes back, unless the previous page is not part of the dashboard. */
 export function goBack(): void {
   if ((kept().depth ?? 0) > 0) leaveGuard.leave(() => history.back());
 }
@@ -62,7 +62,7 @@ addEventListener("popstate", () => {
   place.value = new URL(location.href);
 });
 
-/** Plain clicks on links to pages of the dashboard load nothing anew. */
+/** Plain clicks on links to dashboard pages do not reload the document. */
 addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return;

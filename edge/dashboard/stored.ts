@@ -1,4 +1,4 @@
-/** What the browser keeps of a person's choices; undefined where there is none, or no storage is allowed. */
+/** A stored choice; undefined if there is none, or storage is not allowed. */
 export function readStored(name: string): string | undefined {
   try {
     return localStorage.getItem(name) ?? undefined;
@@ -8,7 +8,7 @@ export function readStored(name: string): string | undefined {
   }
 }
 
-/** Keeps a choice, or forgets it; without storage it lasts until the page is left. */
+/** Stores a choice, or removes it; without storage it lasts until the page is left. */
 export function store(name: string, value: string | undefined): void {
   try {
     if (value === undefined) localStorage.removeItem(name);

@@ -11,13 +11,13 @@ import { guardFor } from "./guards.ts";
 import type { SecretReader } from "./triggers/secret-reader.ts";
 import { createTriggerState } from "./triggers/trigger-state.ts";
 
-/** What the contexts of all triggers share. */
+/** Shared by the contexts of all triggers. */
 export interface ContextServices extends EventServices {
   /** Renews Leases. */
   readonly client: ClusterClient;
   /** Unique to this process. */
   readonly instance: string;
-  /** How long a Lease holds without a renewal. */
+  /** How long a Lease is valid without a renewal. */
   readonly leaseMs: number;
 }
 
@@ -64,7 +64,7 @@ export function createAdapterContext(options: {
           client,
           namespace,
           leaseName,
-          // Differs from that of another trigger of this process, which may want the same Lease.
+          // Differs from other triggers of this process, which may want the same Lease.
           identity: `${services.instance}-${number}-${leases}`,
           leaseMs: services.leaseMs,
           owner: {

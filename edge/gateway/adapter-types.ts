@@ -15,18 +15,18 @@ import { createWebhookStart } from "./webhook/start-webhook.ts";
 import { createUnverifiedBodies } from "./webhook/unverified-bodies.ts";
 import { createWebhookPaths, type WebhookPaths } from "./webhook/webhook-paths.ts";
 
-/** The adapters of all types of triggers, and what they share. */
+/** The adapters of all trigger types, with what they share. */
 export interface AdapterTypes {
   readonly types: Readonly<Record<TriggerSpec["type"], AdapterType>>;
   readonly webhookPaths: WebhookPaths;
-  /** Ends what the adapters share, once they have ended. */
+  /** Closes what the adapters share, after they have ended. */
   close(): void;
 }
 
-/** How many deliveries may be open for each slot: more than may wait, so that the slots decide whose are too many. */
+/** Open deliveries per slot: more than may wait, so that the slots decide which tenant has too many. */
 const OPEN_PER_SLOT = 8;
 
-/** Makes the adapters: the one table of trigger types. */
+/** Makes the adapters: the only table of trigger types. */
 export function createAdapterTypes(services: {
   clock: Clock;
   limits: TriggerLimits;
@@ -38,7 +38,7 @@ export function createAdapterTypes(services: {
   localOnly: boolean;
   /** Unique to this process. */
   instance: string;
-  /** Aborted when what is still in flight must end. */
+  /** Aborted when everything in flight must end. */
   hardStop: AbortSignal;
 }): AdapterTypes {
   const { clock, limits, polledBots } = services;

@@ -4,25 +4,25 @@ import type { Delivery } from "../api/deliveries.ts";
 /** The last events of each trigger, in the memory of this process. */
 export interface DeliveryLog {
   add(trigger: Trigger, delivery: Delivery): void;
-  /** The newest first. */
+  /** Newest first. */
   read(trigger: Trigger): Delivery[];
   forget(trigger: Trigger): void;
 }
 
-/** Where the log is written. */
+/** The write side of the log. */
 export type DeliverySink = Pick<DeliveryLog, "add">;
 
 const MAX_OF_TRIGGER = 50;
 const MAX_IN_ALL = 1000;
-/** Of a trigger's: whoever knows a webhook's path can send these, and must not push out what its senders sent. */
+/** Per trigger: everyone who knows a webhook's path can send these, and must not displace its senders' events. */
 const MAX_OF_STRANGERS = 10;
 
 /**
- * Makes an empty log. Of a trigger the oldest goes first, and where all triggers have too many, that of the trigger
- * which has the most: a busy one does not push out what a quiet one got.
+ * Makes an empty log. At a trigger's limit its oldest event is dropped; at the limit of all triggers, the oldest of the
+ * trigger with the most: a busy trigger does not displace the events of a quiet one.
  */
 export function createDeliveryLog(): DeliveryLog {
-  /** The oldest first, by the trigger's uid. */
+  /** By the trigger's uid, oldest first. */
   const logs = new Map<string, Delivery[]>();
   let count = 0;
 
@@ -53,12 +53,12 @@ export function createDeliveryLog(): DeliveryLog {
   };
 }
 
-/** By uid: a trigger that is made anew under a name has had none of the other's events. */
+/** By uid: a trigger that is created again under a name has none of the old one's events. */
 function uidOf({ metadata }: Trigger): string {
   return metadata.uid ?? metadata.name;
 }
 
-/** Whether anybody could have sent it. */
+/** Whether anyone could have sent it. */
 function isStrangers({ result, tenantId }: Delivery): boolean {
   return tenantId === undefined && (result === "unsigned" || result === "rejected");
 }

@@ -6,25 +6,25 @@ const eventResults = [
   "denied",
   "refused",
   "failed",
-  /** Its run was aborted by the edge's stop, or by its adapter. */
+  /** Aborted by the edge's stop, or by its adapter. */
   "aborted",
-  /** webhook: answered with the first answer. */
+  /** webhook: repeated, answered with the first answer. */
   "repeated",
   /** webhook: its signature is missing or wrong. */
   "unsigned",
-  /** It is not a delivery, or too many wait already. */
+  /** It is not a delivery, or too many are waiting. */
   "rejected",
   /** cron: no replica could fire it in time. */
   "missed",
 ] as const;
 
-/** What became of an event that reached an adapter. */
+/** The result of an event that reached an adapter. */
 export type EventResult = (typeof eventResults)[number];
 
 type Source = TriggerSpec["type"];
 const sources: readonly Source[] = ["webhook", "messenger", "cron"];
 
-/** What the gateway measures of itself; no label tells triggers or tenants apart. */
+/** The gateway's metrics; no label identifies triggers or tenants. */
 export interface GatewayMetrics {
   /** Counts an event that ended without a run. */
   count(source: Source, result: EventResult): void;
@@ -32,7 +32,7 @@ export interface GatewayMetrics {
   observe(source: Source, result: EventResult, seconds: number): void;
 }
 
-/** Adds the gateway's figures to a registry. */
+/** Adds the gateway's metrics to a registry. */
 export function createGatewayMetrics(
   registry: Registry,
   gauges: {
@@ -45,11 +45,11 @@ export function createGatewayMetrics(
   const registers = [registry];
   const events = new Counter({
     name: "tenancy_gateway_events_total",
-    help: "Events of triggers, by what became of them",
+    help: "Events of triggers, by result",
     labelNames: ["source", "result"],
     registers,
   });
-  // The first of its kind is an increase for who sees a 0 before it.
+  // Start every series at 0, so that its first event is visible as an increase.
   for (const source of sources) for (const result of eventResults) events.inc({ source, result }, 0);
   const seconds = new Histogram({
     name: "tenancy_gateway_event_duration_seconds",
@@ -58,9 +58,9 @@ export function createGatewayMetrics(
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
     registers,
   });
-  gauge("tenancy_gateway_events_in_flight", "Events that are between arrival and reply", gauges.inFlight);
-  gauge("tenancy_gateway_events_waiting", "Events that wait for their turn", gauges.waiting);
-  gauge("tenancy_gateway_bots_polled", "Bots whose messenger answers the polls of this process", gauges.botsPolled);
+  gauge("tenancy_gateway_events_in_flight", "Events between arrival and reply", gauges.inFlight);
+  gauge("tenancy_gateway_events_waiting", "Events waiting for a slot", gauges.waiting);
+  gauge("tenancy_gateway_bots_polled", "Bots that this process polls successfully", gauges.botsPolled);
   new Gauge({
     name: "tenancy_gateway_triggers",
     help: "Triggers by type and phase",

@@ -10,25 +10,20 @@ import { withTimeLimit } from "../../crds/waits.ts";
 import { oneLine, type TriggerPayload } from "./drivers/driver.ts";
 import { createPoster, type Post } from "./post-json.ts";
 
-/** A guard's verdict on an event. */
 export type Verdict = { readonly allowed: true } | { readonly allowed: false; readonly message: string };
 
-/** Asked before anything is claimed; denies whenever it cannot decide, and never throws. */
+/** Called before the claim; denies whenever it cannot decide, and never throws. */
 export type Guard = (payload: TriggerPayload, options: { signal: AbortSignal }) => Promise<Verdict>;
 
-/** What guards depend on. */
 export interface GuardDeps {
   readonly clock: Clock;
-  /** Gets why a guard denied without a decision, which the event's source is not told. */
+  /** Receives why a guard denied without a decision; the event's source does not learn it. */
   readonly log: Log;
-  /** Reads the value of a header. @throws where a trigger may not or cannot read it */
+  /** Reads the value of a header. @throws if the trigger may not or cannot read it */
   readonly readSecret: (ref: SecretReference, options: { signal: AbortSignal }) => Promise<string>;
 }
 
-/**
- * Makes the guard that `spec.guards[…]` asks for. A guard of an unknown type or with an invalid config
- * denies everything.
- */
+/** Makes the guard of `spec.guards[…]`. A guard of an unknown type or with an invalid config denies everything. */
 export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {
   const ask = create(guard, deps);
   return async (payload, options) => {
@@ -42,8 +37,8 @@ export function guardFor(guard: TriggerGuard, deps: GuardDeps): Guard {
 }
 
 /**
- * Asks the guards in order; the verdict is that of the first that denies. An aborted signal denies. Without guards
- * everything is allowed.
+ * Asks the guards in order; the first denial is the verdict. An aborted signal denies. Without guards everything is
+ * allowed.
  */
 export async function runGuards(
   guards: readonly Guard[],
@@ -59,8 +54,8 @@ export async function runGuards(
 }
 
 /**
- * The verdict of a guard that does not allow an event. Its message is the configured `denyMessage`, else the guard's
- * own for the event's source, else a default.
+ * The verdict of a guard that does not allow an event. Its message is the configured `denyMessage`, the guard's own
+ * message for the event's source, or a default.
  *
  * @param said is put on one line and cut at 500 characters
  */
@@ -86,7 +81,7 @@ function refuseAll(type: string, { config, log }: GuardDeps & Pick<TriggerGuard,
   };
 }
 
-/** Allows the tenants of `tenantIds` and no others; case makes no difference. */
+/** Allows only the tenants of `tenantIds`, ignoring case. */
 function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<GuardDeps, "log">): Guard {
   const tenantIds: unknown = config?.tenantIds;
   if (!Array.isArray(tenantIds) || !tenantIds.every((id) => typeof id === "string")) {
@@ -100,10 +95,10 @@ function createAllowlistGuard(config: TriggerGuard["config"], { log }: Pick<Guar
 }
 
 /**
- * Makes what finds the tenant that an event means: allowlists take a tenant in any case, and each spelling would be a
- * tenant of its own, with files of its own. The first list that has it says how it is spelled.
+ * Makes a function that returns a tenant's spelling in the allowlists, which ignore case: each spelling would otherwise
+ * be a tenant of its own, with its own files. The first list that contains the tenant defines the spelling.
  *
- * @returns a function that returns an id that no list has as it is
+ * @returns a function that returns an id unchanged if no list contains it
  */
 export function createListedTenant(guards: readonly TriggerGuard[]): (tenantId: string) => string {
   const listed = new Set<string>();
@@ -120,7 +115,7 @@ export function createListedTenant(guards: readonly TriggerGuard[]): (tenantId: 
   return (tenantId) => (listed.has(tenantId) ? tenantId : (spellings.get(tenantId.toLowerCase()) ?? tenantId));
 }
 
-/** From the name look-up to the last byte of the answer. */
+/** From the DNS lookup to the last byte of the response. */
 const TIMEOUT_MS = 2000;
 const MAX_ANSWER_BYTES = 64 * 1024;
 
@@ -134,8 +129,8 @@ const answerSchema = v.variant("ok", [
 ]);
 
 /**
- * Asks `config.url` with a POST of `{tenantId, source}` and allows on a 2xx of `{"ok":true}` alone: whatever else comes
- * back, or does not come back within 2 s, denies. Redirects are not followed.
+ * Sends a POST of `{tenantId, source}` to `config.url` and allows only on a 2xx with `{"ok":true}`: any other response,
+ * or none within 2 s, denies. Redirects are not followed.
  */
 function createApiGuard(config: TriggerGuard["config"], { clock, log, readSecret }: GuardDeps): Guard {
   const problem = configProblem(config);
@@ -150,7 +145,7 @@ function createApiGuard(config: TriggerGuard["config"], { clock, log, readSecret
   const fromSecrets = Object.entries(config.headerSecretRefs ?? {});
   async function headersNow(signal: AbortSignal): Promise<Record<string, string>> {
     const read = fromSecrets.map(async ([name, ref]) => {
-      // As `echo` ends the text of a Secret that is made by hand.
+      // `echo` adds a line break to a Secret that is made by hand.
       return [name, (await readSecret(ref, { signal })).replace(/\r?\n$/, "")] as const;
     });
     return { ...config.headers, ...Object.fromEntries(await Promise.all(read)) };
@@ -170,7 +165,7 @@ function createApiGuard(config: TriggerGuard["config"], { clock, log, readSecret
   };
 }
 
-/** @throws Error when there is no verdict */
+/** @throws Error if there is no verdict */
 async function ask(
   post: Post,
   question: { url: URL; headers: Record<string, string>; body: string; signal: AbortSignal },
@@ -186,10 +181,10 @@ async function ask(
 }
 
 function configProblem(config: TriggerGuard["config"] | undefined): string | undefined {
-  if (typeof config?.url !== "string" || !URL.canParse(config.url)) return "url: must be an address";
+  if (typeof config?.url !== "string" || !URL.canParse(config.url)) return "url: must be a URL";
   const { protocol, username, password } = new URL(config.url);
-  if (protocol !== "http:" && protocol !== "https:") return "url: must be of http or https";
-  if (username !== "" || password !== "") return "url: must hold no user and password; use headers";
+  if (protocol !== "http:" && protocol !== "https:") return "url: must use http or https";
+  if (username !== "" || password !== "") return "url: must not contain a user or password; use headers";
   const { headers = {}, headerSecretRefs = {} } = config;
   const names = [...Object.keys(headers), ...Object.keys(headerSecretRefs)];
   const framing = names.find((name) => FRAMING.includes(name.toLowerCase()));

@@ -12,9 +12,9 @@ export interface JsonPost {
   /** A JSON text. */
   readonly body: string;
   readonly maxReplyBytes: number;
-  /** Throws on a status whose body is not to be read. */
+  /** Throws on a status whose body must not be read. */
   readonly checkStatus: (status: number) => void;
-  /** Also the only limit on the wait. */
+  /** Also the only time limit. */
   readonly signal: AbortSignal;
 }
 
@@ -24,13 +24,13 @@ export interface JsonPostReply {
   readonly body: Uint8Array;
 }
 
-/** The longest that a timer can be set to. */
+/** The maximum delay of a timer. */
 const NEVER_MS = 2 ** 31 - 1;
 
 /**
  * Sends a request. Redirects are not followed, bodies not decompressed.
  *
- * @throws NetworkError when there was no answer, or one that is refused
+ * @throws NetworkError if there was no response, or a refused one
  * @throws the signal's reason when it is aborted
  */
 export type Post = (request: JsonPost) => Promise<JsonPostReply>;
@@ -38,8 +38,7 @@ export type Post = (request: JsonPost) => Promise<JsonPostReply>;
 /**
  * Makes a {@link Post}.
  *
- * @param options.keepAliveMs how long a connection without a request on it is kept for the next one; not at all when
- * absent
+ * @param options.keepAliveMs how long an idle connection is kept for the next request; not kept if absent
  */
 export function createPoster(options: { clock: Clock; keepAliveMs?: number }): Post {
   const { clock, keepAliveMs } = options;
@@ -82,7 +81,7 @@ export function createPoster(options: { clock: Clock; keepAliveMs?: number }): P
   };
 }
 
-/** The host of an address as sockets want it, an IPv6 address without brackets. */
+/** A URL's host as sockets need it: an IPv6 address without brackets. */
 export function hostName({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
 }

@@ -30,18 +30,18 @@ import { pathProblem, type WebhookPaths } from "./webhook/webhook-paths.ts";
 
 /** A running trigger gateway. */
 export interface Gateway extends Deliverer {
-  /** Paths of webhooks, which the handler tries before its routes. */
+  /** Webhook paths; the handler checks them before its routes. */
   readonly webhooks: Pick<WebhookPaths, "find">;
-  /** Resolves when every existing trigger is served or shows why not. */
+  /** Resolves when every existing trigger is served or reports why not. */
   readonly synced: Promise<void>;
-  /** Has a release of the claim wait for no more than the events that are at its pod. */
+  /** Lets a release of the claim wait only for events that are already at its pod. */
   onClaim(change: Change<Claim>): void;
   /** Reconciles the triggers of a workload that was added, changed or deleted. */
   enqueueWorkload(name: string): void;
   /** Reconciles a trigger of the initial list, or one that was added, changed or deleted. */
   enqueueTrigger(change: Change<Trigger>): void;
   /**
-   * Stops polls and schedules, and lets their events finish for at most `graceMs`; webhooks go on.
+   * Stops polls and schedules, and waits at most `graceMs` for their events; webhooks continue.
    *
    * @returns whether all finished
    */
@@ -50,11 +50,11 @@ export interface Gateway extends Deliverer {
   close(): Promise<void>;
 }
 
-/** How many events may wait for each slot. */
+/** Number of events that may wait for each slot. */
 const WAITING_PER_SLOT = 3;
-/** Slow events of fewer tenants than this cannot take all slots of a trigger. */
+/** Slow events of fewer tenants than this cannot occupy all slots of a trigger. */
 const TENANTS_PER_TRIGGER = 4;
-/** How long what is in flight may take to end after the hard stop. */
+/** How long events in flight may take to end after the hard stop. */
 const HARD_STOP_MS = 2000;
 const COMPONENT = "tenancy-gateway";
 
@@ -65,13 +65,13 @@ export function startGateway(options: {
   claims: EventServices["claims"];
   /** The API server's time, to compare with times of objects. @default the time of `claims.clock` */
   timeOfDay?: (() => number) | undefined;
-  /** The triggers, with every change of which `enqueueTrigger` is called. */
+  /** The triggers; `enqueueTrigger` is called with every change. */
   triggers: CachedTriggers;
   triggersSynced: Promise<void>;
   /** Resolves when the cache of workloads is synced: before that no workload counts as missing. */
   workloadsSynced: Promise<unknown>;
   activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight">;
-  /** How long a release leaves to an event that its pod handles. */
+  /** How long a release waits for an event that its pod is handling. */
   drainMs: number;
   limits: TriggerLimits;
   localOnly: boolean;
@@ -140,7 +140,7 @@ export function startGateway(options: {
     leaseMs: limits.leaseMs,
   };
   let adapters = 0;
-  /** The newest of each trigger, by its name. */
+  /** The newest context of each trigger, by name. */
   const contexts = new Map<string, AdapterContext>();
 
   const reconciler = reconcileTriggers({
@@ -225,7 +225,7 @@ export function startGateway(options: {
     enqueueTrigger({ type, object, previous }) {
       if (type === "deleted") deliveryLog.forget(object);
       reconciler.enqueue(object.metadata.name);
-      // Other triggers may wait for a path that this one frees.
+      // Other triggers may be waiting for a path that this one releases.
       const paths = new Set([webhookPath(object), previous && webhookPath(previous)]);
       for (const path of paths) {
         if (path === undefined) continue;
@@ -237,12 +237,12 @@ export function startGateway(options: {
       const ended = reconciler.stop("pulling");
       const finished = await within(ended, graceMs);
       if (finished) return true;
-      hardStop.abort(new Error("the gateway stops"));
+      hardStop.abort(new Error("the gateway is stopping"));
       await within(ended, HARD_STOP_MS);
       return false;
     },
     async close() {
-      hardStop.abort(new Error("the gateway stops"));
+      hardStop.abort(new Error("the gateway is stopping"));
       await within(reconciler.stop("all"), HARD_STOP_MS);
       adapterTypes.close();
       await within(recorder.flush(), HARD_STOP_MS);
@@ -251,9 +251,11 @@ export function startGateway(options: {
   };
 }
 
-/** Until every trigger was reconciled once, a path without a webhook may get one in a moment. */
+/** Until every trigger was reconciled once, an unknown path may still get a webhook. */
 async function startingUp(): Promise<never> {
-  throw new HttpError(503, "the triggers are not in cache yet; try again shortly", { headers: { "retry-after": "1" } });
+  throw new HttpError(503, "the trigger cache is not synced yet; try again shortly", {
+    headers: { "retry-after": "1" },
+  });
 }
 
 function countTriggers(all: Iterable<Trigger>): Iterable<{ type: string; phase: string; count: number }> {

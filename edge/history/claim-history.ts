@@ -3,12 +3,12 @@ import type { Change } from "../../crds/client/watch/informer.ts";
 import { annotation } from "../../crds/labels.ts";
 import { createTimeBuckets } from "./time-buckets.ts";
 
-/** How many claims became Active in the last hour, how fast and from where, and how many failed. */
+/** The claims of the last hour: how many became Active, how fast and from which source, and how many failed. */
 export interface ClaimHistory {
-  /** Takes a claim that is there already: what it was asked for before is not measured. */
+  /** Adds a claim of the initial list: earlier requests for it are not measured. */
   onListed(claim: Claim): void;
   onChange(change: Change<Claim>): void;
-  /** The hour in minutes, the oldest first. */
+  /** The hour in minutes, oldest first. */
   read(): ClaimHour;
 }
 
@@ -16,16 +16,16 @@ export interface ClaimHour {
   /** When the first minute began, in milliseconds since the epoch. */
   readonly from: number;
   readonly sources: SourceHour[];
-  /** Claims that ended in `Error`, by minute. */
+  /** Claims that ended in `Error`, per minute. */
   readonly errors: number[];
-  /** Of the whole hour, the most frequent first; those for which there was no more room as `Other`. */
+  /** Of the whole hour, most frequent first; reasons beyond the limit as `Other`. */
   readonly reasons: { readonly reason: string; readonly count: number }[];
 }
 
-/** The claims of one source; a latency is right to about an eighth, and null where nothing was measured. */
+/** The claims of one source; a latency is accurate to about an eighth, and null if nothing was measured. */
 interface SourceHour {
   readonly source: ClaimSource;
-  /** By minute. */
+  /** Per minute. */
   readonly claims: number[];
   readonly p50Ms: (number | null)[];
   readonly p99Ms: (number | null)[];
@@ -35,13 +35,13 @@ interface SourceHour {
 export const CLAIM_STEP_SECONDS = 60;
 const MINUTES = 60;
 const sources = ["pool", "pool+data", "cold", "cold+data"] as const satisfies ClaimSource[];
-/** Each bound of a latency is this much above the one before: 1 ms to 120 s. */
+/** Each latency bound is this factor above the previous one: 1 ms to 120 s. */
 const GROWTH = 1.28;
 const BOUNDS = 48;
 const MAX_REASONS = 8;
 const OTHER = "Other";
 
-// A row: for each source its count and its latencies, then the errors by reason.
+// A row: for each source its count and latencies, then the errors by reason.
 const SOURCE_WIDTH = 1 + BOUNDS;
 const REASONS_AT = sources.length * SOURCE_WIDTH;
 const WIDTH = REASONS_AT + MAX_REASONS + 1;
@@ -50,7 +50,7 @@ const WIDTH = REASONS_AT + MAX_REASONS + 1;
 export function createClaimHistory({ now }: { now: () => number }): ClaimHistory {
   const minutes = createTimeBuckets({ stepMs: CLAIM_STEP_SECONDS * 1000, count: MINUTES, width: WIDTH, now });
   const reasons: string[] = [];
-  /** By the claim's uid, the request that was measured: a pod that is replaced later answers no new one. */
+  /** By the claim's uid: the request that was measured. A replacement pod later does not answer a new request. */
   const measured = new Map<string, string>();
 
   function add(column: number): void {
@@ -73,7 +73,7 @@ export function createClaimHistory({ now }: { now: () => number }): ClaimHistory
     return rows.reduce((total, row) => total + (row[REASONS_AT + reason] ?? 0), 0);
   }
 
-  /** Notes that a claim has its answer, a pod or an error; false where its request had one before, or has no time. */
+  /** Records that a claim has its answer, a pod or an error; false if its request had one before, or has no time. */
   function isFirstAnswer({ metadata: { uid = "", annotations } }: Claim): boolean {
     const requested = annotations?.[annotation.requestedAt];
     if (requested === undefined || measured.get(uid) === requested) return false;
@@ -81,7 +81,7 @@ export function createClaimHistory({ now }: { now: () => number }): ClaimHistory
     return true;
   }
 
-  /** Milliseconds from the request to the pod; undefined where that is not known, or is no answer to it. */
+  /** Milliseconds from the request to the pod; undefined if unknown, or if the pod is not an answer to a request. */
   function latencyOf(claim: Claim): number | undefined {
     const { metadata, status } = claim;
     if (!isFirstAnswer(claim)) return undefined;
@@ -107,7 +107,7 @@ export function createClaimHistory({ now }: { now: () => number }): ClaimHistory
       else if (is?.phase === "Active" && !(was?.phase === "Active" && was.claimedAt === is.claimedAt)) onActive(object);
       else if (is?.phase === "Error" && !(was?.phase === "Error" && was.attempt === is.attempt)) {
         add(columnOf(is.reason ?? OTHER));
-        // One that comes up by itself hours later is no slow claim.
+        // A pod that recovers by itself hours later is not a slow claim.
         isFirstAnswer(object);
       }
     },
@@ -144,12 +144,12 @@ function sourceHour(source: ClaimSource, rows: readonly Int32Array[], at: number
   };
 }
 
-/** The clocks of the edge that was asked and of the operator may differ, so a latency can be below zero. */
+/** The clocks of the edge and the operator may differ, so a latency can be negative. */
 function boundOf(ms: number): number {
   return Math.min(BOUNDS - 1, Math.max(0, Math.floor(Math.log(Math.max(1, ms)) / Math.log(GROWTH))));
 }
 
-/** The middle of the range that the value of that rank is in, in whole milliseconds. */
+/** The middle of the range that contains the value of that rank, in whole milliseconds. */
 function percentile(counts: Int32Array, share: number): number | null {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (total === 0) return null;

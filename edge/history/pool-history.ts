@@ -5,13 +5,13 @@ import type { Pool } from "../../crds/pool.ts";
 import { isClaimed, poolIndex, poolPlace } from "../cluster/slim-pod.ts";
 import { createTimeBuckets, type TimeBuckets } from "./time-buckets.ts";
 
-/** What a pool held and gave in the last hour, as this process saw it. */
+/** The pods of a pool in the last hour, as recorded by this process. */
 export interface PoolHistory {
-  /** Takes a change of a pod, after the store has it. */
+  /** Adds a change of a pod, after the store has it. */
   onPod(change: Change<Pod>): void;
-  /** Takes a change of a claim. */
+  /** Adds a change of a claim. */
   onClaim(change: Change<Claim>): void;
-  /** The hour of a pool, in buckets of {@link POOL_STEP_SECONDS}, the oldest first. */
+  /** The hour of a pool in buckets of {@link POOL_STEP_SECONDS}, oldest first. */
   read(pool: string): PoolHour;
 }
 
@@ -34,7 +34,7 @@ export interface PoolHour {
 
 export const POOL_STEP_SECONDS = 10;
 const BUCKETS = 360;
-/** 8.6 KB each; beyond that the pool goes of which nothing was heard for the longest time. */
+/** 8.6 KB each; beyond that the pool without changes for the longest time is dropped. */
 const MAX_POOLS = 256;
 const [READY, LOWEST, WARMING, REFILLED, HITS, MISSES, COLUMNS] = [0, 1, 2, 3, 4, 5, 6] as const;
 
@@ -42,17 +42,17 @@ const [READY, LOWEST, WARMING, REFILLED, HITS, MISSES, COLUMNS] = [0, 1, 2, 3, 4
 type PodsByPool = { readonly store: { by(index: "pool", value: string): { readonly size: number } } };
 type PoolsByWorkload = { readonly store: { by(index: "workload", value: string): Iterable<Pool> } };
 
-/** The pods that wait in a pool. */
+/** The unclaimed pods of a pool. */
 interface Depth {
   readonly ready: number;
   readonly warming: number;
 }
 
 /**
- * Makes the history of all pools. A pool takes memory from its first change on; one that nothing changed of held all
- * the time what it holds now.
+ * Makes the history of all pools. A pool uses memory from its first change on; a pool without changes always held what
+ * it holds now.
  *
- * @param options.cache what is there now
+ * @param options.cache current pods
  * @param options.now milliseconds since the epoch
  */
 export function createPoolHistory(options: {
@@ -60,9 +60,9 @@ export function createPoolHistory(options: {
   now: () => number;
 }): PoolHistory {
   const { cache, now } = options;
-  /** That of which something was heard last comes last. */
+  /** The most recently changed pool comes last. */
   const pools = new Map<string, TimeBuckets>();
-  /** Of a pool that is not among them nothing was heard since then. */
+  /** A pool that is not stored has had no change since then. */
   let silentSince = now();
 
   function bucketsOf({ ready, warming }: Depth): TimeBuckets {

@@ -1,23 +1,21 @@
 /** The last buckets of equal length, each a row of numbers. */
 export interface TimeBuckets {
-  /** The row of the present bucket, to be counted into. */
+  /** The row of the current bucket, to be counted into. */
   current(): Int32Array;
-  /** The rows that are known, the oldest first and the present one last, and when the first of them began. */
+  /** The known rows, oldest first and the current one last, and when the first of them began. */
   read(): { from: number; rows: Int32Array[] };
 }
 
 /**
- * Makes a ring of buckets. Nothing runs by itself: buckets that passed without a call
- * are made when the next call comes.
+ * Makes a ring of buckets. Nothing runs by itself: buckets that passed without a call are made at the next call.
  *
  * @param options.stepMs length of a bucket
- * @param options.count how many are kept
+ * @param options.count number of stored buckets
  * @param options.width numbers in a row, of 4 bytes each
  * @param options.now milliseconds since the epoch; a time before the newest bucket counts into that one
  * @param options.from when the first bucket began, in milliseconds since the epoch @default now
- * @param options.first what the row of that bucket holds @default zeros
- * @param options.begin fills the row of a new bucket, which is all zeros, from that of the one before @default leaves
- * it
+ * @param options.first initial row of that bucket @default zeros
+ * @param options.begin fills the row of a new bucket, initially zeros, from the previous one @default leaves it
  */
 export function createTimeBuckets(options: {
   stepMs: number;
@@ -40,7 +38,7 @@ export function createTimeBuckets(options: {
 
   function advance(): void {
     const present = Math.floor(now() / stepMs);
-    // After a gap longer than what is kept, only the last of its buckets are ever read.
+    // After a gap longer than the ring, only its last buckets can be read.
     if (present - newest > count) {
       const last = row(newest).slice();
       newest = present - count;

@@ -4,19 +4,19 @@ import { HttpError } from "./http-error.ts";
 import type { Sessions } from "./session.ts";
 
 const BEARER = /^bearer +(\S+)$/i;
-/** Of a proxy in front, whose password a browser then sends with every request. */
+/** Credentials for a proxy in front, which a browser then sends with every request. */
 const BASIC = /^basic +\S+$/i;
 const challenge = { headers: { "www-authenticate": 'Bearer realm="tenancy"' } };
 
-/** Starts the subprotocol by which a WebSocket of a page, which can set no header, carries the key in base64url. */
+/** Prefix of the subprotocol by which a page's WebSocket, which cannot set headers, sends the key in base64url. */
 export const KEY_PROTOCOL = "tenancy.bearer.";
 
 /**
- * Returns a check that throws 401 unless the request carries `Authorization: Bearer <apiKey>`, or is a WebSocket's
- * handshake that offers the subprotocol `tenancy.bearer.<base64url of the key>`, or has neither and carries a session,
- * beside which `Authorization: Basic` means nothing.
+ * Returns a check that throws 401 unless the request has one of these: `Authorization: Bearer <apiKey>`, the
+ * subprotocol `tenancy.bearer.<base64url of the key>` of a WebSocket handshake, or, without either, a valid session.
+ * `Authorization: Basic` beside a session is ignored.
  *
- * Digests are compared, so neither the place of the first difference nor the key's length shows in the time it takes.
+ * Digests are compared, so that timing does not reveal the first difference or the key's length.
  */
 export function createApiKeyCheck(
   apiKey: string,
@@ -43,20 +43,20 @@ export function createApiKeyCheck(
   };
 }
 
-/** Returns what tells whether a text is the key, in a time that does not depend on the text. */
+/** Returns a function that compares a text with the key in constant time. */
 export function createIsKey(apiKey: string): (text: string) => boolean {
   const expected = digest(apiKey);
   return (text) => timingSafeEqual(digest(text), expected);
 }
 
-/** Whether a request carries a key, be it right or wrong, beside which a session does not count. */
+/** Whether a request has a key, right or wrong; a session does not count then. */
 export function carriesKey(request: Request): boolean {
   const header = request.headers.get("authorization");
   return (header !== null && !BASIC.test(header)) || keyOffered(request) !== undefined;
 }
 
 function checkSession(request: Request, sessions: Pick<Sessions, "endOf"> | undefined): undefined | Promise<void> {
-  // Programs, which send no cookies, get their answer without a wait.
+  // Programs send no cookies and get their response without a wait.
   if (sessions === undefined || !request.headers.has("cookie")) throw missingKey();
   return sessions.endOf(request).then((expiresAt) => {
     if (expiresAt === undefined) throw missingKey();

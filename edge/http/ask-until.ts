@@ -5,10 +5,10 @@ import { HttpError } from "./http-error.ts";
 const PAUSE_MS = 500;
 
 /**
- * Asks again every half second until the answer is good or the time is up.
+ * Asks again every half second until the answer is good or the time limit passes.
  *
  * @returns the last answer
- * @throws HttpError 499 when the client goes; what `ask` throws
+ * @throws HttpError 499 when the client disconnects; what `ask` throws
  */
 export async function askUntil<T>(
   ask: () => Promise<T>,

@@ -1,12 +1,12 @@
-/** Lets pages of other origins use the API (https://fetch.spec.whatwg.org/#http-cors-protocol). */
+/** Allows pages of other origins to use the API (https://fetch.spec.whatwg.org/#http-cors-protocol). */
 export interface Cors {
-  /** The answer to a preflight of an origin that may; undefined for everything else. */
+  /** The response to a preflight of an allowed origin; otherwise undefined. */
   preflight(request: Request): Response | undefined;
-  /** Adds to an answer what lets the page read it. */
+  /** Adds the headers that allow the page to read a response. */
   allow(request: Request, response: Response): void;
 }
 
-/** @param origins origins such as `https://app.example.com`; `*` alone stands for all */
+/** @param origins origins such as `https://app.example.com`; a single `*` means all */
 export function createCors(origins: ReadonlySet<string>): Cors {
   const isOpen = origins.has("*");
 
@@ -14,7 +14,7 @@ export function createCors(origins: ReadonlySet<string>): Cors {
     if (isOpen) {
       headers.set("access-control-allow-origin", "*");
     } else {
-      // A shared cache must not give one page the answer that names another.
+      // A shared cache must not return a response that names another page.
       headers.append("vary", "Origin");
       const origin = request.headers.get("origin");
       if (origin === null || !origins.has(origin)) return;

@@ -1,40 +1,40 @@
 /** An open WebSocket. */
 export interface EventSocket {
-  /** Sends a message, which waits here until the client takes it. */
+  /** Sends a message, which is buffered here until the client takes it. */
   send(text: string): void;
-  /** What the client has not taken yet. */
+  /** Bytes that the client has not taken yet. */
   readonly waitingBytes: number;
   /**
-   * Where the runtime fans messages out by itself: sends one to every socket that `subscribe` put into the topic, and
-   * cuts those that leave {@link MAX_WAITING_BYTES} unread.
+   * Set if the runtime broadcasts by itself: sends a message to every socket that subscribed to the topic, and closes
+   * those that leave {@link MAX_WAITING_BYTES} unread.
    */
   readonly fanOut?: { subscribe(topic: string): void; publish(topic: string, text: string): void };
-  /** Ends it without waiting for a client that does not read, and lets go of what waits for it. */
+  /** Ends it without waiting for a client that does not read, and drops its buffer. */
   cut(): void;
   close(code: number, reason: string): void;
 }
 
-/** What becomes of a WebSocket; an adapter calls it. */
+/** Receives the events of a WebSocket from an adapter. */
 export interface SocketListener {
   onOpen(socket: EventSocket): void;
-  /** Called with a text that the client sent, of at most {@link MAX_INCOMING_BYTES}. */
+  /** Called with a text from the client of at most {@link MAX_INCOMING_BYTES}. */
   onMessage(text: string): void;
-  /** Called however it ended, once the connection is gone; a second call does nothing. */
+  /** Called when the connection is gone, however it ended; a second call does nothing. */
   onClose(): void;
 }
 
-/** What a client may leave unread. */
+/** Maximum bytes that a client may leave unread. */
 export const MAX_WAITING_BYTES = 2 * 1024 * 1024;
 
-/** The largest message that a client may send. */
+/** Maximum size of a client's message. */
 export const MAX_INCOMING_BYTES = 4096;
 
-/** How long a silent client is believed to be there, in seconds; it is asked before. */
+/** How long a silent client counts as connected, in seconds; it is pinged before. */
 export const IDLE_SECONDS = 120;
 
 /**
- * The subprotocol that a client offers beside the one that carries its key, since a browser wants one of those that it
- * offers to be chosen, and the key is not to be sent back.
+ * The subprotocol that a client offers beside the one with its key: a browser requires that one of its offers is
+ * selected, and the key must not be sent back.
  */
 export const EVENTS_PROTOCOL = "tenancy.events";
 
@@ -44,8 +44,8 @@ export function offeredProtocols({ headers }: Pick<Request, "headers">): string[
 }
 
 /**
- * Stands for the answer to a WebSocket's handshake, which the adapter sends itself: `Response` allows no status of the
- * 100s.
+ * Represents the response to a WebSocket handshake, which the adapter sends itself: `Response` does not allow 1xx
+ * statuses.
  */
 export function switchingProtocols(): Response {
   return { status: 101, headers: new Headers(), body: null } as unknown as Response;

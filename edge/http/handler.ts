@@ -10,47 +10,45 @@ import type { RequestContext } from "./router.ts";
 import { createRouter, type Route } from "./router.ts";
 import type { Sessions } from "./session.ts";
 
-/** The edge as every runtime serves it. It always answers, with `{error}` where it cannot do better. */
+/** The edge's handler, the same on every runtime. It always returns a response, `{error}` in the worst case. */
 export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
 
-/** Answers a delivery to a webhook. */
+/** Handles a delivery to a webhook. */
 export type AnswerWebhook = (request: Request, context: RequestContext) => Promise<Response>;
 
-/** A request that was answered. */
+/** A request with its response. */
 export interface AnsweredRequest {
   readonly method: string;
-  /** The pattern of the route, `webhook` for any of those, `*` for none: few enough for a metric's label. */
+  /** The pattern of the route, `webhook` for any webhook, `*` for none: few enough for a metric's label. */
   readonly route: string;
   readonly status: number;
   readonly ms: number;
   readonly requestId: string;
 }
 
-/** Makes the edge's fetch handler of a route table. */
+/** Makes the edge's fetch handler from a route table. */
 export function createHandler(options: {
   routes: readonly Route[];
-  /** Without it, every route answers everyone whom `checkPage` lets pass. */
+  /** Without it, every route answers everyone whom `checkPage` allows. */
   apiKey?: string | undefined;
-  /** Those of browsers, which stand for the key. @default there are none */
+  /** Sessions of browsers, which replace the key. @default none */
   sessions?: Pick<Sessions, "endOf"> | undefined;
-  /** Throws where, without a key, a page of another site made the request. @default refuses the writes of such pages */
+  /** Throws if, without a key, a page of another site made the request. @default refuses writes of such pages */
   checkPage?: (request: Request) => void;
-  /** @default no page of another origin may read an answer */
+  /** @default no page of another origin may read a response */
   cors?: Cors | undefined;
-  /**
-   * Paths that are looked into before the routes; neither the key nor `checkPage` nor `cors` is for them. @default none
-   */
+  /** Paths that are checked before the routes; the key, `checkPage` and `cors` do not apply to them. @default none */
   webhooks?: { find(path: string): AnswerWebhook | undefined } | undefined;
   log: Log;
-  /** @default requests are not traced */
+  /** @default no tracing */
   tracer?: Tracer | undefined;
-  /** The first part of the request ids that this process gives out. */
+  /** Prefix of the request ids of this process. */
   instance: string;
-  /** Whether each answer is its connection's last, so that clients move to another replica. @default false */
+  /** Whether each response closes its connection, so that clients move to another replica. @default false */
   isLeaving?: () => boolean;
   /** Milliseconds, monotonic. @default performance.now */
   now?: () => number;
-  /** Called once for each answer. */
+  /** Called once for each response. */
   onAnswered?: (answered: AnsweredRequest) => void;
 }): Handler {
   const { log, onAnswered, webhooks, tracer } = options;
@@ -58,7 +56,10 @@ export function createHandler(options: {
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
   const check = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey, options.sessions);
-  /** Requests that were let in. Others leave no span, nor do those of public routes: strangers could fill the queue. */
+  /**
+   * Admitted requests. Others leave no span, and requests of public routes leave none either: strangers could fill the
+   * queue.
+   */
   const admitted = new WeakSet<Request>();
   const admit = async (request: Request): Promise<void> => {
     await check(request);
@@ -68,12 +69,12 @@ export function createHandler(options: {
 
   return async (request, context = {}) => {
     const started = now();
-    // Deno refuses to tell these once the client has gone.
+    // Deno refuses access to these once the client has disconnected.
     const { method, url } = request;
     const requestId = requestIdOf(request);
     const answerWebhook = webhooks?.find(pathOf(url));
     const cors = answerWebhook === undefined ? options.cors : undefined;
-    // A webhook begins its own, once it knows who sent the delivery.
+    // A webhook starts its own span, once it knows the sender.
     const span = answerWebhook === undefined ? tracer && startRequestSpan(request, tracer) : undefined;
     let response: Response;
     try {
@@ -86,13 +87,13 @@ export function createHandler(options: {
     }
     if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
-    // Nothing that is answered here may be guessed to be a script or a page of this origin, and no cache may keep what
-    // a session was shown: to a cache, a cookie is less than `Authorization`.
+    // Browsers must not guess that a response is a script or a page of this origin. Caches must not store what a
+    // session saw: for a cache, a cookie restricts less than `Authorization`.
     response.headers.set("x-content-type-options", "nosniff");
     if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
     if (answerWebhook !== undefined) {
-      // A container's bytes on the edge's own origin: a browser may have a session there, so it must neither run them
-      // nor show them to a page.
+      // A container's bytes on the edge's own origin: a browser may have a session there, so it must not run them or
+      // show them to a page.
       response.headers.set("content-security-policy", "default-src 'none'; sandbox");
       response.headers.set("cross-origin-resource-policy", "same-origin");
     }
@@ -111,7 +112,7 @@ export function createHandler(options: {
   };
 }
 
-/** What a broken Host header or request target comes to, on the runtimes that let it through. */
+/** The error for an invalid Host header or request target, on runtimes that accept it. */
 function unreadableUrl(): HttpError {
   return new HttpError(400, "request: its target or its Host header is not valid");
 }
@@ -119,8 +120,8 @@ function unreadableUrl(): HttpError {
 const WELL_FORMED = /^[\w.:-]{1,128}$/;
 
 /**
- * Returns a function that names a request: the caller's own `x-request-id` where it is safe to log and to send back,
- * else the instance's prefix and a count.
+ * Returns a function that names a request: the caller's own `x-request-id` if it is safe to log and return, otherwise
+ * the instance's prefix and a count.
  */
 function createRequestId(instance: string): (request: Request) => string {
   let count = 0;
@@ -133,8 +134,8 @@ function createRequestId(instance: string): (request: Request) => string {
 }
 
 /**
- * The path of a request's address, as it was sent, without its query: what `new URL(url).pathname` gives for an address
- * that a server made, at a tenth of the cost.
+ * The path of a request's URL as sent, without its query: the same as `new URL(url).pathname` for a URL that a server
+ * made, at a tenth of the cost.
  */
 export function pathOf(url: string): string {
   const host = url.indexOf("://") + 3;
@@ -144,10 +145,7 @@ export function pathOf(url: string): string {
   return query < 0 ? url.slice(start) : url.slice(start, query);
 }
 
-/**
- * The response to HEAD: the status and headers of what GET would have answered, `content-length` included where it is
- * known.
- */
+/** The response to HEAD: status and headers of the GET response, `content-length` included if known. */
 async function withoutBody(response: Response): Promise<Response> {
   const headers = new Headers(response.headers);
   if (isJson(headers)) {

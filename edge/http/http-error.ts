@@ -1,12 +1,9 @@
-/** A refusal with a status and a message for the caller; the error mapper answers it as `{error: message}`. */
+/** A refusal with a status and a message for the caller; the error mapper returns it as `{error: message}`. */
 export class HttpError extends Error {
   override readonly name = "HttpError";
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /**
-   * Whether the caller's own request leads here and nothing is wrong with the server or the cluster: no error in the
-   * log.
-   */
+  /** Whether the request itself is the cause, and server and cluster are healthy: not an error in the log. */
   readonly expected: boolean;
 
   constructor(
@@ -23,7 +20,7 @@ export class HttpError extends Error {
 
 const MAX_SHOWN = 80;
 
-/** The text in JSON quotes, cut at 80 characters: what a caller sent, safe to show back on one line. */
+/** The text in JSON quotes, cut at 80 characters: a caller's input, safe to show on one line. */
 export function quote(text: string): string {
   return JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 }

@@ -1,5 +1,5 @@
 /**
- * Whether the caller has this already: `If-None-Match` names its entity tag, compared weakly, or any
+ * Whether the caller's copy is current: `If-None-Match` names its entity tag, compared weakly, or any
  * (https://www.rfc-editor.org/rfc/rfc9110#name-if-none-match).
  *
  * @param etag with its quotes

@@ -1,4 +1,4 @@
-/** What a JSON response may have beside its body. */
+/** Options of a JSON response. */
 export interface JsonResponseOptions {
   /** @default 200 */
   readonly status?: number;
@@ -6,8 +6,9 @@ export interface JsonResponseOptions {
 }
 
 /**
- * The part of `Response` that the edge reads, over a JSON text that the adapter sends as it is: what `Response.json` is
- * to Bun and Deno, which make one in a microsecond. Node takes 30 for it and its stream, and as many to read that.
+ * The part of `Response` that the edge reads, over a JSON text that the adapter sends unchanged. It corresponds to
+ * `Response.json` of Bun and Deno, which takes a microsecond. Node takes 30 µs for it and its stream, and as many to
+ * read it.
  */
 export class JsonResponse {
   readonly status: number;

@@ -1,8 +1,7 @@
 /**
- * Says where and why a text is not JSON, such as `line 2, column 5: expected a comma or "}"`; undefined where it is
- * JSON.
+ * Says where and why a text is not JSON, such as `line 2, column 5: expected a comma or "}"`; undefined if it is JSON.
  *
- * The runtimes' own messages differ, and JavaScriptCore's has no position at all.
+ * The runtimes' own messages differ, and JavaScriptCore's has no position.
  */
 export function jsonSyntaxError(text: string): string | undefined {
   const found = scan(text);
@@ -18,13 +17,13 @@ interface Fault {
   why: string;
 }
 
-/** What the grammar allows next. `first-*` also allow the container to end at once. */
+/** What the grammar allows next. `first-*` also allow the container to end. */
 type Expect = "value" | "first-value" | "first-key" | "key" | "colon" | "next";
 
 const LITERAL = /true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const SPACE = /[ \t\r\n]*/y;
 
-/** A loop over an explicit stack, since a body of a million open brackets must not exhaust the call stack. */
+/** Iterative, since a body of a million open brackets must not exhaust the call stack. */
 function scan(text: string): Fault | undefined {
   const open: ("}" | "]")[] = [];
   let expect = "value" as Expect;
@@ -63,7 +62,7 @@ function scan(text: string): Fault | undefined {
   }
 }
 
-/** The offset after the string that opens at `start`, or what is wrong inside it. */
+/** The offset after the string that starts at `start`, or the error inside it. */
 function scanString(text: string, start: number): number | Fault {
   for (let at = start + 1; at < text.length; at += 1) {
     const code = text.charCodeAt(at);

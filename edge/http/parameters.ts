@@ -5,7 +5,7 @@ import type { RoutedRequest } from "./router.ts";
 
 /** A rule of a parameter. */
 export interface PathRule {
-  /** Whether a decoded value is legal. */
+  /** Whether a decoded value is valid. */
   readonly accepts: (value: string) => boolean;
   /** The rule in words, after `path: `. */
   readonly says: string;
@@ -14,7 +14,7 @@ export interface PathRule {
 /**
  * A path parameter, percent-decoded once and checked.
  *
- * @throws HttpError 400 where the encoding is broken or the rule does not accept the value
+ * @throws HttpError 400 if the encoding is invalid or the rule does not accept the value
  */
 export function pathParam(request: RoutedRequest, name: string, rule: PathRule): string {
   const raw = request.params[name] ?? "";
@@ -28,7 +28,7 @@ export function pathParam(request: RoutedRequest, name: string, rule: PathRule):
   return value;
 }
 
-/** A query parameter that is `true` or `false`, false without it. @throws HttpError 400 for anything else */
+/** A query parameter that is `true` or `false`; false by default. @throws HttpError 400 for other values */
 export function queryFlag({ query }: RoutedRequest, name: string): boolean {
   const value = query[name];
   if (value === undefined || value === "false") return false;
@@ -36,7 +36,7 @@ export function queryFlag({ query }: RoutedRequest, name: string): boolean {
   throw new HttpError(400, `query.${name}: must be true or false`);
 }
 
-/** A query parameter that follows a rule; undefined without it. @throws HttpError 400 for what does not, and for two */
+/** A query parameter that follows a rule; undefined without it. @throws HttpError 400 for other values, and for two */
 export function queryText({ query }: RoutedRequest, name: string, rule: PathRule): string | undefined {
   const value = query[name];
   if (value === undefined) return undefined;
@@ -46,9 +46,7 @@ export function queryText({ query }: RoutedRequest, name: string, rule: PathRule
   return value;
 }
 
-/**
- * A query parameter that lists words by commas; undefined without it. @throws HttpError 400 for a word not among them
- */
+/** A query parameter with words separated by commas; undefined without it. @throws HttpError 400 for an unknown word */
 export function queryWords(
   { query }: RoutedRequest,
   name: string,
@@ -59,7 +57,7 @@ export function queryWords(
   const words = [value].flat().flatMap((text) => text.split(","));
   const unknown = words.find((word) => !known.includes(word));
   if (unknown !== undefined)
-    throw new HttpError(400, `query.${name}: ${quote(unknown)} is none of ${known.join(", ")}`);
+    throw new HttpError(400, `query.${name}: ${quote(unknown)} is not one of ${known.join(", ")}`);
   return words;
 }
 

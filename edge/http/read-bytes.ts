@@ -2,20 +2,20 @@ import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { createDeferred, onAbort } from "../../crds/waits.ts";
 import { HttpError } from "./http-error.ts";
 
-/** The most bytes that a request's body may have. */
+/** Maximum size of a request's body. */
 const MAX_BODY_BYTES = 1024 * 1024;
-/** How long a body may take from the first look at it to its last byte. */
+/** Time limit of a body, from the first read to its last byte. */
 const LIMIT_MS = 10_000;
 
 /**
- * Reads a request's body as it was sent.
+ * Reads a request's body as sent.
  *
- * @param options.limit bytes, judged by `content-length` before anything is read and by what arrives while it is read;
- *   @default 1 MiB
+ * @param options.limit bytes, checked against `content-length` before reading and against the received bytes; @default
+ * 1 MiB
  * @param options.signal ends the reading
- * @param options.onBytes is called with the number of bytes of each piece that arrives
- * @throws HttpError 413 over the limit, 400 where the body breaks off, 408 where it is not whole after 10 s; the
- *   signal's reason
+ * @param options.onBytes is called with the number of bytes of each chunk
+ * @throws HttpError 413 over the limit, 400 if the body breaks off, 408 if it is not complete after 10 s; the signal's
+ * reason
  */
 export async function readBytes(
   request: Request,
@@ -41,7 +41,7 @@ export async function readBytes(
   }
 }
 
-/** The server has framed the body by its declared length, so it can be taken in one piece, which is the fast way. */
+/** The server has framed the body by its declared length, so it can be read at once, which is faster. */
 async function readWhole(request: Request, end: Promise<never>): Promise<Uint8Array> {
   const whole = request.arrayBuffer().catch((cause: unknown) => {
     throw brokenOff(cause);
@@ -70,7 +70,7 @@ async function readCounted(
       chunks.push(value);
     }
   } catch (error) {
-    // The rest is not wanted; a reader that fails to cancel has nothing left to give back.
+    // The rest is not needed; a reader that fails to cancel has nothing to release.
     void reader?.cancel().catch(() => undefined);
     throw error;
   }
@@ -82,7 +82,7 @@ function tooLarge(limit: number): HttpError {
 }
 
 function tooSlow(): HttpError {
-  return new HttpError(408, `body: has not arrived whole within ${LIMIT_MS / 1000} s`, {
+  return new HttpError(408, `body: did not arrive completely within ${LIMIT_MS / 1000} s`, {
     headers: { connection: "close" },
   });
 }

@@ -7,12 +7,12 @@ import { readBytes } from "./read-bytes.ts";
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
 
 /**
- * Reads a request's body as a JSON object that fits a schema; unknown keys are refused, so that a misspelt one is
+ * Reads a request's body as a JSON object that matches a schema; unknown keys are refused, so that a misspelt one is
  * noticed.
  *
  * @param options.limit bytes @default 1 MiB
  * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over the
- * limit, and where it holds too many values
+ * limit, and if it has too many values
  */
 export async function readJson<const Entries extends v.ObjectEntries>(
   request: Request,
@@ -65,7 +65,7 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 /**
  * Reads a request's body as UTF-8 text.
  *
- * @throws HttpError as {@link readBytes} does, and 400 where the body is not UTF-8
+ * @throws HttpError as {@link readBytes} does, and 400 if the body is not UTF-8
  */
 async function readBody(request: Request, options: { limit?: number }): Promise<string> {
   const bytes = await readBytes(request, options);
@@ -76,7 +76,7 @@ async function readBody(request: Request, options: { limit?: number }): Promise<
   }
 }
 
-/** What JSON calls the type of a value: `null`, `array`, `object`, `string`, `number` or `boolean`. */
+/** JSON's name for the type of a value: `null`, `array`, `object`, `string`, `number` or `boolean`. */
 function typeName(value: unknown): string {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : typeof value;
@@ -84,7 +84,7 @@ function typeName(value: unknown): string {
 
 const MAX_SHOWN = 20;
 
-// `status` and `createdAt` are what GET shows beside the spec: whoever sends back what was read may leave them in.
+// `status` and `createdAt` are part of the GET response: a caller that sends it back may leave them in.
 const schema = v.strictObject({
   name: v.optional(v.string()),
   spec: v.custom<object>((value) => value !== undefined, "is required"),
@@ -95,7 +95,7 @@ const schema = v.strictObject({
 /**
  * Reads `{name, spec}` and checks the spec.
  *
- * @param problemsOf what is wrong with a spec, in words; nothing where it fits `Spec`
+ * @param problemsOf lists the problems of a spec; empty if it is a valid `Spec`
  * @throws HttpError 400 that lists every problem of the spec
  */
 export async function readSpecBody<Spec>(

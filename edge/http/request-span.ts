@@ -5,7 +5,7 @@ const READS = new Set(["GET", "HEAD", "OPTIONS"]);
 const KNOWN = new Set([...READS, "POST", "PUT", "PATCH", "DELETE"]);
 
 /**
- * Begins the span of a request, within the trace that its `traceparent` names. A read without that header begins none:
+ * Starts the span of a request, within the trace of its `traceparent`. A read without that header starts none:
  * dashboards and probes read all the time.
  *
  * @param options.isTrusted whether the header counts. @default true
@@ -22,7 +22,7 @@ export function startRequestSpan(
 }
 
 /**
- * Ends the span of a request that was answered.
+ * Ends the span of a request with its response.
  *
  * https://opentelemetry.io/docs/specs/semconv/http/http-spans/#http-server
  *

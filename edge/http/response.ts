@@ -6,31 +6,29 @@ import { JsonResponse, type JsonResponseOptions } from "./json-response.ts";
 
 const isNode = process.versions.bun === undefined && !("deno" in process.versions);
 
-/** A JSON response, 200 unless `status` says otherwise. */
+/** A JSON response, 200 unless `status` is given. */
 export function jsonResponse(body: unknown, options: JsonResponseOptions = {}): Response {
   return isNode ? (new JsonResponse(body, options) as unknown as Response) : Response.json(body, options);
 }
 
-/** The header that says how new a list is: a resourceVersion up to which every change is in it. */
+/** The version header of a list: it contains every change up to this resourceVersion. */
 export function versionHeader(resourceVersion: string | undefined): Record<string, string> {
   return resourceVersion === undefined ? {} : { "x-tenancy-version": resourceVersion };
 }
 
-/**
- * Whether a response's body is one JSON text, which is short and can be had whole; runtimes differ in what follows the
- * type.
- */
+/** Whether a response's body is a short JSON text that can be read whole; runtimes differ in what follows the type. */
 export function isJson(headers: Headers): boolean {
   return headers.get("content-type")?.startsWith("application/json") ?? false;
 }
 
-const UNREACHABLE = "the cluster cannot be reached at the moment; try again shortly";
+const UNREACHABLE = "the cluster cannot be reached now; try again shortly";
 
 /**
- * Answers a failed request with `{error: string}`: the one place where errors become statuses.
+ * Returns `{error: string}` for a failed request: the only place where errors become statuses.
  *
- * What the caller can mend is said in full; anything else is logged under the request id, and the caller gets that id.
- * A wait that is over and a claim that failed, which its own status and Events tell of, are for the debug log.
+ * An error that the caller can fix is returned in full. Other errors are logged under the request id, and the caller
+ * gets that id. An expired wait and a failed claim go to the debug log, since the claim's own status and Events report
+ * them.
  */
 export function errorResponse(error: unknown, options: { requestId: string; log: Log }): Response {
   const answer = toHttpError(error, options.requestId);
@@ -56,21 +54,21 @@ function fromApiError(error: ApiError, requestId: string): HttpError {
       return new HttpError(400, tidied(error.message));
     case 403:
       if (/exceeded quota/i.test(error.message))
-        return retryable(`the namespace's quota is used up: ${tidied(error.message)}`);
+        return retryable(`the namespace's quota is exceeded: ${tidied(error.message)}`);
       if (/denied the? ?request/i.test(error.message)) return new HttpError(400, tidied(error.message));
       return internal(requestId);
     case 404:
       return new HttpError(
         503,
-        "the cluster does not serve tenancy's resources or its namespace; apply the manifests first",
+        "the cluster does not have tenancy's resource kinds or its namespace; apply the manifests first",
       );
     case 409:
       return new HttpError(
         409,
-        error.reason === "AlreadyExists" ? tidied(error.message) : "the object changed meanwhile; try again",
+        error.reason === "AlreadyExists" ? tidied(error.message) : "the object was changed in the meantime; try again",
       );
     case 413:
-      return new HttpError(413, "body: is larger than the cluster stores in one object");
+      return new HttpError(413, "body: is larger than the cluster allows for one object");
     case 429:
     case 502:
     case 503:
@@ -86,11 +84,12 @@ function retryable(message: string): HttpError {
 }
 
 function internal(requestId: string): HttpError {
-  return new HttpError(500, `internal error; the server's log tells more under request id ${requestId}`);
+  return new HttpError(500, `internal error; the server's log has details under request id ${requestId}`);
 }
 
 /**
- * Takes the API server's frame off: `TenancyWorkload.tenancy.dev "x" is invalid: spec...` keeps what follows the colon.
+ * Removes the API server's prefix: of `TenancyWorkload.tenancy.dev "x" is invalid: spec...` the part after the colon
+ * stays.
  */
 function tidied(message: string): string {
   return message

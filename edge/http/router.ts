@@ -3,7 +3,7 @@ import type { Span } from "../../crds/tracing/tracer.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError, quote } from "./http-error.ts";
 
-/** A request that the router matched: the raw path parameters and the query are on it. */
+/** A matched request with its raw path parameters and query. */
 export interface RoutedRequest extends Request {
   /** The pattern that matched. */
   readonly route: string;
@@ -12,33 +12,32 @@ export interface RoutedRequest extends Request {
   readonly query: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** What an adapter knows about a request beyond the request itself. */
+/** What an adapter provides for a request. */
 export interface RequestContext {
-  /** Aborted when the client goes away before its answer; `request.signal` where the runtime aborts that one. */
+  /** Aborted when the client disconnects before the response; `request.signal` if the runtime aborts that one. */
   readonly clientGone?: AbortSignal;
-  /** Tells the adapter that the answer may come late, or pause for long: its limit on silent connections is lifted. */
+  /** Lifts the adapter's limit on silent connections: the response may come late, or pause for long. */
   readonly mayBeSilent?: () => void;
-  /** Whether the runtime sends the end of an answer's head only with its first byte. @default false */
+  /** Whether the runtime sends the end of a response's head only with its first byte. @default false */
   readonly headWaits?: boolean;
   /**
-   * Makes a WebSocket of a request whose handshake headers are right, and answers it; the result stands for that
-   * answer.
+   * Upgrades a request with a valid handshake to a WebSocket; the result represents the response.
    *
-   * @throws HttpError 400 where the runtime finds something wrong all the same
+   * @throws HttpError 400 if the runtime still finds an error
    */
   readonly upgrade?: (listener: SocketListener) => Response;
-  /** Of the request, where it is traced. */
+  /** Span of the request, if traced. */
   readonly span?: Span;
 }
 
-/** One line of the route table; 405, `Allow` and HEAD derive from the table. */
+/** A route; 405, `Allow` and HEAD are derived from the table. */
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** An itty-router pattern, such as `/api/v1/tenants/:id`. */
   readonly path: string;
-  /** Answers without an API key. */
+  /** Whether no API key is needed. */
   readonly public?: boolean;
-  /** By the names of the query parameters that it knows; any other is a 400. @default none */
+  /** The known query parameters by name; any other is a 400. @default none */
   readonly query?: Readonly<Record<string, object>> | "any";
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 }
@@ -47,10 +46,10 @@ type Answer = (request: RoutedRequest, context: RequestContext) => Response | Pr
 
 /**
  * Builds the dispatch of a route table: a map finds the paths without parameters, and itty-router tries the other
- * patterns one after the other, in the table's order, so hot ones come first.
+ * patterns in the table's order, so frequent ones come first.
  *
- * HEAD of every GET route, 405 with `Allow`, and 404 derive from the table. `authenticate` runs before everything but
- * public routes, also before 404 and 405, which tell strangers nothing.
+ * HEAD of every GET route, 405 with `Allow`, and 404 are derived from the table. `authenticate` runs before everything
+ * except public routes, also before 404 and 405, which would reveal routes to strangers.
  */
 export function createRouter(
   routes: readonly Route[],
@@ -78,7 +77,7 @@ export function createRouter(
     return answer === undefined ? router.fetch(request, context) : answer(request as RoutedRequest, context);
   };
 
-  /** Who has no key learns nothing from the answer, unless it is public. */
+  /** A caller without a key learns nothing from the response, unless the route is public. */
   function guarded(isPublic: boolean | undefined, answer: Answer): Answer {
     return async (request, context) => {
       if (isPublic !== true) await authenticate(request);
@@ -103,7 +102,7 @@ export function createRouter(
   }
 }
 
-/** itty-router takes a slash at the end as if it were not there: a list would answer for an object without a name. */
+/** itty-router ignores a trailing slash: a list would answer for an object without a name. */
 function exactly(answer: Answer): (...given: Parameters<Answer>) => ReturnType<Answer> | undefined {
   return (request, context) => (endsInSlash(request.url) ? undefined : answer(request, context));
 }
@@ -113,13 +112,13 @@ function endsInSlash(url: string): boolean {
   return (end < 0 ? url : url.slice(0, end)).endsWith("/");
 }
 
-/** The routes that have no parameter in their path, for the requests that have no query. */
+/** The routes without a parameter in their path, for requests without a query. */
 function createLiteralRoutes(): {
   add(method: string, path: string, answer: Answer): void;
   find(request: Request): Answer | undefined;
 } {
   const answers = new Map<string, Answer>();
-  /** What came before the path in an address that `new URL` read as a path and no more: servers see few of them. */
+  /** The part before the path of a URL that `new URL` parsed as a plain path: servers see few of them. */
   let plainOrigin: string | undefined;
   return {
     add(method, path, answer) {
@@ -137,7 +136,7 @@ function createLiteralRoutes(): {
       const origin = url.slice(0, start);
       if (origin !== plainOrigin) {
         const { pathname, search, hash } = new URL(url);
-        // The path of `http://host#/` is the root's, whatever comes behind.
+        // The path of `http://host#/` is that of the root, whatever follows.
         if (pathname !== path || search !== "" || hash !== "") return undefined;
         plainOrigin = origin;
       }
@@ -156,7 +155,7 @@ function methodsByPath(routes: readonly Route[]): Map<string, string[]> {
   return methods;
 }
 
-/** Refuses parameters that do not exist: a misspelt one would have no effect, unnoticed. */
+/** Refuses unknown parameters: a misspelt one would silently have no effect. */
 function refuseUnknownQuery({ query }: RoutedRequest, known: readonly string[]): void {
   for (const name in query) {
     if (known.includes(name)) continue;
@@ -173,7 +172,7 @@ function refuseMethod(request: RoutedRequest, allowed: readonly string[]): never
 }
 
 function refusePath(request: RoutedRequest, served: readonly string[]): never {
-  // CONNECT asks for an authority, not a path.
+  // CONNECT names an authority, not a path.
   if (request.method !== "OPTIONS" && !served.includes(request.method)) refuseMethod(request, served);
   const { pathname } = new URL(request.url);
   try {

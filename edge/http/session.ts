@@ -5,19 +5,21 @@ import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 import { hostOf } from "./page-check.ts";
 
-/** Sessions of browsers: signed cookies, which every replica of the same key knows and none keeps. */
+/** Browser sessions: signed cookies that every replica with the same key can verify without storing them. */
 export interface Sessions {
-  /** Makes a session: the `Set-Cookie` header, and when it ends in milliseconds since the epoch. */
+  /** Makes a session: the `Set-Cookie` header, and its end in milliseconds since the epoch. */
   issue(request: Request): Promise<{ cookie: string; expiresAt: number }>;
-  /** The `Set-Cookie` header that makes the browser forget its session. The cookie itself stays valid until its end. */
+  /**
+   * The `Set-Cookie` header that removes the session from the browser. The cookie itself stays valid until it expires.
+   */
   clear(request: Request): string;
   /**
-   * When the session that the request carries ends; undefined where it carries none that is valid now.
+   * When the request's session ends; undefined without a valid one.
    *
-   * @throws HttpError 403 where it does, and another page than the edge's own may have sent it
+   * @throws HttpError 403 if there is one, and a page other than the edge's own may have sent it
    */
   endOf(request: Request): Promise<number | undefined>;
-  /** @throws HttpError 403 where another page than the edge's own sent the request; programs pass */
+  /** @throws HttpError 403 if a page other than the edge's own sent the request; programs pass */
   refuseOtherPages(request: Request): void;
 }
 
@@ -30,10 +32,10 @@ const reading = new Set(["GET", "HEAD"]);
 const derive = promisify(scrypt) as (key: string, salt: string, length: number) => Promise<Buffer>;
 
 /**
- * @param options.apiKey what the signing key is derived from, so that replicas agree and a changed key ends every
- *   session; by scrypt, so that whoever gets hold of a cookie cannot try many keys against it
- * @param options.origins TENANCY_CORS_ORIGIN, of which those that are named one by one count as the edge's own: a proxy
- *   may have replaced `Host`
+ * @param options.apiKey source of the signing key, so that replicas agree and a changed key ends every session; derived
+ * by   scrypt, so that someone with a cookie cannot test many keys against it
+ * @param options.origins TENANCY_CORS_ORIGIN; those named one by one count as the edge's own, since a proxy may have
+ * replaced `Host`
  * @param options.lifetimeMs from the login; nothing extends it @default 12 hours
  */
 export function createSessions(options: {
@@ -91,7 +93,7 @@ export function createSessions(options: {
   };
 }
 
-/** Closes the socket, with 4401, when the session ends that it was opened with. */
+/** Closes the socket with 4401 when the session that opened it ends. */
 export function untilSessionEnds(listener: SocketListener, expiresAt: number, clock: Clock): SocketListener {
   let cancel: (() => void) | undefined;
   return {
@@ -107,7 +109,7 @@ export function untilSessionEnds(listener: SocketListener, expiresAt: number, cl
   };
 }
 
-/** Of several cookies of the name, which other ports and parent domains can set, one that is valid is enough. */
+/** Other ports and parent domains can set cookies of the same name; one valid cookie is enough. */
 function tokensOf({ headers }: Request): string[] {
   const start = `${SESSION_COOKIE}=`;
   const pairs = (headers.get("cookie") ?? "").split(";").map((pair) => pair.trim());
@@ -115,11 +117,11 @@ function tokensOf({ headers }: Request): string[] {
 }
 
 /**
- * Whose page sent a request. `SameSite=Strict` keeps other sites out, but neither other ports nor other subdomains of
- * this one, so a browser's own word on the page is asked for: `Sec-Fetch-Site`, else `Origin`. Browsers leave the
- * former out of WebSockets and, unless the host is this machine, of plain HTTP, and the latter out of what only reads.
+ * Which page sent a request. `SameSite=Strict` excludes other sites, but not other ports or subdomains of this one, so
+ * the browser's headers are checked: `Sec-Fetch-Site`, otherwise `Origin`. Browsers omit the former on WebSockets and,
+ * unless the host is this machine, on plain HTTP, and the latter on reads.
  *
- * @returns `unknown` for a program, an address that a person typed, and a browser that only reads over plain HTTP
+ * @returns `unknown` for a program, a typed address, and a browser that reads over plain HTTP
  */
 function pageOf(request: Request, origins: ReadonlySet<string>): "own" | "other" | "unknown" {
   const { headers } = request;
@@ -133,10 +135,10 @@ function pageOf(request: Request, origins: ReadonlySet<string>): "own" | "other"
 }
 
 function notOwnPage(): HttpError {
-  return new HttpError(403, "a session is for the edge's own pages alone; programs send Authorization: Bearer");
+  return new HttpError(403, "a session is valid only for the edge's own pages; programs send Authorization: Bearer");
 }
 
-/** Whoever forges the header makes his own cookie stricter, no more. */
+/** A forged header only makes the sender's own cookie stricter. */
 function attributes(request: Request): string {
   const isSecure = isForwardedHttps(request) || isHttps(request.headers.get("origin") ?? "");
   return `Path=/; HttpOnly; SameSite=Strict${isSecure ? "; Secure" : ""}`;

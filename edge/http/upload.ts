@@ -2,25 +2,25 @@ import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { startDeadline, whenAborted } from "../../crds/waits.ts";
 import { HttpError } from "./http-error.ts";
 
-/** How long a streamed body may take. */
+/** Time limit of a streamed body. */
 export const UPLOAD_LIMIT_MS = 15 * 60_000;
-/** How long it may pause. */
+/** Maximum pause of it. */
 const SILENCE_LIMIT_MS = 60_000;
 
 /** A request's body as it arrives. */
 export interface Upload {
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** Ends the reading, also of what is waited for; the rest is not wanted. */
+  /** Ends the reading, including pending reads; the rest is not needed. */
   close(): void;
 }
 
 /**
- * Reads a request's body piece by piece, for what is too large to be held: at its reader's pace, and never more than
- * `limit` bytes of it.
+ * Reads a request's body chunk by chunk, for bodies too large for memory: at its reader's pace, and never more than
+ * `limit` bytes.
  *
  * @param options.clientGone ends the reading
- * @throws HttpError 413 over the limit, at once where that was declared; from `chunks` 400 where the body breaks off,
- *   408 where it pauses for a minute or takes 15, 499 when the client goes
+ * @throws HttpError 413 over the limit, at once if declared; from `chunks` 400 if the body breaks off, 408 if it pauses
+ * for   a minute or takes 15, 499 when the client disconnects
  */
 export function readUpload(
   request: Request,
@@ -44,7 +44,7 @@ export function readUpload(
       if (closed.signal.aborted) return undefined;
       if (result !== undefined) return result.done ? undefined : result.value;
       const why = overall.aborted
-        ? `has not arrived whole within ${UPLOAD_LIMIT_MS / 60_000} minutes`
+        ? `did not arrive completely within ${UPLOAD_LIMIT_MS / 60_000} minutes`
         : `paused for more than ${SILENCE_LIMIT_MS / 1000} s`;
       throw new HttpError(408, `body: ${why}`, { headers: { connection: "close" } });
     } finally {
@@ -71,7 +71,7 @@ export function readUpload(
     chunks: chunks(),
     close() {
       closed.abort();
-      // A reader that fails to cancel has nothing left to give back.
+      // A reader that fails to cancel has nothing to release.
       void reader?.cancel().catch(() => undefined);
     },
   };

@@ -1,6 +1,6 @@
 import { HttpError } from "../http/http-error.ts";
 
-/** Why kubectl itself failed, as far as it is foreseen. */
+/** The known reasons why kubectl itself failed. */
 type KubectlErrorKind =
   | "no previous run"
   | "no pod"
@@ -12,20 +12,20 @@ type KubectlErrorKind =
   | "forbidden"
   | "unknown";
 
-/** A failure of kubectl itself, by what it printed. */
+/** A failure of kubectl itself, parsed from its output. */
 export interface KubectlError {
   readonly kind: KubectlErrorKind;
   /** Its last line, for a log. */
   readonly line: string;
-  /** What of that line tells a caller something: without kubectl's frame and the runtime's identifiers. */
+  /** The useful part of that line: without kubectl's prefix and the runtime's identifiers. */
   readonly reason: string;
 }
 
-/** A container that ends while an exec comes to it. */
+/** A container that ends while an exec starts in it. */
 const ENDED =
   /no running task found|cannot exec in a (?:stopped|deleted)|CONTAINER_EXITED|process already finished|process does not exist|not in running state|procReady not received|failed to find container|task \S+ not found/;
 
-/** The first that fits counts. */
+/** The first match counts. */
 const patterns: readonly [RegExp, KubectlErrorKind][] = [
   [/previous terminated container .* not found/, "no previous run"],
   [/pods? "[^"]*" not found/, "no pod"],
@@ -36,7 +36,7 @@ const patterns: readonly [RegExp, KubectlErrorKind][] = [
     "not running",
   ],
   [
-    // Without a word after the colon where what answers for the node is no kubelet, over SPDY.
+    // There is no word after the colon if what answers for the node is not a kubelet, over SPDY.
     /error dialing backend|^Error from server:\s*$|Get "https:\/\/[^"]*containerLogs|could not find the requested resource \( pods\/log/m,
     "no node",
   ],
@@ -52,11 +52,11 @@ const patterns: readonly [RegExp, KubectlErrorKind][] = [
 ];
 
 /**
- * What a failure of kubectl itself comes to, by what it printed on its standard error.
+ * Converts a failure of kubectl itself, by its standard error.
  *
- * @param describe says it for what kubectl was about; undefined where the failure has nothing to do with that
- * @returns an HttpError for what is foreseen, with kubectl's own words as its cause; an Error for the rest, which is
- *   answered as internal and logged
+ * @param describe describes it for the object of the call; undefined if the failure has nothing to do with that
+ * @returns an HttpError for a known failure, with kubectl's own words as its cause; an Error for others, which is
+ * returned as internal and logged
  */
 export function kubectlError(stderr: string, describe: (failure: KubectlError) => HttpError | undefined): Error {
   const failure = parse(stderr);
@@ -71,7 +71,7 @@ function parse(stderr: string): KubectlError {
   return { kind, line, reason: reasonOf(line) };
 }
 
-/** kubectl prints its own error last, after what its libraries log. */
+/** kubectl prints its own error last, after the logs of its libraries. */
 function lastLine(stderr: string): string {
   return stderr.trimEnd().split("\n").at(-1)?.trim() ?? "";
 }
@@ -89,15 +89,15 @@ function reasonOf(line: string): string {
 function clusterError({ kind, line }: KubectlError): Error {
   switch (kind) {
     case "no cluster":
-      return new HttpError(503, "the cluster cannot be reached at the moment; try again shortly", {
+      return new HttpError(503, "the cluster cannot be reached now; try again shortly", {
         headers: { "retry-after": "1" },
       });
     case "forbidden":
       return new HttpError(
         500,
-        "the cluster does not let this server do that; allow its account to create pods/exec and to get pods/log",
+        "the cluster does not permit this server to do that; allow its account to create pods/exec and to get pods/log",
       );
     default:
-      return new Error(`kubectl failed: ${line === "" ? "it said nothing" : line}`);
+      return new Error(`kubectl failed: ${line === "" ? "no output" : line}`);
   }
 }

@@ -2,26 +2,26 @@ import { type ChildProcessByStdio, execFile, spawn } from "node:child_process";
 import type { Readable, Writable } from "node:stream";
 import { HttpError } from "../http/http-error.ts";
 
-/** kubectl as child processes, with the edge's own access to the cluster. */
+/** Runs kubectl as child processes, with the edge's own access to the cluster. */
 export interface Kubectl {
   /**
    * Starts it in the edge's namespace.
    *
-   * @param options.pod what it is about
-   * @param options.isEndless whether it runs for as long as its reader wants, which a stop of the server does not wait
-   *   for. These have a bound of their own, so that readers of logs leave room for commands
-   * @param options.takesInput whether it gets an input, which the caller ends. @default it has none
-   * @throws HttpError 503 where it is missing or too old, with what to do, and while too many run already
+   * @param options.pod the pod of the call
+   * @param options.isEndless whether it runs until its reader stops, so that a stop of the server does not wait for it.
+   * These have a limit of their own, so that log followers leave room for commands
+   * @param options.takesInput whether it has an input, which the caller ends. @default false
+   * @throws HttpError 503 if it is missing or too old, with what to do, and while too many are running
    */
   start(
     parameters: readonly string[],
     options: { pod: string; isEndless?: boolean; takesInput?: boolean },
   ): Promise<KubectlProcess>;
-  /** Why it cannot be used, in words; undefined where it can. */
+  /** Why it cannot be used; undefined if it can. */
   problem(): Promise<string | undefined>;
-  /** Kills what would run for ever. */
+  /** Kills those that would run forever. */
   closeEndless(): void;
-  /** Kills what still runs. */
+  /** Kills those that are still running. */
   close(): void;
 }
 
@@ -29,21 +29,21 @@ export interface Kubectl {
 export interface KubectlProcess {
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Where it was started to take one; what is written to it after its end is lost without an error. */
+  /** Set if it was started with an input; data written after its end is lost without an error. */
   readonly stdin: Writable | undefined;
-  /** Its exit code once its output is complete; undefined where a signal ended it. */
+  /** Its exit code once its output is complete; undefined if a signal ended it. */
   readonly ended: Promise<number | undefined>;
-  /** Ends it at once; does nothing when it has ended. */
+  /** Ends it immediately; does nothing if it has ended. */
   kill(): void;
 }
 
-/** kubectl's own switch between WebSockets and SPDY; releases without WebSockets do not read it. */
+/** kubectl's own switch between WebSockets and SPDY; releases without WebSockets ignore it. */
 const OVER_WEBSOCKETS = "KUBECTL_REMOTE_COMMAND_WEBSOCKETS";
 
-/** How many may run at once. Each takes some 50 MB, for which the edge's memory limit in `manifests` has room. */
+/** Limits of concurrent processes. Each uses about 50 MB, for which the edge's memory limit in `manifests` has room. */
 interface Bound {
   readonly inAll: number;
-  /** One tenant's pod cannot take them all, whatever it does to those who look into it. */
+  /** One tenant's pod cannot occupy them all, whatever it does to its readers. */
   readonly ofOnePod: number;
   readonly what: string;
 }
@@ -51,24 +51,24 @@ interface Bound {
 const COMMANDS: Bound = { inAll: 32, ofOnePod: 16, what: "commands and log reads" };
 const FOLLOWERS: Bound = { inAll: 16, ofOnePod: 4, what: "readers that follow a log" };
 
-/** Makes the edge's kubectl; the first call finds out whether it is there and new enough. */
+/** Makes the edge's kubectl; the first call checks that it exists and is new enough. */
 export function createKubectl(options: {
   namespace: string;
   /** @default the kubectl of the PATH */
   command?: string;
-  /** KUBECONFIG, HOME and PATH count; the edge's own settings are not passed on. @default process.env */
+  /** KUBECONFIG, HOME and PATH are used; the edge's own settings are not passed on. @default process.env */
   env?: Readonly<Record<string, string | undefined>>;
 }): Kubectl {
   const { namespace, command = "kubectl", env = process.env } = options;
   const ownEnv = Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("TENANCY_")));
-  /** With the pod that each is about. */
+  /** With the pod of each. */
   const running = new Map<KubectlProcess, string>();
   const endless: typeof running = new Map();
   let known: Promise<KubectlVersion> | undefined;
 
   function version(): Promise<KubectlVersion> {
     known ??= kubectlVersion({ command, env: ownEnv }).then((found) => {
-      // It may be mended while the edge runs.
+      // It may be fixed while the edge is running.
       if (found.kind === "unusable") known = undefined;
       return found;
     });
@@ -89,7 +89,7 @@ export function createKubectl(options: {
         env: found.dropsFirstOutput ? { [OVER_WEBSOCKETS]: "false", ...ownEnv } : ownEnv,
         stdio: [takesInput ? "pipe" : "ignore", "pipe", "pipe"],
       }) as ChildProcessByStdio<Writable | null, Readable, Readable>;
-      // Its end, which `ended` tells, is why it takes no more.
+      // It takes no more input because it has ended, which `ended` reports.
       child.stdin?.on("error", () => undefined);
       const started: KubectlProcess = {
         stdout: child.stdout,
@@ -105,7 +105,7 @@ export function createKubectl(options: {
         kill() {
           child.kill("SIGKILL");
           child.stdin?.destroy();
-          // A credential plugin that it started would hold them open, and its end would never be heard of.
+          // A credential plugin that it started would hold them open, and its end would not be reported.
           child.stdout.destroy();
           child.stderr.destroy();
         },
@@ -130,35 +130,38 @@ function refuseTooMany(
 ): void {
   const headers = { "retry-after": "1" };
   if (alike.size >= inAll) {
-    throw new HttpError(503, `${inAll} ${what} run already; try again when one has ended`, { headers });
+    throw new HttpError(503, `${inAll} ${what} are already running; try again when one has ended`, { headers });
   }
   if ([...alike.values()].filter((other) => other === pod).length >= ofOnePod) {
-    throw new HttpError(503, `${ofOnePod} ${what} run already for this instance; try again when one has ended`, {
-      headers,
-    });
+    throw new HttpError(
+      503,
+      `${ofOnePod} ${what} are already running for this instance; try again when one has ended`,
+      {
+        headers,
+      },
+    );
   }
 }
 
-/** What the version of a kubectl comes to. */
+/** Whether a kubectl can be used, by its version. */
 type KubectlVersion =
   | {
       readonly kind: "usable";
       /**
-       * Whether its `exec` over WebSockets may drop what the command prints first: before client-go 0.34 the reader
-       * starts while the streams are still made, says "Unknown stream id 1, discarding message" and ends with exit code
-       * 0.
+       * Whether its `exec` over WebSockets may drop the command's first output: before client-go 0.34 the reader starts
+       * while the streams are being made, prints "Unknown stream id 1, discarding message" and ends with exit code 0.
        */
       readonly dropsFirstOutput: boolean;
     }
   /** `problem` says why it cannot be used, and what to do. */
   | { readonly kind: "unusable"; readonly problem: string };
 
-/** The oldest that is used here; also the oldest server that tenancy supports. */
+/** The oldest supported minor version; also that of the oldest server that tenancy supports. */
 const OLDEST_MINOR = 20;
 const FIRST_WHOLE_MINOR = 34;
 const LIMIT_MS = 20_000;
 
-/** Asks a kubectl for its version. */
+/** Reads the version of a kubectl. */
 async function kubectlVersion(options: {
   command: string;
   env: Readonly<Record<string, string | undefined>>;
@@ -171,12 +174,12 @@ async function kubectlVersion(options: {
     const { code } = error as { code?: unknown };
     if (code === "ENOENT") return unusable("this server has no kubectl, which logs and exec need");
     if (code === "EACCES") return unusable("the kubectl of this server cannot be run");
-    return unusable("the kubectl of this server fails to tell its version");
+    return unusable("the kubectl of this server fails to report its version");
   }
   const version = /"gitVersion": *"v?(\d+)\.(\d+)/.exec(output);
   const [major, minor] = [Number(version?.[1]), Number(version?.[2])];
   if (Number.isNaN(major) || Number.isNaN(minor)) {
-    return unusable("the kubectl of this server fails to tell its version");
+    return unusable("the kubectl of this server fails to report its version");
   }
   if (major < 1 || (major === 1 && minor < OLDEST_MINOR)) {
     return unusable(`the kubectl of this server is version ${major}.${minor}, which is too old`);
@@ -201,20 +204,20 @@ function printed(
   });
 }
 
-/** Text that arrives in pieces, of which the beginning is kept, and the end apart from it. */
+/** Text that arrives in chunks; the beginning is kept, and separately the end. */
 interface BoundedText {
   add(chunk: Uint8Array): void;
-  /** What was kept of the beginning; bytes that are no UTF-8 show as U+FFFD. */
+  /** The beginning; invalid UTF-8 is shown as U+FFFD. */
   text(): string;
-  /** The last 4 KiB, also of what was not kept. */
+  /** The last 4 KiB, even if the beginning was cut. */
   end(): string;
-  /** Whether more came than is kept. */
+  /** Whether more arrived than is kept. */
   readonly cut: boolean;
 }
 
 const END_BYTES = 4096;
 
-/** Collects at most `limit` bytes; what comes after them is dropped, so that no program fills the memory. */
+/** Collects at most `limit` bytes and drops the rest, so that no program fills the memory. */
 export function createBoundedText(limit: number): BoundedText {
   const chunks: Uint8Array[] = [];
   let size = 0;

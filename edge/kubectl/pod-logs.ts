@@ -4,43 +4,46 @@ import { type Deadline, startDeadline, whenAborted } from "../../crds/waits.ts";
 import { HttpError } from "../http/http-error.ts";
 import { createBoundedText, type Kubectl, type KubectlProcess } from "./kubectl.ts";
 
-/** Which part of a log is wanted. */
+/** The requested part of a log. */
 export interface LogsRequest {
   readonly pod: string;
   readonly container: string;
-  /** The last lines, at most this many. */
+  /** Maximum number of last lines. */
   readonly tail: number;
-  /** Whether to go on with what is printed from now on. */
+  /** Whether to follow the log. */
   readonly follow: boolean;
-  /** Whether it is about the container's run before its last restart. @default false */
+  /** Whether to read the run before the container's last restart. @default false */
   readonly previous?: boolean;
   /**
-   * Whether the API server says that the container runs, so that its log can be opened. The answer to a follower begins
-   * at once then: a quiet program's log has no first byte that it could wait for. @default false
+   * Whether the API server reports the container as running, so that its log can be opened. The response to a follower
+   * then begins immediately: a quiet program's log has no first byte to wait for. @default false
    */
   readonly runs?: boolean;
 }
 
-/** Whether a container of a pod, as the API server has it, runs. */
+/** Whether a container of a pod is running, according to the API server. */
 export function containerRuns({ status }: Pod, container: string): boolean {
   const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   return all.find(({ name }) => name === container)?.state?.running !== undefined;
 }
 
 const LIMIT_MS = 60_000;
-/** Without it, a client that stops reading would hold its kubectl for ever. */
+/** Otherwise a client that stops reading would occupy its kubectl forever. */
 const READ_LIMIT_MS = 10 * 60_000;
-/** For the failure of a log that may not be there yet; its reader wants to know soon that the stream is open. */
+/**
+ * How long to wait for the failure of a log that may not exist yet; its reader wants to know soon that the stream is
+ * open.
+ */
 const FOLLOW_HEAD_MS = 3000;
 
 /**
- * Answers with the log of a container, which kubectl reads at the reader's pace. A stream that breaks off fails, so
- * that it never looks complete; it ends with the container, and with the client. A log that is not followed has to be
+ * Returns the log of a container, which kubectl reads at the reader's pace. A stream that breaks off fails, so that it
+ * never looks complete; it ends with the container, or when the client disconnects. A log that is not followed must be
  * read within ten minutes.
  *
- * @param options.failure what kubectl fails with, by what it printed
- * @throws what `failure` says, where kubectl fails before its first byte, unless the container is known to run;
- *   HttpError 504 when it is silent for 60 s
+ * @param options.failure converts kubectl's output to an error
+ * @throws the result of `failure` if kubectl fails before its first byte, unless the container is known to be running;
+ * HttpError 504 when it is silent for 60 s
  */
 export async function podLogs(
   request: LogsRequest,
@@ -62,7 +65,7 @@ export async function podLogs(
   child.stderr.on("data", (chunk: Uint8Array) => stderr.add(chunk));
   const chunks = child.stdout[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
   const first = chunks.next();
-  // A stream that nobody reads any more may fail unheard.
+  // A stream without a reader may fail unhandled.
   first.catch(() => undefined);
 
   if (!(follow && runs && !previous)) await expectFirst();
@@ -77,7 +80,7 @@ export async function podLogs(
     try {
       const head = await Promise.race([first, stopped.promise]);
       if (clientGone?.aborted) throw new HttpError(499, "the client went away");
-      if (head === undefined && !follow) throw new HttpError(504, `the log has not come after ${LIMIT_MS / 1000} s`);
+      if (head === undefined && !follow) throw new HttpError(504, `the log did not arrive within ${LIMIT_MS / 1000} s`);
       if (head?.done === true) await expectSuccess();
     } catch (error) {
       child.kill();
@@ -90,7 +93,7 @@ export async function podLogs(
 
   async function expectSuccess(): Promise<void> {
     const code = await child.ended;
-    if (code === undefined) throw new HttpError(503, "the server stops");
+    if (code === undefined) throw new HttpError(503, "the server is stopping");
     if (code !== 0) throw failure(stderr.end());
   }
 }
@@ -105,7 +108,7 @@ function streamOf(source: {
 }): ReadableStream<Uint8Array> {
   const { child, chunks, clientGone, limit, expectSuccess } = source;
   let next: Promise<IteratorResult<Uint8Array>> | undefined = source.first;
-  // Some runtimes cancel a body only when they next write to it.
+  // Some runtimes cancel a body only at their next write to it.
   const stopped = whenAborted([limit?.signal, clientGone]);
   const end = (): void => {
     stopped.close();

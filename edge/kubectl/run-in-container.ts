@@ -4,41 +4,41 @@ import { createDeferred, startDeadline, whenAborted } from "../../crds/waits.ts"
 import type { Kubectl } from "./kubectl.ts";
 import { createBoundedText } from "./kubectl.ts";
 
-/** What came of a command in a container. */
+/** Result of a command in a container. */
 export type ContainerRun =
   | {
       readonly kind: "ended";
       readonly exitCode: number;
       readonly stdout: string;
       readonly stderr: string;
-      /** Whether more was printed than was to be kept. */
+      /** Whether more was printed than is kept. */
       readonly isCut: boolean;
     }
-  /** kubectl itself failed, with these last words; whether the command ran is not known. */
+  /** kubectl itself failed, with these last words; the command may have run. */
   | { readonly kind: "failed"; readonly stderr: string }
-  /** The time is up; the command may still run. */
+  /** The time limit has passed; the command may still be running. */
   | { readonly kind: "late" }
-  /** The client went; the command may still run. */
+  /** The client disconnected; the command may still be running. */
   | { readonly kind: "client gone" }
-  /** This server stops; the command may still run. */
+  /** This server is stopping; the command may still be running. */
   | { readonly kind: "stopped" };
 
 /**
- * kubectl's own last words where the command ended with another code than 0, which it then ends with too. They follow
- * the command's last byte, which need not be a newline.
+ * kubectl's own last words if the command exited with a code other than 0, which is then kubectl's exit code too. They
+ * follow the command's last byte, which need not be a newline.
  */
 const COMMAND_ENDED = /command terminated with exit code (\d+)\s*$/;
 
 /**
- * Runs a command in a container of a pod, by kubectl; no shell is involved here or there.
+ * Runs a command in a container of a pod with kubectl, without a shell here or there.
  *
- * Output can be missing though the exit code is 0 (docs/decisions/snapshots.md#a-list-says-its-length): where that
- * matters, the command says how much there is.
+ * Output can be missing even with exit code 0 (docs/decisions/snapshots.md#a-list-says-its-length): if that matters,
+ * the command must report how much there is.
  *
- * @param request.input what the command reads; no more of it is sent once the command has said something, and the input
- *   ends then
- * @param request.maxBytes of standard output, and of standard error; what comes after them is dropped
- * @throws HttpError 503 as {@link Kubectl.start} does; what the input fails with
+ * @param request.input what the command reads; sending stops once the command has printed something, and the input ends
+ * then
+ * @param request.maxBytes of standard output, and of standard error; the rest is dropped
+ * @throws HttpError 503 as {@link Kubectl.start} does; the error of the input
  */
 export async function runInContainer(
   request: {
@@ -98,7 +98,7 @@ export async function runInContainer(
   }
 }
 
-/** Sends an input at the pace of its reader, and ends it; an input that fails is not ended. */
+/** Sends an input at the pace of its reader, and ends it; a failed input is not ended. */
 async function send(input: AsyncIterable<Uint8Array>, stdin: Writable, isAnswered: () => boolean): Promise<void> {
   for await (const chunk of input) {
     if (isAnswered() || stdin.destroyed) break;

@@ -3,37 +3,37 @@ import type { Clock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
 import type { ExchangeEnd } from "./forward.ts";
 
-/** A request that is over, as the access log shows it. */
+/** A finished request as shown in the access log. */
 export interface Accessed extends Partial<ExchangeEnd> {
   readonly status: number;
   readonly requestId: string;
   readonly method: string;
-  /** Without its query, which may hold what nobody should read. */
+  /** Without its query, which may contain secrets. */
   readonly path: string;
-  /** Absent where nobody was let in. */
+  /** Absent if the visitor was not admitted. */
   readonly tenant?: string;
   readonly workload?: string;
   readonly pod?: string | undefined;
 }
 
-/** Counts and logs what goes through the front door. */
+/** Counts and logs requests through the front door. */
 export interface Access {
   ended(request: Accessed): void;
-  /** A request that was not even routed. */
+  /** A request that was refused before routing. */
   refused(status: number): void;
   woken(source: string, ms: number): void;
-  /** Removes what was counted of a workload that was deleted: they may come and go without end. */
+  /** Removes the metrics of a deleted workload: workloads may come and go without end. */
   forget(workload: string): void;
 }
 
-/** For who was not let in: the workloads that strangers ask for are no label. */
+/** For visitors that were not admitted: a workload name chosen by strangers must not become a label. */
 const NO_WORKLOAD = "-";
-/** For a good answer that did not reach its end, whoever broke it off: no success. */
+/** For a successful response that did not complete, whichever side broke it off: not a success. */
 const CUT = "cut";
-/** Told one by one: what says that a client went, or that an instance was not there in time. */
+/** Labelled individually: client disconnected, or instance not available in time. */
 const TOLD = new Set([499, 502, 503, 504]);
 
-/** @param options.logRate lines a second at most; what is left out is counted in the next line */
+/** @param options.logRate maximum lines per second; omitted lines are counted in the next one */
 export function createAccess(options: {
   registry: Registry;
   gauges: { clients: () => number; pods: () => number; waking: () => number };
@@ -45,7 +45,7 @@ export function createAccess(options: {
   const registers = [registry];
   const requests = new Counter({
     name: "tenancy_proxy_requests_total",
-    help: "Requests to instances, by how they ended",
+    help: "Requests to instances, by result",
     labelNames: ["workload", "code"],
     registers,
   });
@@ -58,7 +58,7 @@ export function createAccess(options: {
   });
   const wakes = new Histogram({
     name: "tenancy_proxy_wake_seconds",
-    help: "Time from the first request for a pod that slept to the pod",
+    help: "Time from the first request for a released instance to its pod",
     labelNames: ["source"],
     buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
     registers,
@@ -81,7 +81,7 @@ export function createAccess(options: {
   });
   new Gauge({
     name: "tenancy_proxy_waking",
-    help: "Instances that requests wait for",
+    help: "Instances that requests are waiting for",
     registers,
     collect() {
       this.set(gauges.waking());
@@ -89,7 +89,7 @@ export function createAccess(options: {
   });
   const received = bytes.labels("received");
   const sent = bytes.labels("sent");
-  // Finding the series of a set of labels costs more than counting. By workload, then by code.
+  // Finding the series of a label set costs more than counting. By workload, then by code.
   const counters = new Map<string, Map<string, ReturnType<typeof requests.labels>>>();
   const histograms = new Map<string, ReturnType<typeof seconds.labels>>();
   const mayLog = createRateLimit(logRate, clock);
@@ -137,7 +137,10 @@ export function createAccess(options: {
   };
 }
 
-/** Returns what says whether a line may go out: how many did not since the last one that did, else undefined. */
+/**
+ * Returns a function that decides whether a line may be logged: the number of lines omitted since the last one, or
+ * undefined.
+ */
 function createRateLimit(perSecond: number, clock: Clock): () => number | undefined {
   let second = 0;
   let used = 0;

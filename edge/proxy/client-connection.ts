@@ -15,30 +15,30 @@ import { listOf, MessageError, parseRequestHead, type RequestHead } from "./http
 import type { PodConnections } from "./pod-connections.ts";
 import type { TimeLimit } from "./time-limit.ts";
 
-/** A request as it is routed: nothing of its body has been read. */
+/** A request for routing: nothing of its body has been read. */
 export interface IncomingRequest {
   readonly head: RequestHead;
   readonly requestId: string;
   readonly isWebSocket: boolean;
 }
 
-/** Says what becomes of a request. */
+/** Decides how a request is handled. */
 export type Route = (request: IncomingRequest) => Forward | { readonly kind: "answer"; readonly answer: LocalAnswer };
 
 export interface ClientLimits extends ExchangeLimits {
   /** How long a connection without a request is kept. */
   readonly idleMs: number;
-  /** How long what a refused client still sends is read, so that it sees the answer. */
+  /** How long data of a refused client is read, so that it receives the response. */
   readonly lingerMs: number;
 }
 
-/** Service restart, for WebSockets: nothing has become of the instance, and another replica serves it at once. */
+/** Service restart, for WebSockets: the instance is unaffected, and another replica serves it immediately. */
 const RESTART = 1012;
 const STOPPING: LocalAnswer = {
-  ...errorAnswer(503, "the server stops; try again", [["Retry-After", "1"]]),
+  ...errorAnswer(503, "the server is stopping; try again", [["Retry-After", "1"]]),
   closeCode: RESTART,
 };
-/** What a client may send ahead of the answer to its last request. */
+/** How much a client may send before the response to its last request. */
 const MAX_AHEAD_BYTES = 64 * 1024;
 const EMPTY = Buffer.alloc(0);
 
@@ -54,27 +54,27 @@ export function serveClient(options: {
   held: HeldBytes;
   clock: Clock;
   log: Log;
-  /** Whether each answer is the connection's last. */
+  /** Whether each response closes its connection. */
   isLeaving: () => boolean;
   isStopping: () => boolean;
-  /** Called with the status of each request that is refused before it is routed. */
+  /** Called with the status of each request that is refused before routing. */
   onRefused?: ((status: number) => void) | undefined;
-  /** Called when a request has begun that was let in, and when it is over. */
+  /** Called when an admitted request begins, and when it ends. */
   onBusy: (isBusy: boolean) => void;
 }): { stopSoon(): void; stop(): void; cut(): void } {
   const { socket, route, connections, limits, limit, clock, log, isLeaving, isStopping } = options;
   const readOrigin = options.originOf(socket.remoteAddress ?? "unknown");
   let reader = createHeadReader(limits.head);
   let exchange: Exchange | undefined;
-  /** Sent ahead: the next requests, or what follows a handshake. */
+  /** Received early: the next requests, or data after a handshake. */
   let ahead: Buffer[] = [];
   let aheadBytes = 0;
   let isLingering = false;
-  /** Whether the client has yet to read what was written. */
+  /** Whether the client has yet to read written data. */
   let isClogged = false;
-  /** Whether the exchange has yet to take what was sent. */
+  /** Whether the exchange has yet to take received data. */
   let isHeldUp = false;
-  /** What the exchange keeps: of a body for its pod, and of a response. */
+  /** Bytes that the exchange buffers: of a body for its pod, and of a response. */
   let requestBytes = 0;
   let responseBytes = 0;
   let requestId = "";
@@ -138,16 +138,19 @@ export function serveClient(options: {
     goOn();
   }
 
-  /** Not before the client has read its last answer: one that never reads could have answers pile up without end. */
+  /**
+   * Only after the client has read its last response: a client that never reads would otherwise accumulate responses
+   * without end.
+   */
   function goOn(): void {
     if (isClogged) return;
-    // Else each request would let in more than it takes out.
+    // Otherwise each request would add more than it removes.
     if (aheadBytes <= MAX_AHEAD_BYTES) socket.resume();
-    // From the event loop: a thousand requests sent ahead must not be a stack a thousand calls deep.
+    // Through the event loop: a thousand early requests must not become a stack a thousand calls deep.
     if (aheadBytes > 0) setImmediate(readAhead);
   }
 
-  /** Waits for the client to close, so that its system does not throw away the answer with what it had yet to send. */
+  /** Waits for the client to close, so that its system does not discard the response together with unsent data. */
   function linger(): void {
     isLingering = true;
     ahead = [];
@@ -170,13 +173,13 @@ export function serveClient(options: {
   function readAhead(): void {
     if (exchange !== undefined || isLingering || isClogged || socket.destroyed || aheadBytes === 0) return;
     onData(takeAhead());
-    // Not before: each request would let in more than it takes out.
+    // Not before: each request would add more than it removes.
     if (aheadBytes <= MAX_AHEAD_BYTES && !isHeldUp) socket.resume();
   }
 
   function takeAhead(): Buffer {
     const [first = EMPTY] = ahead;
-    // Not copied: a client may send many small requests ahead.
+    // Not copied: a client may send many small requests early.
     const data = ahead.length > 1 ? Buffer.concat(ahead) : first;
     ahead = [];
     aheadBytes = 0;
@@ -195,7 +198,7 @@ export function serveClient(options: {
   function onData(chunk: Buffer): void {
     if (isLingering) return;
     if (exchange !== undefined) {
-      // What was kept goes first.
+      // Buffered data goes first.
       if (aheadBytes > 0) keep(chunk);
       else {
         const taken = exchange.onClientData(chunk);
@@ -218,7 +221,7 @@ export function serveClient(options: {
       }
       onHeld();
       if (!hadBegun && reader.bytes > 0) {
-        limit.set(limits.headMs, () => refuse(new MessageError(408, "request: its head has not arrived in time")));
+        limit.set(limits.headMs, () => refuse(new MessageError(408, "request: its head did not arrive in time")));
       }
     } catch (error) {
       refuse(error);
@@ -234,7 +237,7 @@ export function serveClient(options: {
     const framing = requestFraming(head);
     const expected = listOf(head.fields, "expect");
     if (head.minor === 1 && expected.some((one) => one !== "100-continue")) {
-      throw new MessageError(417, "headers: the only expectation that can be met is 100-continue");
+      throw new MessageError(417, "headers: the only supported expectation is 100-continue");
     }
     if (method === "CONNECT" || method === "TRACE") throw new MessageError(405, `${method} is not supported here`);
     limit.clear();

@@ -9,37 +9,38 @@ import type { AwakePod, FindAwake } from "./wake/find-awake.ts";
 import { waitingPage } from "./wake/waiting-page.ts";
 import type { Waking } from "./wake/waking.ts";
 
-/** A request that looks for its pod. */
+/** A request that needs its pod. */
 export interface Wanted {
   readonly key: ClaimKey;
-  /** Of the workload, other than its first. */
+  /** Port of the workload, other than its first. */
   readonly port: number | undefined;
   /** Whether a person waits in a browser. */
   readonly showsPages: boolean;
-  /** Whether the visitor may know why an instance does not start: what a claim says can hold lines of its log. */
+  /** Whether the visitor may learn why an instance does not start: a claim's message can contain lines of its log. */
   readonly isInsider: boolean;
 }
 
-/** Finds the pod of a request, and wakes it where there is none. */
+/** Finds the pod of a request, and wakes it if there is none. */
 export type FindInstance = (
   wanted: Wanted,
   gone: () => AbortSignal,
   lost: (LostPod & { readonly sinceMs: number }) | undefined,
 ) => AwakePod | Promise<AwakePod>;
 
-/** How long a browser waits for its pod before it is shown a page. */
+/** How long a browser waits for its pod before it gets a page. */
 const PAGE_MS = 1000;
-/** How long a pod that cannot be reached is tried again: its program may not listen yet, or it is being replaced. */
+/** How long an unreachable pod is retried: its program may not listen yet, or it is being replaced. */
 const LOST_MS = 5000;
 const PAUSE_MS = 100;
-/** A pod that was woken may be released at once, by somebody else. */
+/** A pod that was woken may be released immediately by another caller. */
 const MAX_WAKES = 3;
 
 /**
- * Returns what finds the pod of a request: at once where it is awake, else by a claim that all who wait share.
+ * Returns a function that finds the pod of a request: immediately if it is awake, otherwise by a claim shared by all
+ * waiting requests.
  *
- * It throws an `AnswerError` with a 503 and the claim's reason where the pod cannot be woken, or with a page for a
- * browser that has waited a second; the error of `lost` when that pod has not been reached for five.
+ * It throws an `AnswerError` with a 503 and the claim's reason if the pod cannot be woken, or with a page for a browser
+ * that has waited a second; the error of `lost` if that pod was unreachable for five seconds.
  */
 export function createFindInstance(options: {
   claims: Pick<ClaimServices, "cache" | "waiters" | "clock">;
@@ -60,10 +61,10 @@ export function createFindInstance(options: {
       const pod = findAwake(wanted.key, wanted.port);
       if (pod !== undefined) return pod;
     }
-    throw new AnswerError(unavailable("the instance was released meanwhile; try again"));
+    throw new AnswerError(unavailable("the instance was released in the meantime; try again"));
   }
 
-  /** Waits for a second, and leaves the rest to the page, which asks again. */
+  /** Waits for a second, and then returns the page, which asks again. */
   async function wakeForPage(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
     const limit = startDeadline(PAGE_MS, clock);
     const isLate = whenAborted([limit.signal]);
@@ -107,7 +108,7 @@ export function createFindInstance(options: {
   };
 }
 
-/** What a visitor is told of a claim that failed, or is not ready in time. */
+/** The response to a visitor if a claim failed, or is not ready in time. */
 function asAnswer(cause: unknown, { isInsider }: Wanted): AnswerError {
   const message =
     isInsider && cause instanceof HttpError ? cause.message : "the instance could not be started; try again later";

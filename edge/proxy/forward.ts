@@ -8,53 +8,56 @@ export interface LostPod {
   readonly error: PodUnreachableError;
 }
 
-/** Ends a request with an answer. @param options.sparesUnsent not one of which nothing was sent: it looks for a pod anew */
+/**
+ * Ends a request with a response. @param options.sparesUnsent not if nothing was sent: the request then looks for a pod
+ * again
+ */
 export type Stop = (answer: LocalAnswer, options?: { readonly sparesUnsent?: boolean }) => void;
 
-/** Where a request goes, and what becomes of it on the way. */
+/** The destination of a request, and callbacks on its way. */
 export interface Forward {
   readonly kind: "forward";
   /**
-   * Finds the pod, waking it where it sleeps. Called again where a request that does no harm twice broke with its kept
-   * connection, and for as long as the pods that it gives cannot be reached.
+   * Finds the pod, waking it if it is released. Called again if a repeatable request broke with its kept connection,
+   * and for as long as the returned pods cannot be reached.
    *
-   * @param gone aborted when the client goes away; only what waits has to ask for it
-   * @param lost what it gave last, where that could not be reached: it is for this function to give up
-   * @throws AnswerError with what the client is told instead; the error of `lost` for a 502
+   * @param gone aborted when the client disconnects; only needed by code that waits
+   * @param lost the last returned pod, if it could not be reached: this function decides when to give up
+   * @throws AnswerError with the response for the client; the error of `lost` for a 502
    */
   findPod(gone: () => AbortSignal, lost?: LostPod): PodTarget | Promise<PodTarget>;
   readonly request: RequestChanges;
   readonly response: ResponseChanges;
   /**
-   * Called before anything else, with what ends the request: with an answer where none has begun, else by a cut; a
-   * WebSocket by close frames.
+   * Called first, with a function that ends the request: with a response if none has begun, otherwise by closing the
+   * connection; a WebSocket with close frames.
    */
   onStart?(stop: Stop): void;
   /**
-   * Called when the pod has answered a request that may have changed something, before anything of a good answer goes
-   * on: undefined where it may at once.
+   * Called when the pod has answered a request that may have changed something, before a successful response is sent:
+   * undefined if it may be sent at once.
    *
-   * @throws AnswerError with what the client is told instead
+   * @throws AnswerError with the response for the client
    */
   untilKept?(): Promise<void> | undefined;
   /** Called when the request has become an open WebSocket. */
   onSwitch?(): void;
-  /** Called for each piece with data that comes over an open WebSocket, from either side: not for pings alone. */
+  /** Called for each chunk with data over an open WebSocket, from either side; not for pings. */
   onTraffic?(): void;
-  /** Called once, when all is over. */
+  /** Called once at the end. */
   onEnd?(end: ExchangeEnd): void;
 }
 
 /** How a request ended. */
 export interface ExchangeEnd {
-  /** What the client was answered; 499 where it went away before. */
+  /** The status sent to the client; 499 if it disconnected before. */
   readonly status: number;
-  /** Bytes of bodies, and of what went over a WebSocket. */
+  /** Bytes of bodies, and over a WebSocket. */
   readonly received: number;
   readonly sent: number;
-  /** Whether the answer reached its end, as far as the proxy can tell. */
+  /** Whether the response was completed, as far as the proxy can determine. */
   readonly isComplete: boolean;
-  /** Why the proxy ended it, for the log: more than the client is told. */
+  /** Why the proxy ended it, for the log: more than the client learns. */
   readonly problem: object | undefined;
   /** Milliseconds from the request's head to its sending, to the response's head, to its end. */
   readonly sentMs: number | undefined;
@@ -62,7 +65,7 @@ export interface ExchangeEnd {
   readonly totalMs: number;
 }
 
-/** Ends a request with an answer of the proxy. */
+/** Ends a request with a response of the proxy. */
 export class AnswerError extends Error {
   override readonly name = "AnswerError";
   readonly answer: LocalAnswer;

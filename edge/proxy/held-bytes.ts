@@ -1,34 +1,34 @@
-/** Whoever keeps bytes in memory: for a peer that does not read, or of a message whose rest has not arrived. */
+/** A buffer: for a peer that does not read, or of an incomplete message. */
 export interface Holder {
-  /** How many it keeps at this moment. */
+  /** Its current size in bytes. */
   measure(): number;
-  /** Ends its connection, and with it what it keeps. */
+  /** Closes its connection, and drops the buffer. */
   cut(): void;
 }
 
 /**
- * What a connection keeps that its peer does not read: what is yet to be written to it, and as much again, which the
- * other side has read before it stopped.
+ * What a connection buffers for a peer that does not read: unwritten bytes, and the same amount again that the other
+ * side read before it stopped.
  */
 export function unreadBytes({ writableLength }: { readonly writableLength: number }): number {
   return 2 * writableLength;
 }
 
-/** Bounds what all connections keep in memory together. */
+/** Limits the memory of the buffers of all connections. */
 export interface HeldBytes {
-  /** Returns what tells that a holder may keep more or less than before; the last call is for a `measure` of none. */
+  /** Returns a function to call when the size changes; the last call is for a `measure` of 0. */
   add(holder: Holder): () => void;
 }
 
 /**
- * Beyond the limit it cuts who has kept something for the longest without a break: peers that never read or never
- * finish, and not those that are slow.
+ * Above the limit it closes the connections that have buffered without a break for the longest time: peers that never
+ * read or never finish, not slow ones.
  */
 export function createHeldBytes(limit: number): HeldBytes {
   interface Entry extends Holder {
     bytes: number;
   }
-  /** In the order in which they began to keep something. */
+  /** In the order in which they began to buffer. */
   const entries = new Set<Entry>();
   let total = 0;
 
@@ -43,7 +43,7 @@ export function createHeldBytes(limit: number): HeldBytes {
     for (const entry of entries) {
       if (total <= limit) return;
       const known = entry.bytes;
-      // Nobody tells when the system has taken the last bytes of a write.
+      // No event reports when the system has taken the last bytes of a write.
       const bytes = entry.measure();
       update(entry, bytes);
       if (bytes < known) continue;

@@ -11,48 +11,45 @@ import type { AwakePod } from "./wake/find-awake.ts";
 
 /** One request at a pod, or one open WebSocket. */
 export interface InstanceUse {
-  /** From now on only the data that goes over it counts as use of the pod. */
+  /** From now on only its data counts as use of the pod. */
   becomesSocket(): void;
   onTraffic(): void;
-  /**
-   * Begins to make sure that a release of the instance waits for this request, for one that may change something.
-   */
+  /** Starts to ensure that a release of the instance waits for this request, if it may change something. */
   keep(): void;
   /**
-   * Whether what the request has changed is in the files that a release saves, as far as the operator waits for it;
-   * at once where that is known.
+   * Whether a release saves the request's changes, as far as the operator waits for it; synchronous if already known.
    */
   isKept(): true | Promise<boolean>;
   end(): void;
 }
 
-/** Who uses which pod at present. */
+/** Tracks which requests use which pod. */
 export interface InstanceUses {
-  /** @param stop ends the request, with an answer where none has begun */
+  /** @param stop ends the request, with a response if none has begun */
   begin(pod: AwakePod, key: ClaimKey, stop: Stop): InstanceUse;
   /**
-   * Ends what is under way at a pod that is gone, or no longer has the address at which it began. What has yet to be
-   * sent looks for a pod anew.
+   * Ends the requests at a pod that is gone, or no longer has the address at which they began. Requests that were not
+   * sent yet look for a pod again.
    *
-   * @param pod as the watch shows it; undefined for one that was deleted
+   * @param pod as shown by the watch; undefined for a deleted one
    */
   onPod(name: string, pod: Pod | undefined, answer: (key: ClaimKey) => LocalAnswer): void;
   /**
-   * Ends what is under way at a pod that is being released: WebSockets at once, requests after `drainMs`. Then says on
-   * the pod that nothing is in flight there any more.
+   * Ends the requests at a pod that is being released: WebSockets immediately, requests after `drainMs`. Then announces
+   * on the pod that nothing is in flight any more.
    */
   drain(name: string, options: { answer: LocalAnswer; drainMs: number }): void;
-  /** Ends what is under way at all pods of a workload. */
+  /** Ends the requests at all pods of a workload. */
   stopWorkload(workload: string, answer: LocalAnswer): void;
-  /** Ends all records of activity, so that the last of it is written, and what is still asked of the API server. */
+  /** Ends all records of activity, so that the last one is written, and pending requests to the API server. */
   close(): void;
 }
 
 const GONE = errorAnswer(502, "the pod is gone");
 
-/** A request that comes so soon after the last one shares its record of activity. */
+/** A request that follows the last one within this time shares its record of activity. */
 const LINGER_MS = 1000;
-/** The least time between two records of traffic over one WebSocket. */
+/** Minimum time between two records of traffic over one WebSocket. */
 const TRAFFIC_MS = 1000;
 
 interface Used {
@@ -69,12 +66,12 @@ interface Used {
   readonly hold: ReleaseHold;
 }
 
-/** A request counts as use of its pod from its start to its end; an open WebSocket while data goes over it. */
+/** A request counts as use of its pod from start to end; an open WebSocket while data goes over it. */
 export function createInstanceUses(options: {
   activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight" | "touch">;
-  /** One that no setting of the system's clock moves: an old look at a claim would seem recent. */
+  /** Independent of the system's clock: otherwise an old read of a claim could seem recent. */
   clock: Clock;
-  /** The time of day, which is what a release's beginning is told in. */
+  /** The time of day, in which the start of a release is given. */
   timeOfDay: () => number;
 }): InstanceUses {
   const { activity, clock, timeOfDay } = options;
@@ -107,7 +104,7 @@ export function createInstanceUses(options: {
     void activity.duringInFlight(name, () => idle.promise);
   }
 
-  /** A request or a WebSocket has ended, or the one has become the other. */
+  /** A request or a WebSocket has ended, or a request has become a WebSocket. */
   function look(name: string, used: Used): void {
     if (used.requests.size > 0) return;
     used.onDrained?.();

@@ -1,16 +1,16 @@
-/** What is under way at present, each to be taken out by whoever put it in. */
+/** The requests in progress; the code that adds one removes it. */
 export interface Members<T> {
   readonly size: number;
-  /** Returns what takes it out, and then says whether it was in. */
+  /** Returns a function that removes it, and returns whether it was still included. */
   add(member: T): () => boolean;
   /** All of them, as they are now. */
   all(): T[];
 }
 
 /**
- * Makes an empty one, for members that come and go thousands of times a second. Not a `Set`: JavaScriptCore makes a new
- * table for one every so many additions, and an old table that has survived a collection keeps what was in it until the
- * next full one. Requests with all that they hold were kept so for seconds, hundreds of megabytes of them.
+ * Makes an empty set, for members that come and go thousands of times a second. Not a `Set`: JavaScriptCore makes a new
+ * table after a number of additions, and an old table that survived a collection holds its members until the next full
+ * one. Requests with everything that they reference were held for seconds, hundreds of megabytes.
  */
 export function createMembers<T>(): Members<T> {
   const entries: { readonly member: T; at: number }[] = [];

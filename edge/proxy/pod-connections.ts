@@ -3,40 +3,40 @@ import type { Clock } from "../../crds/client/clock.ts";
 import { onAbort } from "../../crds/waits.ts";
 import { type HeldBytes, unreadBytes } from "./held-bytes.ts";
 
-/** A pod to which requests go. */
+/** A pod that requests are sent to. */
 export interface PodTarget {
   /** The pod's uid: connections of one pod are never used for another, whatever its address. */
   readonly uid: string;
   readonly host: string;
   readonly port: number;
   /**
-   * Whether the address is this pod's at this moment. Asked after each connection has opened and before anything is
-   * sent on it: an address passes to another pod only once this one is gone, so a connection that was open before a
-   * yes leads to this pod for as long as it lasts.
+   * Whether the address still belongs to this pod. Called after each connection has opened and before anything is sent
+   * on it: an address passes to another pod only when this one is gone, so a connection that was open before a positive
+   * answer leads to this pod for as long as it lasts.
    */
   confirm(signal: AbortSignal): Promise<boolean>;
 }
 
-/** Who reads from a connection at present. */
+/** The current reader of a connection. */
 export interface PodListener {
   onData(chunk: Buffer): void;
-  /** What was written has gone out. */
+  /** Written data has been sent. */
   onDrain(): void;
-  /** Called once, when nothing more comes: the pod has closed the connection, or it broke. */
+  /** Called once, when nothing more arrives: the pod has closed the connection, or it broke. */
   onEnd(): void;
 }
 
 /** A connection to a pod, for one request at a time. */
 export interface PodConnection {
-  /** Whether a request went over it before. */
+  /** Whether a request used it before. */
   readonly isReused: boolean;
-  /** Returns whether more can be written at once; else `onDrain` tells when. */
+  /** Returns whether more can be written now; if not, `onDrain` follows. */
   write(data: Buffer): boolean;
   pause(): void;
   resume(): void;
-  /** Ends it once all is written; what the pod has yet to say is read for a while, and dropped. */
+  /** Ends it once all is written; further data from the pod is read for a while, and dropped. */
   end(): void;
-  /** Has another read from it from now on. */
+  /** Sets another reader. */
   listen(listener: PodListener): void;
   /**
    * Keeps it for the pod's next request.
@@ -47,7 +47,7 @@ export interface PodConnection {
   destroy(): void;
 }
 
-/** A request could not be brought to its pod, and nothing of it was sent. */
+/** A request could not reach its pod, and nothing of it was sent. */
 export class PodUnreachableError extends Error {
   override readonly name = "PodUnreachableError";
 }
@@ -61,22 +61,22 @@ export interface PodConnections {
    * @throws PodUnreachableError; the signal's reason when it is aborted
    */
   open(pod: PodTarget, listener: PodListener, signal: AbortSignal): Promise<PodConnection>;
-  /** How many are open, kept ones too. */
+  /** Number of open connections, kept ones included. */
   readonly size: number;
   /** Closes the kept ones and those that are ending, and keeps none from now on. */
   close(): void;
 }
 
 /**
- * How long a connection without a request is kept. Shorter than servers keep theirs (2 to 75 s): a request that goes
- * out on one that its pod is closing may be lost.
+ * How long an idle connection is kept. Shorter than servers keep theirs (2 to 75 s): a request on a connection that its
+ * pod is closing may be lost.
  */
 const KEPT_MS = 1000;
-/** As long where a pod says that it keeps them for longer: each new one costs a call to the API server. */
+/** The maximum if a pod says that it keeps them longer: each new one costs a call to the API server. */
 const LONGEST_KEPT_MS = 10_000;
-/** Closed with something unread it would be reset, and the pod could lose what was written last. */
+/** Closing it with unread data would reset it, and the pod could lose the last written bytes. */
 const LINGER_MS = 2000;
-/** Kept connections of one pod. */
+/** Maximum kept connections per pod. */
 const KEPT_EACH = 64;
 
 const nothing = (): void => undefined;
@@ -163,7 +163,7 @@ export function createPodConnections(options: { clock: Clock; connectMs: number;
       listener?.onEnd();
     }
     socket.on("data", (chunk: Buffer) => {
-      // What nobody asked for: whoever sends it may answer the next request with it.
+      // Unrequested data: its sender could answer the next request with it.
       if (connection.listener === undefined) socket.destroy();
       else connection.listener.onData(chunk);
     });
@@ -205,7 +205,7 @@ export function createPodConnections(options: { clock: Clock; connectMs: number;
       const key = keyOf(pod);
       const idle = kept.get(key);
       if (idle === undefined) return undefined;
-      // The last one used is the last that its pod closes.
+      // The pod closes the most recently used one last.
       const connection = idle.pop();
       if (idle.length === 0) kept.delete(key);
       if (connection === undefined) return undefined;

@@ -19,32 +19,32 @@ import type { AwakePod } from "./wake/find-awake.ts";
 import type { KnownTenants } from "./wake/known-tenants.ts";
 import { showsPages } from "./wake/waiting-page.ts";
 
-/** What is not there, and what nobody may know to be there: one answer. */
+/** Does not exist, or must not be known to exist: the same response. */
 export const NOT_FOUND = errorAnswer(404, "there is nothing here");
 const TRY_AGAIN = [["Retry-After", "1"]] as const;
-const STALE = errorAnswer(503, "no current view of the cluster; try again shortly", TRY_AGAIN);
-const KEYS_UNKNOWN = errorAnswer(503, "links cannot be checked yet; try again shortly", TRY_AGAIN);
-const MAY_BE_LOST = errorAnswer(503, "the instance is being released and may not keep this; try again", TRY_AGAIN);
+const STALE = errorAnswer(503, "the cache of the cluster is not current; try again shortly", TRY_AGAIN);
+const KEYS_UNKNOWN = errorAnswer(503, "links cannot be verified yet; try again shortly", TRY_AGAIN);
+const MAY_BE_LOST = errorAnswer(503, "the instance is being released and may not save this; try again", TRY_AGAIN);
 const TOO_MANY = errorAnswer(503, "too many requests to this instance at once; try again shortly", TRY_AGAIN);
 
-/** Characters of a path in the log, which strangers could fill with long ones. */
+/** Characters of a path in the log, which strangers could fill with long paths. */
 const MAX_LOGGED = 256;
-/** Pods that a request may lose, one after the other, before anything of it was sent. */
+/** Pods that a request may lose in a row before anything of it was sent. */
 const MAX_LOST_PODS = 3;
 
 /**
- * Makes the route of the front door: whose instance a request is for, whether it comes in, and what of it the pod sees.
+ * Makes the route of the front door: the instance of a request, whether it is admitted, and what the pod sees of it.
  *
- * What it carries is checked before anything is looked up, so that strangers cannot tell what is not there from what is
- * closed to them: both are {@link NOT_FOUND}, and neither costs a call.
+ * Credentials are checked before any lookup, so that strangers cannot tell a missing instance from one that is closed
+ * to them: both are {@link NOT_FOUND}, and cost no call.
  */
 export function createRoute(options: {
   frontDoor: () => FrontDoor;
   namespace: string;
   cache: Pick<ClusterCache, "claims" | "workloads">;
-  /** Whether the caches hold what the cluster holds now. */
+  /** Whether the caches are current. */
   isFresh: () => boolean;
-  /** Whether a host may be asked for at all. */
+  /** Whether a host is served at all. */
   isKnownHost: (host: string) => boolean;
   readCredentials: (head: RequestHead, address: Address | undefined) => Credentials;
   tokens: Pick<LinkTokens, "sign" | "holds">;
@@ -52,7 +52,7 @@ export function createRoute(options: {
   known: Pick<KnownTenants, "has" | "named" | "isListed" | "refresh">;
   findInstance: FindInstance;
   uses: InstanceUses;
-  /** Requests and WebSockets of one tenant at a time. */
+  /** Concurrent requests and WebSockets of one tenant. */
   tenantConnections: number;
   access: Pick<Access, "ended">;
   clock: Clock;
@@ -62,7 +62,7 @@ export function createRoute(options: {
   const changesOf = createForwardChanges();
   const openByLink = createOpenByLink({ tokens, clock });
   const inUse = createCounts();
-  /** Of these, the ones that came in by nothing but `public`. */
+  /** Those that were admitted only because the workload is public. */
   const ofStrangers = createCounts();
 
   return (request) => {
@@ -75,7 +75,7 @@ export function createRoute(options: {
     const frontDoor = options.frontDoor();
     const address = options.isKnownHost(head.host) ? readAddress(head, frontDoor.domain) : undefined;
     const credentials = readCredentials(head, address);
-    // Says nothing of what was asked for.
+    // The response reveals nothing about the requested instance.
     if (credentials.presentsToken && !options.areKeysKnown()) return refuse(KEYS_UNKNOWN);
     const admission = address && admissionOf({ address, credentials });
     if (address === undefined) return refuse(NOT_FOUND);
@@ -98,14 +98,14 @@ export function createRoute(options: {
     readonly frontDoor: FrontDoor;
   }
 
-  /** Strangers leave half of a tenant's places to the key and to links, whichever workload they ask for. */
+  /** Strangers leave half of a tenant's capacity to callers with the key or a link, whichever workload they request. */
   function isFull({ tenantId, pass }: Admission): boolean {
     const most = options.tenantConnections;
     if (inUse.of(tenantId) >= most) return true;
     return pass.by === "public" && ofStrangers.of(tenantId) >= Math.ceil(most / 2);
   }
 
-  /** A link is changed for a cookie, so that its token leaves the address before anybody copies that. */
+  /** A link is replaced by a cookie, so that its token leaves the address bar before someone copies it. */
   function toCookie(
     { host }: RequestHead,
     { link, target }: Credentials,
@@ -118,7 +118,7 @@ export function createRoute(options: {
     return {
       status: 303,
       fields: [
-        // Whole: a path that begins with two slashes would lead to another host.
+        // A full URL: a path that begins with two slashes would lead to another host.
         ["Location", `${frontDoor.scheme}://${host}${target}`],
         ["Set-Cookie", linkCookie(frontDoor, token, maxAge)],
         ["Referrer-Policy", "no-referrer"],
@@ -132,14 +132,14 @@ export function createRoute(options: {
     const { workload, tenantId, port, pass } = found.admission;
     const key = { tenantId, workloadRef: workload };
     const isInsider = pass.by !== "public";
-    // All that is at a path is in a sandbox, where no page asks again by itself.
+    // Everything in the path form is in a sandbox, in which a page cannot reload itself.
     const showsPage = found.address.form === "host" && showsPages(request.head);
     const wanted: Wanted = { key, port, showsPages: showsPage, isInsider };
     let stop: Stop | undefined;
     let forgetLink: (() => void) | undefined;
     let use: InstanceUse | undefined;
     let pod: string | undefined;
-    // Nothing below may hold the request: an open WebSocket would keep its head for as long as it lasts.
+    // Nothing below may hold the request: an open WebSocket would hold its head for as long as it lasts.
     const what = whatOf(request);
     let lost: { uid: string; sinceMs: number; pods: number } | undefined;
     let isOver = false;
@@ -172,7 +172,7 @@ export function createRoute(options: {
         const awake = isInsider ? find() : ifKnown(find);
         if (!(awake instanceof Promise)) return begin(awake);
         return awake.then((found) => {
-          // It may have been closed, or opened to others only, while the request waited.
+          // It may have been closed, or restricted, while the request waited.
           if (exposureOf(workload) !== exposure) throw new AnswerError(NOT_FOUND);
           return begin(found);
         });
@@ -215,7 +215,7 @@ export function createRoute(options: {
     });
   }
 
-  /** Returns what lets a visitor in by what is known then. */
+  /** Returns a function that admits a visitor by the state at that time. */
   function entranceOf(request: IncomingRequest, found: Found): () => Forward {
     return () => {
       const admission = admissionOf(found);
@@ -226,8 +226,8 @@ export function createRoute(options: {
   }
 
   /**
-   * Lets a visitor in once the archives have been listed. Who asks for what is closed waits like who asks for what is
-   * not there, so that the wait tells nothing.
+   * Admits a visitor after the archives have been listed. Requests for closed and for missing instances wait alike, so
+   * that the wait reveals nothing.
    */
   function forwardAfterList(request: IncomingRequest, { digits, ...found }: Found & { digits: string }): Forward {
     const what = whatOf(request);
@@ -277,7 +277,7 @@ function whatOf({ head, requestId }: IncomingRequest): { requestId: string; meth
   return { requestId, method, path: path.length > MAX_LOGGED ? `${path.slice(0, MAX_LOGGED)}…` : path };
 }
 
-/** Counts by a key; a key without any is forgotten. */
+/** Counts by key; a key with count 0 is removed. */
 function createCounts() {
   const counts = new Map<string, number>();
   return {

@@ -13,11 +13,11 @@ import { answerText, errorAnswer } from "./http/local-answer.ts";
 import { createPodConnections } from "./pod-connections.ts";
 import { createTimeLimits } from "./time-limit.ts";
 
-/** The limits of a proxy; times in milliseconds. */
+/** Limits of a proxy; times in milliseconds. */
 export interface ProxyLimits extends ClientLimits {
   /** Connections of clients. */
   readonly connections: number;
-  /** What all connections keep in memory together. */
+  /** Memory of the buffers of all connections. */
   readonly heldBytes: number;
   /** How long a pod may take to accept a connection. */
   readonly connectMs: number;
@@ -38,7 +38,7 @@ export const defaultLimits: ProxyLimits = {
 /** A proxy that listens. */
 export interface ProxyServer extends Server {
   readonly port: number;
-  /** From now on every answer is the last of its connection; requests are taken as before. */
+  /** From now on every response closes its connection; requests are accepted as before. */
   leave(): void;
   openConnections(): { readonly clients: number; readonly pods: number };
 }
@@ -47,9 +47,9 @@ const TOO_MANY = errorAnswer(503, "too many connections; try again shortly", [["
 
 /**
  * Listens for requests to pods. HTTP/1.1 is read and written here, on plain sockets: the runtimes' own servers differ
- * in what they let through and in what they change on the way.
+ * in what they accept and in what they change.
  *
- * @throws where the address is taken or is not this machine's
+ * @throws if the address is taken or does not belong to this machine
  */
 export async function serveProxy(options: {
   route: Route;
@@ -57,11 +57,11 @@ export async function serveProxy(options: {
   log: Log;
   requestId: () => string;
   limits?: Partial<ProxyLimits>;
-  /** @default whoever connects, over HTTP */
+  /** @default the peer, over HTTP */
   originOf?: OriginReader;
-  /** @default one that no setting of the system's clock moves, or that would end what is open */
+  /** @default independent of the system's clock, whose changes would otherwise end open connections */
   clock?: Clock;
-  /** Called with the status of each request that is refused before it is routed. */
+  /** Called with the status of each request that is refused before routing. */
   onRefused?: ((status: number) => void) | undefined;
 }): Promise<ProxyServer> {
   const { route, listen, log, requestId, clock = steadyClock } = options;
@@ -71,12 +71,12 @@ export async function serveProxy(options: {
   const connections = createPodConnections({ clock, connectMs: limits.connectMs, held });
   const times = createTimeLimits(clock);
   const clients = new Map<Socket, ReturnType<typeof serveClient>>();
-  /** Connections without a request that was let in, the one that has been so for the longest first. */
+  /** Connections without an admitted request, the oldest first. */
   const waiting = new Set<Socket>();
   let leaving = false;
   let stopping = false;
 
-  /** Who is not let in could else hold all connections. */
+  /** Otherwise visitors that are not admitted could occupy all connections. */
   function makeRoom(): boolean {
     const [longest] = waiting;
     if (longest === undefined) return false;

@@ -31,9 +31,9 @@ import { createWaking } from "./wake/waking.ts";
 /** A running front door. */
 export interface RunningProxy extends Server {
   readonly port: number;
-  /** From now on every answer is the last of its connection; requests are taken as before. */
+  /** From now on every response closes its connection; requests are accepted as before. */
   leave(): void;
-  /** Take what the watches show. */
+  /** Receive the changes of the watches. */
   onClaim(change: Change<Claim>): void;
   onWorkload(change: Change<Workload>): void;
   onPod(change: Change<Pod>): void;
@@ -41,7 +41,7 @@ export interface RunningProxy extends Server {
 
 const RELEASED = errorAnswer(503, "the instance is being released; try again", [["Retry-After", "1"]]);
 const LOST = errorAnswer(502, "the pod was lost");
-/** Instances that are woken at the same time. */
+/** Instances that may be woken concurrently. */
 const WAKES_AT_ONCE = 200;
 
 /** Serves tenants' instances at their addresses. */
@@ -50,21 +50,21 @@ export async function startProxy(options: {
   claims: ClaimServices & { readonly cache: Pick<ClusterCache, "claims" | "workloads" | "pods"> };
   /** Undefined: no key is set. */
   isKey: ((text: string) => boolean) | undefined;
-  /** Whether this machine's own names alone are answered. */
+  /** Whether only this machine's own names are served. */
   localOnly: boolean;
-  /** Where it is, once it listens. */
+  /** Its address, once it listens. */
   frontDoor: () => FrontDoor;
   tokens: LinkTokens;
   areKeysKnown: () => boolean;
-  /** Reads pages of the keys that have archives. @default there are none */
+  /** Reads pages of the keys that have archives. @default none */
   readNames?: ReadNames | undefined;
   activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight" | "touch">;
   registry: Registry;
-  /** The first part of the request ids that this process gives out. */
+  /** Prefix of the request ids of this process. */
   instance: string;
-  /** Open files that this process may have. @default as the system says, where it does */
+  /** Limit of open files of this process. @default as reported by the system */
   openFiles?: number | undefined;
-  /** Of the times between looks at a claim. @default one that no setting of the system's clock moves */
+  /** For times between reads of a claim. @default independent of the system's clock */
   steady?: Clock | undefined;
   /** The API server's time, to compare with times of objects. @default the time of `claims.clock` */
   timeOfDay?: (() => number) | undefined;
@@ -76,7 +76,7 @@ export async function startProxy(options: {
   const openFiles = options.openFiles ?? (await readOpenFilesLimit());
   const connections = Math.min(config.connections, openFiles === undefined ? Infinity : connectionsWithin(openFiles));
   if (connections < config.connections) {
-    const problem = `TENANCY_PROXY_CONNECTIONS is ${config.connections}, for which ${openFiles} open files are too few: raise the limit (ulimit -Hn, LimitNOFILE) to ${openFilesFor(config.connections)}, or lower the setting`;
+    const problem = `TENANCY_PROXY_CONNECTIONS is ${config.connections}, which needs more than ${openFiles} open files: raise the limit (ulimit -Hn, LimitNOFILE) to ${openFilesFor(config.connections)}, or lower the setting`;
     log.warn({ openFiles, connections, problem }, "fewer connections are taken than configured");
   }
   let server: ProxyServer | undefined;
@@ -149,7 +149,7 @@ export async function startProxy(options: {
     onWorkload({ type, object, previous }) {
       const isSame = object.spec.network?.expose === previous?.spec.network?.expose;
       if (type === "deleted" || (previous !== undefined && !isSame)) uses.stopWorkload(object.metadata.name, NOT_FOUND);
-      // After what its end has ended was counted.
+      // After the requests that it ended were counted.
       if (type === "deleted") access.forget(object.metadata.name);
     },
     onPod({ type, object }) {

@@ -1,10 +1,10 @@
 import type { Clock } from "../../crds/client/clock.ts";
 
-/** A limit on what a connection waits for at present, which is set anew with each step. */
+/** A time limit for the current wait of a connection; each step sets it again. */
 export interface TimeLimit {
-  /** Calls back when `ms` milliseconds have passed without another call; it may come a second late. */
+  /** Calls back when `ms` milliseconds have passed without another call; it may be a second late. */
   set(ms: number, onExpired: () => void): void;
-  /** Starts the time of the last `set` anew. */
+  /** Restarts the time of the last `set`. */
   touch(): void;
   clear(): void;
 }

@@ -16,7 +16,10 @@ import { type Serve, serverUrl } from "./serve.ts";
 /** A claim call is silent for 30 s, and a stream's keep-alive must fit in between. */
 const SILENT_SECONDS = 120;
 
-/** Serves a handler with `Bun.serve`; `request.signal` tells when the client has gone. WebSockets fan out natively. */
+/**
+ * Serves a handler with `Bun.serve`; `request.signal` is aborted when the client disconnects. WebSockets broadcast
+ * natively.
+ */
 export const serveBun: Serve = async ({ handler, listen, log }) => {
   const server = Bun.serve<SocketListener>({
     hostname: listen.hostname,
@@ -25,7 +28,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
     // The handler refuses large bodies itself, with a message; Bun's own 413 has no body.
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
-    // Outside development mode, Bun would let two servers share a port without an error.
+    // Outside development mode, Bun would allow two servers to share a port without an error.
     reusePort: false,
     async fetch(request, bun) {
       let isSocket = false;
@@ -34,7 +37,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
         // https://github.com/oven-sh/bun/pull/33660
         headWaits: true,
         upgrade(listener) {
-          // Bun would choose the first that is offered, which may hold the key.
+          // Bun would select the first offer, which may contain the key.
           const isOffered = offeredProtocols(request).includes(EVENTS_PROTOCOL);
           const headers: Record<string, string> = isOffered ? { "sec-websocket-protocol": EVENTS_PROTOCOL } : {};
           if (!bun.upgrade(request, { data: listener, headers }))

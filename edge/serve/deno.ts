@@ -41,17 +41,17 @@ declare const Deno: {
 };
 
 /**
- * Serves a handler with `Deno.serve`; `request.signal` tells when the client has gone.
+ * Serves a handler with `Deno.serve`; `request.signal` is aborted when the client disconnects.
  *
- * Run Deno with `--unstable-no-legacy-abort`, else it warns once that it aborts the signal of answered requests too,
- * which does no harm.
+ * Run Deno with `--unstable-no-legacy-abort`; otherwise it warns once that it also aborts the signal of answered
+ * requests, which is harmless.
  */
 export const serveDeno: Serve = async ({ handler, listen, log }) => {
-  // Deno cannot cut what a shutdown waits for, so what outlives the grace is answered instead.
+  // Deno cannot abort the requests that a shutdown waits for, so those that exceed the grace period are answered.
   const giveUps = new Set<() => void>();
   const answer = (request: Request): Promise<Response> =>
     new Promise((resolve, reject) => {
-      const giveUp = (): void => resolve(jsonResponse({ error: "the server stops; try again" }, { status: 503 }));
+      const giveUp = (): void => resolve(jsonResponse({ error: "the server is stopping; try again" }, { status: 503 }));
       giveUps.add(giveUp);
       let upgraded: Response | undefined;
       const upgrade = (listener: SocketListener): Response => {
@@ -66,7 +66,7 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
     {
       hostname: listen.hostname,
       port: listen.port,
-      // Deno prints the address unless told otherwise; the log has it.
+      // Suppress Deno's own message; the log has the address.
       onListen: () => undefined,
       onError(error) {
         log.error({ error: String(error) }, "answer could not be sent");
@@ -87,7 +87,7 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
 
 const OPEN = 1;
 
-/** Answers a WebSocket's handshake. @throws HttpError 400 where Deno finds it not right */
+/** Answers a WebSocket handshake. @throws HttpError 400 if Deno finds it invalid */
 function accept(request: Request, listener: SocketListener): Response {
   const { socket, response } = upgraded(request);
   const event = eventSocket(socket);
@@ -103,7 +103,7 @@ function accept(request: Request, listener: SocketListener): Response {
   socket.addEventListener("close", () => {
     if (isOpen) listener.onClose();
   });
-  // What is wrong with a connection closes it.
+  // An error of a connection closes it.
   socket.addEventListener("error", (failed) => failed.preventDefault());
   return response;
 }
@@ -123,14 +123,14 @@ function upgraded(request: Request): { socket: DenoSocket; response: Response } 
   }
 }
 
-/** What Deno is given of a client's messages before the client takes them. */
+/** Maximum bytes of a client's messages that are handed to Deno before the client takes them. */
 const WINDOW_BYTES = 16 * 1024;
-/** Deno does not tell when a client has taken something, so it is asked again: soon where it did last time. */
+/** Deno does not report when a client has taken data, so its buffer is checked repeatedly: soon if it did last time. */
 const ASK_AGAIN_MS = { first: 10, last: 1000 };
 
 /**
- * Keeps what a client has not read here, and gives Deno little of it at a time: Deno cannot cut a connection, and holds
- * what it was given until the client goes by itself.
+ * Buffers here what a client has not read, and hands Deno little at a time: Deno cannot close a connection abruptly,
+ * and holds its buffer until the client disconnects.
  */
 function eventSocket(socket: DenoSocket): EventSocket {
   let waiting: string[] = [];

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 
 /**
- * The part of `Request` that the edge reads, over node:http: headers, body and signal are made when they are first
- * asked for, since building a real `Request` for each call halves the throughput. What the edge never calls (`clone`,
- * `formData`) is not there.
+ * The part of `Request` that the edge reads, over node:http. Headers, body and signal are created on demand, since
+ * building a real `Request` for each call halves the throughput. Methods that the edge never calls (`clone`,
+ * `formData`) are missing.
  */
 export class NodeRequest {
   readonly method: string;
@@ -39,7 +39,7 @@ export class NodeRequest {
     return this.#body;
   }
 
-  /** Aborted when the connection closes before the answer is complete. */
+  /** Aborted when the connection closes before the response is complete. */
   get signal(): AbortSignal {
     if (this.#gone === undefined) {
       const gone = new AbortController();
@@ -54,7 +54,7 @@ export class NodeRequest {
     return this.#gone.signal;
   }
 
-  // By events, since an iterator over the stream costs more than all the rest of reading a short body.
+  // With events, since an iterator over the stream costs more than all the rest of reading a short body.
   arrayBuffer(): Promise<ArrayBuffer> {
     const incoming = this.#incoming;
     return new Promise((resolve, reject) => {
@@ -62,7 +62,7 @@ export class NodeRequest {
       const closed = (): void => {
         if (!incoming.readableEnded) reject(new Error("the connection was closed before the body's end"));
       };
-      // It tells nothing more then, so whoever reads it twice would wait for ever.
+      // The stream emits nothing more then, so a second reader would wait forever.
       if (incoming.readableEnded) return reject(new TypeError("the body has been read already"));
       if (incoming.destroyed) return closed();
       incoming
@@ -87,14 +87,14 @@ function wholeOf(chunks: readonly Buffer[]): ArrayBuffer {
   return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.byteLength) as ArrayBuffer;
 }
 
-/** The request's address; a target that is a whole URL (a proxy's form) counts as it stands. */
+/** The request's URL; a target that is a whole URL (a proxy's form) is used unchanged. */
 function urlOf({ url = "/", headers }: IncomingMessage): string {
   return url.startsWith("/") ? `http://${headers.host ?? "localhost"}${url}` : url;
 }
 
 /**
- * A cancelled body is read to its end and thrown away: destroying it, as `Readable.toWeb` would, takes the answer
- * along.
+ * A cancelled body is read to its end and dropped: destroying it, as `Readable.toWeb` would, destroys the response as
+ * well.
  */
 function bodyOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   const chunks = incoming.iterator({ destroyOnReturn: false });

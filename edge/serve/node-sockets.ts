@@ -13,19 +13,19 @@ import {
 /** WebSockets of a node:http server. */
 export interface NodeSockets {
   /**
-   * Takes an upgrade request over.
+   * Takes over an upgrade request.
    *
-   * @param answer answers it as any other request, or calls `upgrade` with its listener
+   * @param answer answers it like any other request, or calls `upgrade` with its listener
    */
   take(
     wire: { incoming: IncomingMessage; socket: Duplex; head: Buffer },
     answer: (outgoing: ServerResponse, upgrade: (listener: SocketListener) => Response) => void,
   ): void;
-  /** Cuts every socket, and ends the pings. */
+  /** Closes every socket, and stops the pings. */
   close(): void;
 }
 
-/** Makes the server side of `ws`: without compression, and with a ping that finds clients that are gone. */
+/** Makes the server side of `ws`: without compression, and with a ping that detects lost clients. */
 export function createNodeSockets(): NodeSockets {
   const server = new WebSocketServer({
     noServer: true,
@@ -48,7 +48,7 @@ export function createNodeSockets(): NodeSockets {
 
   function accept(socket: WebSocket, listener: SocketListener): void {
     socket.on("pong", () => silent.delete(socket));
-    // What is wrong with a connection ends it, which `close` tells.
+    // An error of a connection ends it, which `close` reports.
     socket.on("error", () => socket.terminate());
     socket.on("close", () => listener.onClose());
     socket.on("message", (data, isBinary) => {
@@ -61,7 +61,7 @@ export function createNodeSockets(): NodeSockets {
     take({ incoming, socket, head }, answer) {
       const outgoing = new ServerResponse(incoming);
       outgoing.shouldKeepAlive = false;
-      // What breaks here breaks for the client alone.
+      // An error here affects only the client.
       socket.on("error", () => socket.destroy());
       outgoing.assignSocket(socket as Parameters<ServerResponse["assignSocket"]>[0]);
       outgoing.once("finish", () => socket.end());

@@ -13,18 +13,19 @@ import { NodeRequest } from "./node-request.ts";
 import { createNodeSockets } from "./node-sockets.ts";
 import { type Serve, serverUrl } from "./serve.ts";
 
-/** The answer of a WebSocket's handshake, which is sent already. */
+/** The response to a WebSocket handshake, which was already sent. */
 const SWITCHING_PROTOCOLS = 101;
 
-/** Serves a handler with node:http; the request's `signal` tells when the client has gone. */
+/** Serves a handler with node:http; the request's `signal` is aborted when the client disconnects. */
 export const serveNode: Serve = async ({ handler, listen, log }) => {
   const inFlight = new Set<ServerResponse>();
   const sockets = createNodeSockets();
   let stopping = false;
-  // Node's own limit on a whole request, 5 minutes, would cut a long upload; who reads a body has a limit of its own.
+  // Node's own limit on a whole request, 5 minutes, would interrupt a long upload; readers of bodies have their own
+  // limit.
   const limits = { requestTimeout: UPLOAD_LIMIT_MS + 60_000, headersTimeout: 60_000 };
   const server = createServer(limits, (incoming, outgoing) => {
-    // Else a client that keeps its connection busy would hold the stop up.
+    // Otherwise a client that keeps its connection busy would delay the stop.
     if (stopping) outgoing.shouldKeepAlive = false;
     inFlight.add(outgoing);
     outgoing.once("close", () => inFlight.delete(outgoing));
@@ -65,15 +66,17 @@ export const serveNode: Serve = async ({ handler, listen, log }) => {
   };
 };
 
-/** What Node's parser refuses, by its code; the rest is a 400 (https://nodejs.org/api/http.html#event-clienterror). */
+/**
+ * What Node's parser refuses, by its code; other errors are a 400 (https://nodejs.org/api/http.html#event-clienterror).
+ */
 const unreadable: Readonly<Record<string, readonly [status: number, message: string]>> = {
-  HPE_INVALID_METHOD: [501, "the request's method is none that this server knows"],
+  HPE_INVALID_METHOD: [501, "this server does not know the request's method"],
   HPE_HEADER_OVERFLOW: [431, "the request's headers are too large"],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [413, "the body's chunk extensions are too large"],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, "the request has not arrived in time"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "the request did not arrive in time"],
 };
 
-/** Answers what never became a request, unless an answer is on its way already. */
+/** Answers what never became a request, unless a response is already on its way. */
 function refuse(socket: Duplex & { readonly _httpMessage?: unknown }, status: number, message: string): void {
   socket.on("error", () => socket.destroy());
   if (!socket.writable || socket._httpMessage) {
@@ -100,7 +103,7 @@ async function answer(
     const response = await handler(request, upgrade === undefined ? {} : { upgrade });
     if (response.status !== SWITCHING_PROTOCOLS) await send(response, outgoing);
   } catch (error) {
-    // Most often the client left in the middle of a stream. What was sent stays; the rest must not look complete.
+    // Usually the client disconnected in the middle of a stream. What was sent stays; the rest must not look complete.
     log.debug({ error: String(error) }, "answer could not be sent");
     outgoing.destroy();
   }
@@ -126,7 +129,7 @@ async function send(response: Response, outgoing: ServerResponse): Promise<void>
   }
 }
 
-/** Copies at the client's pace, and cancels the source when the client leaves. */
+/** Copies at the client's pace, and cancels the source when the client disconnects. */
 async function stream(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
   const reader = body.getReader();
   const left = new AbortController();

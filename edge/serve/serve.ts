@@ -2,12 +2,12 @@ import type { ListenAddress } from "../../crds/environment.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Handler } from "../http/handler.ts";
 
-/** A handler that listens. */
+/** A listening server. */
 export interface Server {
-  /** Where it listens, with the port that it got. */
+  /** Its URL, with the actual port. */
   readonly url: string;
   /**
-   * Stops accepting and lets requests in flight finish, for at most `graceMs` milliseconds; what is left then is cut.
+   * Stops accepting and waits at most `graceMs` milliseconds for requests in flight; then closes the rest.
    *
    * @returns whether every request finished
    */
@@ -15,16 +15,20 @@ export interface Server {
 }
 
 /**
- * Serves a handler; one adapter a runtime implements it. @throws where the address is taken or is not this machine's
+ * Serves a handler; each runtime's adapter implements it. @throws if the address is taken or does not belong to this
+ * machine
  */
 export type Serve = (options: { handler: Handler; listen: ListenAddress; log: Log }) => Promise<Server>;
 
-/** The address of a server as a URL, with brackets round an IPv6 host. */
+/** The URL of a server, with brackets around an IPv6 host. */
 export function serverUrl(hostname: string, port: number): string {
   return `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }
 
-/** Resolves at the first SIGTERM or SIGINT; the second one ends the process at once, with the shell's code for it. */
+/**
+ * Resolves at the first SIGTERM or SIGINT; the second one ends the process immediately, with the shell's exit code for
+ * it.
+ */
 export function stopSignal(process: {
   on(name: "SIGTERM" | "SIGINT", listener: () => void): unknown;
   exit(code: number): void;

@@ -59,6 +59,8 @@ export function createClaimController(context: ClaimContext): Controller<"claim"
 function changedClaims({ type, object, previous }: Change<Claim>, context: ClaimContext): string[] {
   if (previous !== undefined && lookupId(previous) !== lookupId(object))
     context.archiveLookups.forget(lookupId(previous));
+  if (type === "deleted" || !isWaiting(object) || object.metadata.deletionTimestamp !== undefined)
+    context.promisedPods.forgetClaim(object.metadata.uid ?? "");
   const others = () => [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
   // The tenant's next claim waits for this one's release.
   if (type !== "deleted") return isOver(object) ? others() : [keyOf(object)];
@@ -82,6 +84,7 @@ function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<stri
   const [now, before] = memberStates(change);
   if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
   if (type === "deleted") forgetClaimPod(object, context);
+  if (now !== before && now !== "warming") yield* claimsOfPromise(uid, now === "ready", context);
   if (workload !== undefined && (now === "ready") !== (before === "ready")) {
     if (now === "ready") yield* claimsToOffer(workload, context);
     prepareRestores(workload, context);
@@ -90,6 +93,14 @@ function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<stri
   if (type !== "deleted") context.nodeSilence.leftMs(object);
   // Files are saved through the program's container, and one that keeps ending does not run for long.
   if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.retryNow(uid);
+  for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
+}
+
+/** A promise holds until the pod is taken or cannot become ready any more. */
+function* claimsOfPromise(podUid: string, isReady: boolean, context: ClaimContext): Iterable<string> {
+  const claimUid = context.promisedPods.claimOf(podUid);
+  if (claimUid === undefined) return;
+  if (!isReady) context.promisedPods.forgetPod(podUid);
   for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
 }
 

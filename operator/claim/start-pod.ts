@@ -7,8 +7,10 @@ import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
+import { podState } from "../pod/pod-state.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import { findNotice } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
@@ -50,11 +52,28 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   const source = archive === undefined ? "pool" : "pool+data";
   const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
   const warm = await takeWarmPod({ claim, workload, revision: currentRevision(claim), source, resumedFrom }, context);
-  if (warm !== undefined) context.timelines.mark(claim, "Bound");
+  if (warm === undefined) {
+    const promise = promiseWarmingPod(claim, workload, context);
+    if (promise !== undefined) return { requeueAfterMs: promise.leftMs };
+  } else context.timelines.mark(claim, "Bound");
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which brings the files.
   return archive === undefined ? { next: "activate", pod: warm } : undefined;
+}
+
+function promiseWarmingPod(claim: Claim, workload: Workload, context: ClaimContext) {
+  const { informers, config, editedPods, historySince, poolFailures, promisedPods } = context;
+  const template = templateHash(workload, config);
+  return promisedPods.promise(claim.metadata.uid ?? "", function* () {
+    for (const { metadata } of informers.pools.store.by("workload", workload.metadata.name)) {
+      if (poolFailures.isDegraded(metadata.name)) continue;
+      for (const pod of informers.pods.store.by("pool", `${metadata.name}/warming/${template}`)) {
+        const isDoubtful = editedPods.has(pod.metadata.uid ?? "") || isOfUnknownHistory(pod, historySince);
+        if (!isDoubtful && podState(pod).state !== "unschedulable") yield pod;
+      }
+    }
+  });
 }
 
 function awaitWorkload({ metadata }: Claim, message: string): Outcome {

@@ -7,7 +7,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { isOfUnknownHistory } from "../history.ts";
-import { bindingOf } from "../pod/pod-identity.ts";
+import { bindingOf, isBoundTo, podRevisionOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
 import type { ClaimContext } from "./context.ts";
 
@@ -42,7 +42,7 @@ export async function takeWarmPod(
   const { cluster, ownPods, reservedPods, snapshots } = context;
   const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
   for (;;) {
-    const pod = pick(workload, source, context);
+    const pod = pick({ claim, workload, source }, context);
     if (pod === undefined) return undefined;
     const { uid = "" } = pod.metadata;
     const binding = {
@@ -71,24 +71,32 @@ export async function takeWarmPod(
     context.refillPause.taken(workload.metadata.name);
     if (source === "pool+data") snapshots.warm(pod);
     try {
-      const bound = await cluster(pods).of(pod).patch(binding);
-      ownPods.add(uid);
-      reservedPods.delete(uid);
-      return bound;
+      return took(await cluster(pods).of(pod).patch(binding));
     } catch (error) {
+      const present = isConflict(error) ? await cluster(pods).of(pod).find({ refresh: true }) : undefined;
+      // The answer to an earlier binding was lost, and the watch has not shown it yet.
+      if (present !== undefined && isBoundTo(present, claim) && podRevisionOf(present) === revision)
+        return took(present);
       if (source === "pool+data") snapshots.cancelPrestarted(pod);
-      const isThere = isConflict(error) && (await refresh(pod, context));
+      const isThere = present !== undefined;
       // A pod that is gone stays reserved until the watch shows its end.
       if (isThere || !(isConflict(error) || isNotFound(error))) reservedPods.delete(uid);
       if (!isConflict(error) && !isNotFound(error)) throw error;
     }
   }
+
+  function took(pod: Pod): Pod {
+    const { uid = "" } = pod.metadata;
+    context.promisedPods.forgetClaim(claim.metadata.uid ?? "");
+    ownPods.add(uid);
+    reservedPods.delete(uid);
+    return pod;
+  }
 }
 
 function pick(
-  workload: Workload,
-  source: "pool" | "pool+data",
-  { informers, config, editedPods, reservedPods, historySince }: ClaimContext,
+  { claim, workload, source }: { claim: Claim; workload: Workload; source: "pool" | "pool+data" },
+  { informers, config, editedPods, promisedPods, reservedPods, historySince }: ClaimContext,
 ): Pod | undefined {
   const { name } = workload.metadata;
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
@@ -97,13 +105,9 @@ function pick(
   for (const value of source === "pool" ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
       const { uid = "" } = pod.metadata;
+      if ((promisedPods.claimOf(uid) ?? claim.metadata.uid) !== claim.metadata.uid) continue;
       if (!reservedPods.has(uid) && !editedPods.has(uid) && !isOfUnknownHistory(pod, historySince)) return pod;
     }
   }
   return undefined;
-}
-
-/** Reads a pod that the store is behind on, so that it is not tried again as it was; false when it is gone. */
-async function refresh(pod: Pod, { cluster }: ClaimContext): Promise<boolean> {
-  return (await cluster(pods).of(pod).find({ refresh: true })) !== undefined;
 }

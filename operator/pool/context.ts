@@ -9,6 +9,7 @@ import { createPoolEvents, type PoolEvents } from "./pool-events.ts";
 import { createFailureRecord, type FailureRecord } from "./pool-failures.ts";
 import { poolIndex, warmIndex } from "./pool-member.ts";
 import { createPoolRefusals, type PoolRefusals } from "./pool-refusals.ts";
+import { createPromisedPods, type PromisedPods } from "./promised-pods.ts";
 import { createRefillPause, type RefillPause } from "./refill-pause.ts";
 import { createSeenTimes, type SeenTimes } from "./seen-times.ts";
 
@@ -23,6 +24,7 @@ export interface PoolMemory {
   poolRefusals: PoolRefusals;
   poolEvents: PoolEvents;
   refillPause: RefillPause;
+  promisedPods: PromisedPods;
   /** Of warm pods that are not ready. */
   seenTimes: SeenTimes;
 }
@@ -56,6 +58,7 @@ export function createPoolMemory({
     poolRefusals: createPoolRefusals({ onChange }),
     poolEvents: createPoolEvents({ events }),
     refillPause: createRefillPause(),
+    promisedPods: createPromisedPods(),
     seenTimes: createSeenTimes(),
   };
 }

@@ -240,7 +240,7 @@ async function finalizeWhenUnused(workload: Workload, context: WorkloadContext):
     const kinds = Object.entries(users).flatMap(([kind, names]) => (names.length > 0 ? [kind] : []));
     context.events.record({
       ...{ resource: workloads, object: workload, type: "Normal", reason: "InUse" },
-      message: `the workload goes when nothing uses it any longer, now ${kinds.join(" and ")} do: release its claims and delete its pools`,
+      message: `the workload is deleted when nothing uses it; in use by ${kinds.join(" and ")}: release its claims and delete its pools`,
     });
     return undefined;
   }

@@ -69,7 +69,7 @@ export interface CountedPath {
   /** How many claims were counted. */
   readonly claims: number;
   readonly requests: readonly RequestCount[];
-  /** What a claim had the API server do meanwhile, whoever asked for it. */
+  /** The API server's work during a claim, whichever client caused it. */
   readonly server: ServerCounts;
 }
 

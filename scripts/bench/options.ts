@@ -16,6 +16,7 @@ export const PATHS = [
   "http",
   "proxy",
   "ladder",
+  "overload",
 ] as const;
 
 export type PathName = (typeof PATHS)[number];
@@ -23,7 +24,8 @@ export type PathName = (typeof PATHS)[number];
 export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [--json FILE] [--seed NUMBER] [--profile FOLDER]]
        npm run bench -- --compare A.json B.json
   --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")};
-                      ladder, the highest rate held, is measured only if named
+                      ladder, the highest rate held, and overload, what is
+                      answered beyond it, are measured only if named
   --quick             fewer of each, in less than 50 s; without scale, http, proxy and what
                       takes real containers unless --only names them
   --json FILE         write the figures, with every sample, to a file
@@ -33,7 +35,7 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
   --compare           show by how much two reports of --json differ, and what of it is within noise`;
 
 /** What leaves so many claims behind that others would be measured in a crowd. */
-const NAMED_ONLY: readonly PathName[] = ["ladder"];
+const NAMED_ONLY: readonly PathName[] = ["ladder", "overload"];
 
 /** What of it takes longer than a quick look may. */
 const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "pool-beside", "http", "proxy"];

@@ -13,7 +13,7 @@ import { runSimulated, type SimulatedResult } from "./run-simulated.ts";
 const NOTHING: SimulatedResult = { kubernetes: "", results: [], scale: undefined, counted: {} };
 
 /**
- * Measures what the options ask for, and tells what it does on the standard error.
+ * Runs the requested measurements, and reports progress on standard error.
  *
  * @returns the figures, the same as text for people, and whether anything failed
  */

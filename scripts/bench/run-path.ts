@@ -25,7 +25,7 @@ export async function runPath(options: {
   const timer = setTimeout(() => over.abort(new Error(`not done within ${limitMs / 1000} s`)), limitMs);
   log(`-> ${path}`);
   try {
-    // What does not heed the signal must not hold the rest up.
+    // A measurement that ignores the signal must not delay the rest.
     const measurements = await orAborted(options.run(over.signal), over.signal);
     log(`ok ${path} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
     return { kind: "measured", measurements };

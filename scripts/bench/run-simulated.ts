@@ -8,6 +8,7 @@ import { measureCold } from "./paths/cold.ts";
 import { type CountablePath, countPaths } from "./paths/count-paths.ts";
 import { measureHttp } from "./paths/http.ts";
 import { measureLadder } from "./paths/ladder.ts";
+import { measureOverload } from "./paths/overload.ts";
 import { measureExisting, measurePool, measurePoolBurst, measurePoolRate } from "./paths/pool.ts";
 import { measureProxy } from "./paths/proxy.ts";
 import { measureRefill } from "./paths/refill.ts";
@@ -28,6 +29,7 @@ const LIMIT_MS: Readonly<Partial<Record<PathName, number>>> = {
   "pool-rate": 300_000,
   scale: 900_000,
   ladder: 300_000,
+  overload: 900_000,
 };
 const OTHERS_LIMIT_MS = 180_000;
 const COUNTED_AS: Readonly<Partial<Record<PathName, CountablePath>>> = {
@@ -104,6 +106,8 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
       return measurePoolRate(context, signal);
     case "ladder":
       return measureLadder(context, signal);
+    case "overload":
+      return measureOverload(context, signal);
     case "http":
       return measureHttp(context, signal);
     case "proxy":

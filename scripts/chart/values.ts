@@ -142,7 +142,7 @@ export const valuesSchema: TSchema = Type.Object(
       {
         enabled: flag("instances at addresses of their own (docs/how-to/give-tenants-urls.md)"),
         domain: text("the domain below which they are", { default: "", pattern: hostName }),
-        trusted: text("networks of balancers that are believed, by commas", { default: "" }),
+        trusted: text("networks of trusted load balancers, separated by commas", { default: "" }),
         public: flag("wake sleeping instances of workloads with `expose: public`"),
         ...program("the front door"),
         ingress: Type.Object(

@@ -62,7 +62,7 @@ export async function findBinaries(options: FindBinariesOptions = {}): Promise<B
     reasons,
   );
   if (found === undefined) {
-    // One process fetches or builds; whoever has waited for it finds the result in the cache.
+    // One process fetches or builds; those that waited find the result in the cache.
     const lock = {
       what: "the Kubernetes programs",
       limitMs: LOCK_LIMIT_MS,

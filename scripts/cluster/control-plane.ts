@@ -181,7 +181,7 @@ export async function useControlPlane(folder: string): Promise<UsedControlPlane>
   return describe({ name, folder, version, server, keys });
 }
 
-/** Makes the folder anew; what a run that was killed has left there is removed. */
+/** Creates the folder again; the remains of a killed run are removed. */
 function prepareFolder(name: string, folder: string): void {
   const running = readClusterState(folder)?.processes.find(({ identity }) => isRunning(identity));
   if (running) {

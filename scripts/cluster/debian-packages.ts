@@ -26,7 +26,7 @@ export async function installDebianPackages(packages: readonly string[], log: Lo
 }
 
 async function install(packages: readonly string[], log: Log): Promise<void> {
-  // Another process has installed them meanwhile.
+  // Another process has installed them in the meantime.
   if (packages.length === 0) return;
   const list = packages.join(" ");
   // An upgrade that the machine does by itself is waited for.
@@ -55,7 +55,7 @@ async function install(packages: readonly string[], log: Log): Promise<void> {
 }
 
 /**
- * Tells whether this Debian release has a package; the lists are fetched first where there are none, as on a fresh
+ * Whether this Debian release has a package; the package lists are fetched first if there are none, as on a fresh
  * image.
  */
 export async function isDebianPackage(name: string, log: Log): Promise<boolean> {
@@ -81,7 +81,7 @@ export function missingDebianPackages(packages: readonly string[], statusPath?: 
   const installed = installedDebianPackages(statusPath);
   if (installed !== undefined) return packages.filter((name) => !installed.has(name));
   throw new Error(
-    `Cannot tell what is installed, so this is no Debian; install by hand what provides: ${packages.join(" ")}`,
+    `Cannot read what is installed, so this is not Debian; install by hand what provides: ${packages.join(" ")}`,
   );
 }
 
@@ -100,10 +100,7 @@ export function installedDebianPackages(statusPath = "/var/lib/dpkg/status"): Re
 /** Longer than the slowest installation takes. */
 const LIMIT_MS = 30 * 60_000;
 
-/**
- * Runs `work` while no other command of this project is at work with apt, which lets one in at a time and turns others
- * away.
- */
+/** Runs `work` while no other command of this project uses apt, which accepts one at a time and turns others away. */
 export function withDebianLock<Result>(work: () => Promise<Result>): Promise<Result> {
   const what = "Debian's packages";
   return withFileLock(join(cacheFolder(), "debian.lock"), { what, limitMs: LIMIT_MS }, work);

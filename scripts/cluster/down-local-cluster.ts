@@ -34,7 +34,7 @@ export async function downLocalCluster({
 }
 
 /**
- * Stops exactly what a cluster has started and removes what it has made; tells whether there was one.
+ * Stops exactly what a cluster has started and removes what it has made; returns whether there was one.
  *
  * @throws Error when something does not end or cannot be removed
  */
@@ -47,8 +47,8 @@ export async function removeLocalCluster(name: string, log: Log = silent): Promi
   }
   log(`stopping the cluster "${name}"`);
   if (state.kind === "complete") {
-    // The kubelet first, since it would start anew what ends; then what runs in the containers, so that containerd sees
-    // them end and puts everything away; and containerd last.
+    // The kubelet first, since it would restart what ends; then the containers' processes, so that containerd sees them
+    // end and cleans up; and containerd last.
     for (const process of state.processes.toReversed()) {
       if (process.name !== "containerd") await stopProcess(process.identity, { name: process.name, graceMs: 0 });
     }

@@ -22,9 +22,7 @@ export interface UpLocalClusterOptions {
   name?: string;
   /** @default the first that `findBinaries` finds */
   binaries?: Binaries;
-  /**
-   * Takes down what it brings up, or what a process of before that ended early would have taken down. @default nobody
-   */
+  /** The process on whose end the cluster is taken down. @default none */
   owner?: ProcessIdentity;
   /** Called when the API server answers, which a new cluster's does before its node takes pods. */
   onServing?: (serving: ServingCluster) => void;

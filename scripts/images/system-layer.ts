@@ -37,7 +37,7 @@ export function debianRoot(log: Log): Promise<string> {
 /** Returns a program of Debian's packages, which newer releases have below `usr` alone. */
 export function debianProgram(root: string, path: string): Program {
   const file = ["", "usr"].map((folder) => join(root, folder, path)).find((one) => existsSync(one));
-  if (file === undefined) throw new Error(`Cannot find ${path} in ${root}; delete that folder to have it fetched anew`);
+  if (file === undefined) throw new Error(`Cannot find ${path} in ${root}; delete that folder to fetch it again`);
   return { path, file };
 }
 
@@ -62,7 +62,7 @@ export async function systemLayer(
     const file = realpathSync(from);
     const owner = owners.get(relative(root, file));
     if (owner !== undefined) packages.add(owner);
-    else if (file.startsWith(`${root}/`)) throw new Error(`Cannot tell which package ${file} is from`);
+    else if (file.startsWith(`${root}/`)) throw new Error(`Cannot find the package of ${file}`);
     add(path, readFileSync(file), 0o755);
   };
   add("/etc/passwd", `root:x:0:0:root:/root:/nonexistent\n${USER}\n`);
@@ -119,7 +119,7 @@ function findLinker(root: string) {
   const file = libraryFolders(root)
     .map((folder) => join(folder, name))
     .find((path) => existsSync(path));
-  if (file === undefined) throw new Error(`Cannot find ${name} in ${root}; delete that folder to have it fetched anew`);
+  if (file === undefined) throw new Error(`Cannot find ${name} in ${root}; delete that folder to fetch it again`);
   return { linker, file };
 }
 

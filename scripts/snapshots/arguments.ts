@@ -33,7 +33,7 @@ export const USAGE = `npm run snapshots -- copy --from STORE --to STORE [--delet
          target stays; ends with 0 when all of them are there, with 1 when not
 
   STORE              volume, or s3://bucket/prefix
-  --delete           deletes in the target what the source has not; nothing may use the target meanwhile, and nothing is
+  --delete           deletes in the target what the source has not; nothing may use the target then, and nothing is
                      deleted where the target was used since
   --from-env FILE    variables of the store (TENANCY_SNAPSHOT_REGION, AWS_ACCESS_KEY_ID and the like), a NAME=VALUE a
   --to-env FILE      line; without it those of this process

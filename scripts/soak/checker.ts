@@ -4,6 +4,8 @@ import type { Change } from "./history.ts";
 import {
   type Claim,
   type Finding,
+  IDLE,
+  IDLE_SECONDS,
   type Invariant,
   type Pair,
   type Pod,
@@ -50,6 +52,13 @@ export interface Checker {
   found(podUid: string, content: Content): void;
   /** Called before something outside the product ends a pod, or may do so. */
   excuse(podUid: string, why: string): void;
+  /** Called before somebody changes the labels or annotations of the pod; they are put back. */
+  edited(podUid: string): void;
+  /**
+   * Called with what asks for a release of the pair's claims: those that are there until it was answered may end. One
+   * that was not answered, with status 0, may still come.
+   */
+  whileReleasing(pair: Pair, ask: () => Promise<{ status: number } | undefined>): Promise<void>;
   /** Called when a destroy of the pod was answered: no claim call after that may answer it. */
   destroyed(podUid: string): void;
   /** From that revision on, every pod that a new claim on the workload gets has the proxy; undefined: no longer. */
@@ -70,6 +79,12 @@ export interface Checker {
 /** How long after a pod's end a claim call may still show it: the longest that the soak delays a watch, and some. */
 const SHOWN_AFTER_END_MS = 40_000;
 const EVENTS_SHOWN = 25;
+/** How long after it was sent a call that was not answered may still do something. */
+const MAY_STILL_COME_MS = 60_000;
+/** A claim is created somewhat before the checker sees it. */
+const SEEN_LATE_MS = 2000;
+/** The API server's times are whole seconds, and the edges know its time to within one. */
+const ROUNDED_MS = 3000;
 
 /**
  * Holds what it is told against the invariants. It decides by what etcd says and by the files themselves, and shares no
@@ -87,6 +102,9 @@ export function createChecker(options: {
   /** By pod uid: what ended it from outside, perhaps before the watch shows the pod at all. */
   const excuses = new Map<string, string>();
   const destroyedAtMs = new Map<string, number>();
+  const editedPods = new Set<string>();
+  /** By pair: claims that were created before then may end. */
+  const releasedUntilMs = new Map<string, number>();
   const violations: Violation[] = [];
   let checks = 0;
   const files = createFileChecks({ check, trace, contentOf });
@@ -105,7 +123,7 @@ export function createChecker(options: {
 
   function onPod({ type, object: pod, revision }: Change & { kind: "pod" }): void {
     const { uid, name, labels = {}, annotations = {}, deletionTimestamp } = pod.metadata;
-    if (labels["tenancy.dev/managed"] !== "true") return;
+    if (labels["tenancy.dev/managed"] !== "true" && !pods.has(uid)) return;
     const moment = { revision, ms: Date.now() };
     const record: PodRecord = pods.get(uid) ?? {
       ...{ pod, tenant: undefined, claimUid: undefined, handedOutTo: new Set<string>() },
@@ -121,7 +139,8 @@ export function createChecker(options: {
       ...{ pool: labels["tenancy.dev/pool"], isDeleting: deletionTimestamp !== undefined },
     });
 
-    if (record.tenant !== undefined) {
+    const isEdited = editedPods.has(uid);
+    if (record.tenant !== undefined && !isEdited) {
       check(tenant === record.tenant && labels["tenancy.dev/pool"] === undefined, "one tenant a pod", {
         message: () =>
           `pod ${name} was tenant ${record.tenant}'s and has tenant ${tenant ?? "none"}, pool ${labels["tenancy.dev/pool"] ?? "none"} now`,
@@ -132,8 +151,10 @@ export function createChecker(options: {
         about,
       });
     }
-    record.tenant ??= tenant;
-    record.claimUid ??= claimUid;
+    if (!isEdited) {
+      record.tenant ??= tenant;
+      record.claimUid ??= claimUid;
+    }
 
     const isEnding = type === "DELETED" || deletionTimestamp !== undefined;
     if (isEnding && record.deletingAt === undefined) {
@@ -153,7 +174,7 @@ export function createChecker(options: {
     check(
       isExcused || isReleased || !(status?.phase === "Active" && status.instanceId === pod.metadata.name),
       "live pod kept",
-      { message: () => `pod ${pod.metadata.name} was deleted under its Active claim, which nobody released`, about },
+      { message: () => `pod ${pod.metadata.name} was deleted under its Active claim, which was not released`, about },
     );
     if (!isReleased) return;
     files.onReleased(claim.claim, { podUid: pod.metadata.uid, isExcused, about });
@@ -174,7 +195,10 @@ export function createChecker(options: {
       ...{ revision, phase, reason, instanceId, host: endpoint?.host, source, resume: claim.spec.resume },
       isDeleting: deletionTimestamp !== undefined,
     });
-    if (deletionTimestamp !== undefined || type === "DELETED") record.deletingAt ??= moment;
+    if (deletionTimestamp !== undefined || type === "DELETED") {
+      if (record.deletingAt === undefined) onClaimEnding(record, about);
+      record.deletingAt ??= moment;
+    }
 
     if (previous?.phase === "Active" && phase === "Pending" && record.deletingAt === undefined) {
       const lost = podNamed(previous.instanceId, uid);
@@ -188,7 +212,7 @@ export function createChecker(options: {
       for (const pod of pods.values()) {
         if (pod.claimUid !== uid || !pod.handedOutTo.has(uid)) continue;
         check(!isLive(pod), "live pod kept", {
-          message: () => `claim ${name} ended while its pod ${pod.pod.metadata.name} lives, whose files nobody saved`,
+          message: () => `claim ${name} ended while its pod ${pod.pod.metadata.name} lives, whose files were not saved`,
           about: [...about, pod.pod.metadata.name],
         });
       }
@@ -199,6 +223,25 @@ export function createChecker(options: {
     const isMoved = previous?.endpoint?.host !== endpoint?.host;
     if ((isNews || isMoved) && endpoint !== undefined) onEndpoint(record, about);
     if (isNews) onHandedOut(record, about);
+  }
+
+  /** A claim that no client released ends only by idleness, once its pod's last use is long enough ago. */
+  function onClaimEnding({ claim, createdAt }: ClaimRecord, about: readonly string[]): void {
+    const { name, deletionTimestamp = "" } = claim.metadata;
+    if (createdAt.ms <= (releasedUntilMs.get(pairOf(claim)) ?? 0) + SEEN_LATE_MS) return;
+    const isIdle = claim.spec.workloadRef === IDLE && claim.status?.phase === "Active";
+    check(isIdle, "live pod kept", {
+      message: () => `claim ${name} was deleted in phase ${claim.status?.phase}, which no client asked for`,
+      about,
+    });
+    const pod = podNamed(claim.status?.instanceId, claim.metadata.uid);
+    const { "tenancy.dev/last-activity": used, "tenancy.dev/claimed-at": claimed } =
+      pod?.pod.metadata.annotations ?? {};
+    const idleMs = Date.parse(deletionTimestamp) - Date.parse(used ?? claimed ?? "");
+    check(!isIdle || pod === undefined || idleMs >= IDLE_SECONDS * 1000 - ROUNDED_MS, "idle release", {
+      message: () => `claim ${name} was released as idle ${idleMs / 1000} s after its pod's last use`,
+      about,
+    });
   }
 
   /** A status shows an address: it is the pod's, and the pod the claim's. */
@@ -276,6 +319,16 @@ export function createChecker(options: {
       const record = pods.get(podUid);
       trace.note("excused", [podUid, record?.pod.metadata.name ?? "", record?.claimUid ?? ""], { why });
     },
+    edited(podUid) {
+      editedPods.add(podUid);
+      trace.note("edited", [podUid, pods.get(podUid)?.pod.metadata.name ?? ""]);
+    },
+    async whileReleasing(pair, ask) {
+      const name = pairName(pair);
+      releasedUntilMs.set(name, Number.POSITIVE_INFINITY);
+      const answer = await ask();
+      releasedUntilMs.set(name, Date.now() + (answer?.status === 0 ? MAY_STILL_COME_MS : 0));
+    },
     destroyed(podUid) {
       if (!destroyedAtMs.has(podUid)) destroyedAtMs.set(podUid, Date.now());
     },
@@ -289,7 +342,7 @@ export function createChecker(options: {
       const about = [name, instanceId];
       const own = [...pods.values()].filter(({ pod }) => pod.metadata.name === instanceId).at(-1);
       check(own?.tenant === pair.tenantId, "endpoint is the claim's own", {
-        message: () => `${name} was answered pod ${instanceId}, which is ${own?.tenant ?? "nobody"}'s`,
+        message: () => `${name} was answered pod ${instanceId}, which belongs to ${own?.tenant ?? "no tenant"}`,
         about,
       });
       const endedMs = own?.deletingAt?.ms;

@@ -79,7 +79,7 @@ export async function followHistory(options: {
         await api.lines(
           `${KINDS[kind].all}?watch=1&timeoutSeconds=3600&resourceVersion=${from}`,
           (line) => {
-            // What is thrown here would reach nobody.
+            // No caller would receive an error thrown here.
             try {
               from = show(kind, line);
             } catch (error) {

@@ -10,6 +10,10 @@ export const APP_IMAGE = "localhost/tenancy-hello:1";
 export const TOOLS_IMAGE = "localhost/tenancy-busybox:1";
 export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 
+/** The workload whose claims no tenant releases: they end by idleness. */
+export const IDLE = "idle";
+export const IDLE_SECONDS = 15;
+
 export const PODS_PATH = `/api/v1/namespaces/${NAMESPACE}/pods`;
 export const CLAIMS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyclaims`;
 export const WORKLOADS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyworkloads`;
@@ -66,6 +70,15 @@ export interface Claim {
   };
 }
 
+export interface Pool {
+  readonly metadata: Metadata;
+  readonly spec: { readonly size: number };
+  readonly status?: {
+    readonly ready?: number;
+    readonly conditions?: readonly { readonly type: string; readonly status: string; readonly message?: string }[];
+  };
+}
+
 /** What one tenant has of one workload. */
 export interface Pair {
   readonly tenantId: string;
@@ -90,6 +103,9 @@ export type Invariant =
   | "live pod kept"
   | "newest fence"
   | "one pod a claim"
+  | "pool is full"
+  | "idle release"
+  | "rest is quiet"
   | "programs run";
 
 /** What is held against an invariant: what to say where it does not hold, and what it is about. */

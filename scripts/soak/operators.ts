@@ -19,7 +19,7 @@ import { startOperator } from "./programs.ts";
 import type { Trace } from "./trace.ts";
 
 /** A cluster with operators on it, each behind a proxy of its own, and the checker that watches them. */
-export interface OperatedCluster extends Omit<FaultTargets, "edge" | "counts"> {
+export interface OperatedCluster extends Omit<FaultTargets, "edges" | "counts"> {
   readonly cluster: SoakCluster;
   readonly history: History;
   startProxy(name: string): Promise<FaultProxy>;

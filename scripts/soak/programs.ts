@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { freePort } from "../cluster/process/free-port.ts";
 import { logTail } from "../cluster/process/log-tail.ts";
 import { type Program, startProgram } from "../cluster/process/start-program.ts";
@@ -22,14 +23,11 @@ export interface SoakProgram {
   resume(): void;
   start(): Promise<void>;
   logTail(): string;
-}
-
-export interface SoakOperator extends SoakProgram {
   /** Sets its clock wrong by so many milliseconds. */
   shiftClock(ms: number): void;
 }
 
-const CLOCK = new URL("./shifted-clock.mjs", import.meta.url).href;
+const CLOCK = new URL("./shifted-clock.mjs", import.meta.url);
 const STOP_GRACE_MS = 25_000;
 
 /** `onEnd` is told of a program that ends without having been told to. */
@@ -43,16 +41,13 @@ interface ProgramOptions {
 }
 
 /** Starts the bundled operator under Node. */
-export async function startOperator(options: ProgramOptions & { bundle: string }): Promise<SoakOperator> {
-  const { name, folder, kubeconfigPath, bundle } = options;
-  const clockFile = join(folder, `${name}.clock`);
-  writeFileSync(clockFile, "0");
-  const program = await startAgain(options, {
+export async function startOperator(options: ProgramOptions & { bundle: string }): Promise<SoakProgram> {
+  const { kubeconfigPath, bundle } = options;
+  return startAgain(options, {
     command: process.execPath,
-    arguments: [...OPERATOR_FLAGS, "--import", CLOCK, bundle],
+    arguments: [...OPERATOR_FLAGS, "--import", CLOCK.href, bundle],
     environment: {
       KUBECONFIG: kubeconfigPath,
-      SOAK_CLOCK_FILE: clockFile,
       TENANCY_NAMESPACE: NAMESPACE,
       TENANCY_OPERATOR_LISTEN: "off",
       TENANCY_CPU_OVERCOMMIT: "50",
@@ -65,7 +60,6 @@ export async function startOperator(options: ProgramOptions & { bundle: string }
       TENANCY_START_TIMEOUT: "60",
     },
   });
-  return { ...program, shiftClock: (ms) => writeFileSync(clockFile, String(ms)) };
 }
 
 /** Starts the edge under Bun, and waits until it answers. */
@@ -74,7 +68,7 @@ export async function startEdge(options: ProgramOptions & { tree: string }): Pro
   const listen = `127.0.0.1:${await freePort()}`;
   const program = await startAgain(options, {
     command: join(tree, "node_modules", ".bin", "bun"),
-    arguments: [join(tree, "edge", "main.ts")],
+    arguments: ["--preload", fileURLToPath(CLOCK), join(tree, "edge", "main.ts")],
     environment: {
       KUBECONFIG: kubeconfigPath,
       TENANCY_NAMESPACE: NAMESPACE,
@@ -92,7 +86,9 @@ async function startAgain(
   settings: { command: string; arguments: readonly string[]; environment: Record<string, string> },
 ): Promise<SoakProgram> {
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("TENANCY_"));
-  const environment = { ...Object.fromEntries(inherited), ...settings.environment };
+  const clockFile = join(folder, `${name}.clock`);
+  writeFileSync(clockFile, "0");
+  const environment = { ...Object.fromEntries(inherited), ...settings.environment, SOAK_CLOCK_FILE: clockFile };
   const logPath = join(folder, `${name}.log`);
   let program: Program | undefined;
 
@@ -118,6 +114,7 @@ async function startAgain(
   await start();
   return {
     name,
+    shiftClock: (ms) => writeFileSync(clockFile, String(ms)),
     pid: () => program?.identity.pid,
     isRunning: () => program !== undefined,
     kill: () => stop(0),

@@ -68,8 +68,8 @@ export async function runSoak(options: RandomSoakOptions & { log: Log; signal: A
       ...{ tree, isContainers, seed, trace, counts, onViolation, onTrouble },
       log: () => undefined,
     });
-    const { edgeUrl, api, pods, checker, history } = world;
-    const shared = { seed, edgeUrl, api, pods, checker, history, trace, counts };
+    const { edgeUrls, api, pods, checker, history } = world;
+    const shared = { seed, edgeUrls, api, pods, checker, history, trace, counts };
     const tenants = world.cluster.pairs.map((pair) => createTenant({ ...shared, pair }));
     const progress = setInterval(() => log(progressLine(seconds(), counts, checker.checks())), PROGRESS_EVERY_MS);
     try {
@@ -102,7 +102,8 @@ export async function runSoak(options: RandomSoakOptions & { log: Log; signal: A
     // Each tenant and each part of the faults listens.
     setMaxListeners(0, signal, roundSignal);
     const guard = (work: Promise<void>): Promise<void> => work.catch(onTrouble);
-    const { edgeUrl, api, checker } = world;
+    const { edgeUrls, api, checker } = world;
+    const [edgeUrl = ""] = edgeUrls;
     const { mustRestMs } = world.cluster;
     const living = [
       ...tenants.map((tenant) => guard(tenant.live(roundSignal))),
@@ -131,6 +132,24 @@ export async function runSoak(options: RandomSoakOptions & { log: Log; signal: A
     await guard(world.untilServing());
     await Promise.all(tenants.map((tenant) => guard(tenant.comeBack(signal))));
     if (!signal.aborted) await settle({ api, checker, mustRestMs, signal });
+    if (!signal.aborted) await checkQuiet(world, signal);
+  }
+}
+
+const QUIET_MS = 5000;
+/** A status that is written together with others, some seconds late. */
+const QUIET_WRITES = 3;
+
+/** What is at rest costs the API server nothing. */
+async function checkQuiet({ operators, edges, checker }: World, signal: AbortSignal): Promise<void> {
+  const proxies = [...operators, ...edges].map(({ proxy }) => proxy);
+  const before = proxies.map((proxy) => proxy.writes());
+  await pause(QUIET_MS, signal);
+  for (const [index, proxy] of proxies.entries()) {
+    const count = proxy.writes() - (before[index] ?? 0);
+    if (count <= QUIET_WRITES || signal.aborted) continue;
+    const message = `${proxy.name} wrote ${count} times in ${QUIET_MS / 1000} s while nothing happened`;
+    checker.violate("rest is quiet", message, [proxy.name]);
   }
 }
 
@@ -150,7 +169,7 @@ function summaryOf(run: {
   const { counts, world } = run;
   const list = (found: readonly [string, number][]): string => found.map(([what, n]) => `${what} ${n}`).join(", ");
   const faults = counts.startingWith("fault ");
-  const proxies = [...world.operators.map(({ proxy }) => proxy), world.edge.proxy];
+  const proxies = [...world.operators, ...world.edges].map(({ proxy }) => proxy);
   const hits = new Map<string, number>();
   for (const { hits: own } of proxies) for (const [what, n] of own) hits.set(what, (hits.get(what) ?? 0) + n);
   const rest = counts.get("seconds to rest") / Math.max(1, counts.get("rounds"));

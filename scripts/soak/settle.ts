@@ -2,14 +2,14 @@ import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
 import { pause } from "../cluster/process/wait-until.ts";
 import type { Checker } from "./checker.ts";
 import { expect } from "./history.ts";
-import { CLAIMS_PATH, type Claim, PODS_PATH, type Pod } from "./objects.ts";
+import { CLAIMS_PATH, type Claim, IDLE, PODS_PATH, POOLS_PATH, type Pod, type Pool } from "./objects.ts";
 
 /** When everything should have come to rest once faults have ended. */
 const SHOULD_REST_MS = 60_000;
 
 /** What is not at rest, by the invariant that it breaks if it stays so. */
 interface Unrest {
-  readonly invariant: "no claim stuck" | "no orphan pod" | "endpoint is the claim's own";
+  readonly invariant: "no claim stuck" | "no orphan pod" | "endpoint is the claim's own" | "pool is full";
   readonly message: string;
   readonly about: readonly string[];
 }
@@ -43,11 +43,30 @@ export async function settle(options: {
 
 async function look(api: ApiClient): Promise<Unrest[]> {
   const claims = (JSON.parse(await expect(api, "GET", CLAIMS_PATH)) as { items: Claim[] }).items;
+  const pools = (JSON.parse(await expect(api, "GET", POOLS_PATH)) as { items: Pool[] }).items;
   const pods = (JSON.parse(await expect(api, "GET", PODS_PATH)) as { items: Pod[] }).items.filter(
-    ({ metadata }) => metadata.labels?.["tenancy.dev/managed"] === "true",
+    ({ metadata }) => metadata.labels?.["tenancy.dev/managed"] === "true" || metadata.name.startsWith("inst-"),
   );
   const byUid = new Map(claims.map((claim) => [claim.metadata.uid, claim]));
-  return [...claims.flatMap((claim) => claimUnrest(claim, pods)), ...pods.flatMap((pod) => podUnrest(pod, byUid))];
+  return [
+    ...claims.flatMap((claim) => claimUnrest(claim, pods)),
+    ...pods.flatMap((pod) => podUnrest(pod, byUid)),
+    ...pools.flatMap((pool) => poolUnrest(pool, pods)),
+  ];
+}
+
+/** Each pool has as many ready pods as it is to have, and says so. */
+function poolUnrest({ metadata: { name }, spec: { size }, status = {} }: Pool, pods: readonly Pod[]): Unrest[] {
+  const ready = pods.filter(
+    ({ metadata: { labels = {} } }) =>
+      labels["tenancy.dev/pool"] === name && labels["tenancy.dev/pool-status"] === "ready",
+  );
+  const wrong = status.conditions?.find(
+    ({ type, status: is }) => (type === "Degraded" && is === "True") || (type === "Ready" && is === "False"),
+  );
+  if (ready.length === size && status.ready === size && wrong === undefined) return [];
+  const message = `pool ${name} of ${size} has ${ready.length} ready pods, says ${status.ready}${wrong ? `, and ${wrong.type} ${wrong.status}: ${wrong.message}` : ""}`;
+  return [{ invariant: "pool is full", message, about: [name] }];
 }
 
 function claimUnrest({ metadata, spec, status = {} }: Claim, pods: readonly Pod[]): Unrest[] {
@@ -62,6 +81,8 @@ function claimUnrest({ metadata, spec, status = {} }: Claim, pods: readonly Pod[
     if (reason !== undefined && reason !== "") return [];
     return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is in Error without a reason`, about }];
   }
+  if (spec.workloadRef === IDLE)
+    return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is idle and still Active`, about }];
   if (endpoint === undefined) return [];
   const pod = pods.find(({ metadata: { name } }) => name === instanceId);
   const isOwn = pod?.metadata.annotations?.["tenancy.dev/claim-uid"] === metadata.uid;
@@ -84,9 +105,12 @@ function podUnrest({ metadata }: Pod, claims: ReadonlyMap<string, Claim>): Unres
     { invariant: "no orphan pod", message: `pod ${name} ${message}`, about },
   ];
   if (deletionTimestamp !== undefined) return orphan("is being deleted");
+  if (labels["tenancy.dev/managed"] !== "true") return orphan("has lost its label");
   if (claimUid === undefined) return labels["tenancy.dev/pool"] === undefined ? orphan("has no claim and no pool") : [];
   const claim = claims.get(claimUid);
   if (claim === undefined) return orphan(`is of claim ${claimUid}, which is gone`);
+  if (labels["tenancy.dev/tenant"] !== claim.spec.tenantId)
+    return orphan(`says tenant ${labels["tenancy.dev/tenant"]}`);
   return claim.status?.instanceId === name && claim.status.phase === "Active"
     ? []
     : orphan(`is of claim ${claim.metadata.name}, which is ${claim.status?.phase} with ${claim.status?.instanceId}`);

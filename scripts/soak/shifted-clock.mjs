@@ -1,4 +1,4 @@
-// Preloaded into an operator: its clock is wrong by the milliseconds in the file that SOAK_CLOCK_FILE names, from the moment on at
+// Preloaded into a program: its clock is wrong by the milliseconds in the file that SOAK_CLOCK_FILE names, from the moment on at
 // which they are written there.
 import { readFileSync } from "node:fs";
 

@@ -4,18 +4,19 @@ import type { Checker } from "./checker.ts";
 import { EMPTY } from "./cluster/pod-files.ts";
 import type { SoakPods } from "./cluster/soak-cluster.ts";
 import { type Decisions, decisionsOf } from "./decisions.ts";
+import { GUARDED } from "./faults/fences.ts";
+import { FLEETING } from "./faults/people.ts";
 import { expect, type History } from "./history.ts";
-import { CLAIMS_PATH, type Claim, type Pair, pairName } from "./objects.ts";
+import { CLAIMS_PATH, type Claim, IDLE, type Pair, pairName } from "./objects.ts";
 import type { Counts, Trace } from "./trace.ts";
 
 /**
- * Ids that are hard on whoever joins, cuts or compares them: names of claims that coincide, cases, dots, and the
- * longest there is.
+ * Ids that are hard to join, cut or compare: names of claims that coincide, cases, dots, and the longest possible one.
  */
 const TENANTS = { short: "a", joined: "a-b", upper: "Alice", lower: "alice", odd: "x_y", dotted: "A.b.C" };
 const LONGEST = `t${"0".repeat(61)}Z`;
 
-/** Who holds claims on what. The workload `guarded` keeps no files, the others do. */
+/** Who holds claims on what. */
 export const PAIRS: readonly Pair[] = [
   { tenantId: TENANTS.joined, workloadRef: "c" },
   { tenantId: TENANTS.short, workloadRef: "b-c" },
@@ -25,14 +26,16 @@ export const PAIRS: readonly Pair[] = [
   { tenantId: TENANTS.odd, workloadRef: "b-c" },
   { tenantId: TENANTS.dotted, workloadRef: "cold" },
   { tenantId: TENANTS.upper, workloadRef: "cold" },
-  { tenantId: TENANTS.lower, workloadRef: "guarded" },
-  { tenantId: TENANTS.odd, workloadRef: "guarded" },
+  { tenantId: TENANTS.lower, workloadRef: GUARDED },
+  { tenantId: TENANTS.odd, workloadRef: GUARDED },
+  { tenantId: TENANTS.short, workloadRef: IDLE },
+  { tenantId: TENANTS.dotted, workloadRef: FLEETING },
 ];
 
 export interface TenantOptions {
   pair: Pair;
   seed: number;
-  edgeUrl: string;
+  edgeUrls: readonly string[];
   api: ApiClient;
   pods: SoakPods;
   checker: Checker;
@@ -66,18 +69,19 @@ const CALL_LIMIT_MS = 45_000;
 const GONE_LIMIT_MS = 60_000;
 
 export function createTenant(options: TenantOptions): Tenant {
-  const { pair, edgeUrl, api, pods, checker, history, trace, counts } = options;
+  const { pair, edgeUrls, api, pods, checker, history, trace, counts } = options;
   const { tenantId, workloadRef } = pair;
   const name = pairName(pair);
-  const keepsFiles = workloadRef !== "guarded";
+  const keepsFiles = ![GUARDED, FLEETING].includes(workloadRef);
   const decisions = decisionsOf(options.seed, name);
+  const edges = decisionsOf(options.seed, `edges of ${name}`);
   let written = 0;
   let made = 0;
 
   async function call(path: string, body: unknown, signal?: AbortSignal): Promise<{ status: number; json: Answer }> {
     const limit = AbortSignal.timeout(CALL_LIMIT_MS);
     try {
-      const response = await fetch(`${edgeUrl}/api/v1${path}`, {
+      const response = await fetch(`${edges.pick(edgeUrls)}/api/v1${path}`, {
         method: "POST",
         headers: { "content-type": "application/json" },
         body: JSON.stringify(body),
@@ -156,7 +160,7 @@ export function createTenant(options: TenantOptions): Tenant {
     if (!pods.write(uid, token, bytes)) return;
     counts.add("tokens written");
     trace.note("wrote", [name, uid, instanceId], { token });
-    // A save that began meanwhile has it or not.
+    // A save that began in the meantime may or may not contain it.
     if (!(await isHeld())) checker.excuse(uid, "written while its claim ended");
   }
 
@@ -180,16 +184,20 @@ export function createTenant(options: TenantOptions): Tenant {
   async function release(how: Plan["end"]): Promise<void> {
     if (how === "keep") return;
     counts.add("releases");
+    await checker.whileReleasing(pair, () => askForRelease(how));
+  }
+
+  async function askForRelease(how: Exclude<Plan["end"], "keep">): Promise<{ status: number } | undefined> {
     if (how === "delete") {
       for (const { metadata } of await ownClaims()) {
         const { status, text } = await api.call({ method: "DELETE", path: `${CLAIMS_PATH}/${metadata.name}` });
         if (status >= 300 && status !== 404) throw new Error(`Cannot delete ${metadata.name}: ${status} ${text}`);
       }
       trace.note("deleted its claims", [name]);
-      return;
+      return undefined;
     }
     const query = how === "release and wait" ? "?wait=true" : "";
-    await call(`/tenants/${tenantId}/release${query}`, { workload: workloadRef });
+    return call(`/tenants/${tenantId}/release${query}`, { workload: workloadRef });
   }
 
   async function untilGone(signal: AbortSignal): Promise<void> {
@@ -234,8 +242,8 @@ export function createTenant(options: TenantOptions): Tenant {
       }
     }
     if (signal.aborted) return;
-    await release(plan.end);
-    if (plan.isGoneAwaited) await untilGone(signal);
+    await release(workloadRef === IDLE ? "keep" : plan.end);
+    if (plan.isGoneAwaited && workloadRef !== IDLE) await untilGone(signal);
   }
 
   return {
@@ -243,7 +251,7 @@ export function createTenant(options: TenantOptions): Tenant {
     async live(signal) {
       while (!signal.aborted) {
         await session(planOf(decisions), signal);
-        await pause(decisions.between(50, 1500), signal);
+        await pause(decisions.between(50, workloadRef === IDLE ? 40_000 : 1500), signal);
       }
     },
     async comeBack(signal) {

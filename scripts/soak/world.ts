@@ -2,10 +2,12 @@ import { undoAll } from "../cluster/process/undo-all.ts";
 import { waitUntil } from "../cluster/process/wait-until.ts";
 import { FILES_FOLDER } from "./cluster/pod-files.ts";
 import type { SoakCluster } from "./cluster/soak-cluster.ts";
+import type { FaultProxy } from "./faults/fault-proxy.ts";
 import type { FaultTargets } from "./faults/faults.ts";
 import { GUARDED, guardedSpec, SMALL } from "./faults/fences.ts";
+import { makeFleeting } from "./faults/people.ts";
 import { expect, type History } from "./history.ts";
-import { APP_IMAGE, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
+import { APP_IMAGE, IDLE, IDLE_SECONDS, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
 import { type OperatedClusterOptions, START_LIMIT_MS, startOperators } from "./operators.ts";
 import { startEdge } from "./programs.ts";
 import type { Counts } from "./trace.ts";
@@ -13,14 +15,15 @@ import type { Counts } from "./trace.ts";
 /** A cluster with our programs on it, each behind a proxy of its own, and the checker that looks on. */
 export interface World extends FaultTargets {
   readonly cluster: SoakCluster;
-  readonly edgeUrl: string;
-  /** Waits until the edge serves, as it does some time after its start. @throws Error after two minutes */
+  readonly edgeUrls: readonly string[];
+  /** Waits until the edges serve, as they do some time after their start. @throws Error after two minutes */
   untilServing(): Promise<void>;
   readonly history: History;
   stop(): Promise<void>;
 }
 
 const OPERATORS = ["operator-1", "operator-2"];
+const EDGES = ["edge-1", "edge-2"];
 const FILES = {
   ...{ image: { ref: APP_IMAGE }, resources: SMALL, network: { ports: [8080] } },
   filesystem: { overlayDirs: [FILES_FOLDER] },
@@ -29,10 +32,11 @@ const WORKLOADS: Readonly<Record<string, object>> = {
   c: FILES,
   "b-c": FILES,
   cold: FILES,
+  [IDLE]: { ...FILES, idle: { timeoutSeconds: IDLE_SECONDS } },
   [GUARDED]: guardedSpec(false),
 };
 
-/** Starts all of it, with workloads and pools; whoever starts it stops it. */
+/** Starts all of it, with workloads and pools; the caller stops it. */
 export async function startWorld(options: OperatedClusterOptions & { counts: Counts }): Promise<World> {
   const { tree, trace, counts } = options;
   const undo: (() => unknown)[] = [];
@@ -46,26 +50,32 @@ export async function startWorld(options: OperatedClusterOptions & { counts: Cou
   async function start(): Promise<World> {
     const operated = await startOperators({ ...options, names: OPERATORS, onStop: (step) => undo.push(step) });
     const { cluster, objects, startProxy, onEnd, ...targets } = operated;
-    const edgeProxy = await startProxy("edge");
-    const edge = await startEdge({
-      name: "edge",
-      folder: trace.folder,
-      tree,
-      onEnd,
-      kubeconfigPath: edgeProxy.kubeconfigPath,
-      environment: { ...cluster.environment, ...objects?.environment(edgeProxy.url) },
-    });
-    undo.push(() => edge.kill());
+    const edges: { program: Awaited<ReturnType<typeof startEdge>>; proxy: FaultProxy }[] = [];
+    for (const name of EDGES) {
+      const proxy = await startProxy(name);
+      const program = await startEdge({
+        name,
+        folder: trace.folder,
+        tree,
+        onEnd,
+        kubeconfigPath: proxy.kubeconfigPath,
+        environment: { ...cluster.environment, ...objects?.environment(proxy.url) },
+      });
+      undo.push(() => program.kill());
+      edges.push({ program, proxy });
+    }
     await makeWorkloads(cluster);
     const untilServing = async (): Promise<void> => {
-      await waitUntil(() => isServing(edge.url), {
-        ...{ what: "the edge to answer", limitMs: START_LIMIT_MS, intervalMs: 200, explain: edge.logTail },
-      });
+      for (const { program } of edges) {
+        await waitUntil(() => isServing(program.url), {
+          ...{ what: `${program.name} to answer`, limitMs: START_LIMIT_MS, intervalMs: 200, explain: program.logTail },
+        });
+      }
     };
     await untilServing();
     return {
-      ...{ ...targets, cluster, objects, counts, edge: { program: edge, proxy: edgeProxy } },
-      ...{ edgeUrl: edge.url, untilServing, stop: () => undoAll(undo) },
+      ...{ ...targets, cluster, objects, counts, edges, edgeUrls: edges.map(({ program }) => program.url) },
+      ...{ untilServing, stop: () => undoAll(undo) },
     };
   }
 }
@@ -76,6 +86,7 @@ async function makeWorkloads({ api, poolSizes }: SoakCluster): Promise<void> {
   for (const [name, spec] of Object.entries(WORKLOADS)) await make(WORKLOADS_PATH, "TenancyWorkload", name, spec);
   for (const [name, size] of Object.entries(poolSizes))
     await make(POOLS_PATH, "TenancyPool", name, { workloadRef: name, size });
+  await makeFleeting(api);
 }
 
 async function isServing(url: string): Promise<boolean> {
@@ -84,7 +95,7 @@ async function isServing(url: string): Promise<boolean> {
     const { length } = JSON.stringify(await response.json());
     return response.ok && length > 2;
   } catch {
-    // Not listening yet; the limit of the wait tells when that has gone on for too long.
+    // Not listening yet; the time limit of the wait reports a longer delay.
     return false;
   }
 }

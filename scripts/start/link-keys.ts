@@ -15,7 +15,7 @@ export async function makeLinkKeys(options: {
   try {
     await client.create(secrets, { metadata: { name: LINK_KEYS_SECRET, namespace }, type: "Opaque", data }, { signal });
   } catch (error) {
-    // Whoever may make no Secrets has a front door without links.
+    // A user who may not create Secrets has a front door without links.
     const isForbidden = error instanceof ApiError && error.status === 403;
     if (!isForbidden && !isAlreadyExists(error)) throw error;
   }

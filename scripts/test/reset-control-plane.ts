@@ -150,7 +150,7 @@ async function withoutFinalizers(client: ApiClient, path: string): Promise<objec
   return { ...namespace, spec: { ...namespace.spec, finalizers: [] } };
 }
 
-/** What is gone or has changed meanwhile is looked at again. */
+/** Objects that are gone or have changed in the meantime are read again. */
 async function send(client: ApiClient, request: Parameters<ApiClient["call"]>[0]): Promise<void> {
   const { status, text } = await client.call(request);
   if (status >= 300 && ![404, 409, 422].includes(status)) {

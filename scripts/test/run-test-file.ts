@@ -121,7 +121,7 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   if (child.pid !== undefined) signalGroup(child.pid, signal);
 }
 
-/** @returns whether there is a process of the group, be it one that has ended and that nobody has asked after */
+/** @returns whether the group has a process, including one that has ended and was not waited for */
 function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-group, signal);
@@ -131,7 +131,7 @@ function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Tells whether a process of a group still runs; one that has ended and that nobody has asked after does not count. */
+/** Whether a process of a group still runs; one that has ended and was not waited for does not count. */
 function groupRuns(group: number | undefined): boolean {
   // To look at every process of a machine takes milliseconds, and most files leave none.
   if (group === undefined || !signalGroup(group, 0)) return false;

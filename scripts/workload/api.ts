@@ -16,7 +16,7 @@ export class ApiRefusal extends Error {
 
 /** Calls of the API with one key. */
 export interface Api {
-  /** @throws ApiRefusal for an error; Error where nobody answers */
+  /** @throws ApiRefusal for an error; Error if there is no response */
   json<T>(method: "GET" | "PUT" | "POST", path: string, options?: { body?: () => Readable }): Promise<T>;
   /** Passes an answer on as it comes. @throws as `json` does, and where it breaks off */
   text(path: string, onChunk: (chunk: Buffer) => void): Promise<void>;
@@ -50,7 +50,7 @@ export function createApi(options: {
       let isAnswered = false;
       request.on("response", (response) => {
         isAnswered = true;
-        // A refusal may come before the body's end, which nobody reads then: the rest would be waited for.
+        // A refusal may come before the end of the body, which is then not read: the rest would be waited for.
         body?.destroy();
         if (!request.writableEnded) response.once("end", () => request.destroy());
         resolve(response);

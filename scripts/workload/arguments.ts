@@ -21,7 +21,7 @@ export const USAGE = `npm run workload -- build NAME --context DIR [--url URL] [
   build NAME   pack a folder, upload it as the build context of the workload, and follow the build of its image;
                ends with 0 when the image is built, with 1 when it is not
 
-  --context DIR      the folder; its .dockerignore is heeded
+  --context DIR      the folder; its .dockerignore is used
   --url URL          of the API (${DEFAULT_URL})
   --key-file FILE    a file that holds the API key
 

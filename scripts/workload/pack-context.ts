@@ -86,7 +86,7 @@ async function* contentOf(file: string, size: number): AsyncGenerator<Buffer> {
     if (bytes > size) break;
     yield chunk as Buffer;
   }
-  if (bytes !== size) throw new Error(`Cannot pack ${file}: it changed meanwhile; try again`);
+  if (bytes !== size) throw new Error(`Cannot pack ${file}: it changed while it was packed; try again`);
 }
 
 function mayHold(path: string, { ignore, kept }: { ignore: IgnoreFile; kept: ReadonlySet<string> }): boolean {

@@ -19,7 +19,7 @@ test("a claim's page claims, tells how long each step took, and releases after i
   await page.getByText("alice has no claim on hello").waitFor();
   await button(page, "Claim").click();
   await page.getByRole("status").getByText("alice has an instance of hello").waitFor();
-  const steps = page.getByRole("table", { name: "Time line of the claim" });
+  const steps = page.getByRole("table", { name: "Timeline of the claim" });
   await steps.getByRole("row", { name: /Request to operator \d+ ms/ }).waitFor();
   await steps.getByRole("row", { name: /Finding a pod \d+ ms source cold/ }).waitFor();
   await assertAccessible();
@@ -30,7 +30,7 @@ test("a claim's page claims, tells how long each step took, and releases after i
   const { uid } = (await (await fetch(`${edge.url}/api/v1/tenants/alice/claims/hello`)).json()) as { uid: string };
   await page.keyboard.press("r");
   const dialog = page.getByRole("dialog", { name: "Release hello of alice?" });
-  await dialog.getByText("Nothing is saved: this pod keeps no files. The pod of alice goes.").waitFor();
+  await dialog.getByText("Nothing is saved: this pod saves no files. The pod of alice is deleted.").waitFor();
   assert.ok(await button(dialog, "Cancel").evaluate((cancel) => cancel.matches(":focus")));
   await assertAccessible();
   await page.keyboard.press("Escape");
@@ -57,13 +57,13 @@ test("destroy wants the tenant's name typed; the claim stays, and is tried again
   const before = await pod.innerText();
   await button(page, "Destroy").click();
   const dialog = page.getByRole("dialog", { name: `Destroy instance ${before}?` });
-  await dialog.getByText("is not saved").waitFor();
+  await dialog.getByText("not saved").waitFor();
   const destroy = button(dialog, "Destroy");
   await dialog.getByRole("textbox").fill("bo");
   assert.ok(await destroy.isDisabled());
   await dialog.getByRole("textbox").fill("bob");
   await page.keyboard.press("Enter");
-  await page.getByRole("status").getByText(`Instance ${before} is destroyed.`).waitFor();
+  await page.getByRole("status").getByText(`Instance ${before} is being destroyed.`).waitFor();
 
   await button(page, "Retry").click();
   await page.getByRole("status").getByText("bob has an instance of hello").waitFor();
@@ -83,15 +83,15 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await page.getByText("● Active").waitFor();
   await page.keyboard.press("r");
   const release = page.getByRole("dialog", { name: "Release notes of carol?" });
-  await release.getByText("/data of carol is saved as a new version, then the pod goes.").waitFor();
+  await release.getByText("/data of carol is saved as a new version, then the pod is deleted.").waitFor();
   await button(release, "Release").click();
   await page.getByText("▲ Not saved").waitFor();
   await page.getByText("What to do:").waitFor();
   assert.is(await button(page, "Destroy").count(), 0);
 
   await button(page, "Discard").click();
-  const discard = page.getByRole("dialog", { name: "Discard what carol has in notes?" });
-  await discard.getByText("given up").waitFor();
+  const discard = page.getByRole("dialog", { name: "Discard the unsaved files of carol in notes?" });
+  await discard.getByText("discarded").waitFor();
   await discard.getByRole("textbox").fill("carol");
   await button(discard, "Discard").click();
   await page.getByText("carol has no claim on notes").waitFor();
@@ -105,7 +105,7 @@ test("a workload is made by the form: what the API says stands at its field, and
   const { edge, browser } = stage;
   const { page, expect, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads`);
-  await page.getByRole("link", { name: /create a workload/i }).click();
+  await page.getByRole("link", { name: /create workload/i }).click();
   await field(page, "name").fill("made");
   await unfold(page, "resources");
   await field(page, "vcpus").fill("two");
@@ -118,7 +118,7 @@ test("a workload is made by the form: what the API says stands at its field, and
   await field(page, "vcpus").fill("1");
   await button(page, "Create").click();
   await page.getByRole("heading", { name: "made" }).waitFor();
-  await page.getByText("It reaches nothing, DNS neither.").waitFor();
+  await page.getByText("No outbound network, including DNS.").waitFor();
   expect(/400/);
   await close();
 });
@@ -133,13 +133,13 @@ test("a change shows what it changes, and is refused where somebody was faster",
     await button(page, "Save").click();
     const dialog = page.getByRole("dialog", { name: "Change workload edited?" });
     await dialog.getByText("spec.resources.memoryMb: 512 → 64").waitFor();
-    await dialog.getByText("0 claimed pods stay as they are").waitFor();
+    await dialog.getByText("0 claimed pods are not changed").waitFor();
     await button(dialog, "Save").click();
   };
   await put(`${edge.url}/api/v1/workloads/edited`, { spec: { image: { ref: "simulated/hello:2" } } });
   await save();
-  await page.getByRole("alert").getByText('workload "edited" was changed since it was read').waitFor();
-  await button(page, "Read again").click();
+  await page.getByRole("alert").getByText('workload "edited" has changed since it was read').waitFor();
+  await button(page, "Reload").click();
   await tenancy.until("the form to be read again", async () => {
     return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";
   });
@@ -158,7 +158,7 @@ test("what was typed stays over a change of somebody else, and is not left behin
   await page.getByRole("link", { name: "Edit" }).click();
   await field(page, "memoryMb").fill("64");
   await put(`${edge.url}/api/v1/workloads/typed`, { spec: { image: { ref: "simulated/hello:2" } } });
-  await button(page, "Read again").click();
+  await button(page, "Reload").click();
   await tenancy.until("the form to be read again", async () => {
     return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";
   });
@@ -187,7 +187,7 @@ test("a workload that is used says what uses it when it is deleted", async () =>
   await button(dialog, "Delete").click();
   await page
     .getByRole("status")
-    .getByText(/the workload goes when nothing uses it any longer/)
+    .getByText(/the workload is deleted when nothing uses it/)
     .waitFor();
   await close();
 });
@@ -202,21 +202,21 @@ test("a pool is made, shows its hour, is scaled down after a question, and delet
   await page.getByRole("heading", { name: "warm" }).waitFor();
   await page.getByText("2 of 2").waitFor();
   await page.locator("canvas").first().waitFor();
-  await page.getByText("By the minute").click();
-  await page.getByRole("table", { name: "The last hour by the minute" }).waitFor();
+  await page.getByText("Each minute").click();
+  await page.getByRole("table", { name: "The last hour, each minute" }).waitFor();
   await assertAccessible();
 
   await page.getByRole("spinbutton", { name: "Size" }).fill("1");
   await button(page, "Scale").click();
   const dialog = page.getByRole("dialog", { name: "Scale pool warm from 2 to 1?" });
-  await dialog.getByText("1 warm pod is deleted; nobody uses them. Claimed ones stay.").waitFor();
+  await dialog.getByText("1 warm pod is deleted; no tenant uses them. Claimed pods stay.").waitFor();
   await button(dialog, "Scale").click();
   await page.getByText("1 of 1").waitFor();
   await tenancy.until("the pool to have one pod", () => tenancy.members("warm").length === 1);
 
   await button(page, "Delete").click();
   await button(page.getByRole("dialog", { name: "Delete pool warm?" }), "Delete").click();
-  await page.getByText("There is no such pool.").waitFor();
+  await page.getByText("This pool does not exist.").waitFor();
   await page.getByRole("status").getByText("Pool warm is deleted.").waitFor();
   await close();
 });

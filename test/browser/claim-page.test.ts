@@ -56,8 +56,8 @@ test.after(() => stage?.stop());
 test("a claim of which the operator has said nothing yet shows the newest warning", async () => {
   const { page, assertAccessible, close } = await openPage(stage.browser);
   await page.goto(`${stage.url}/dashboard/claims/bob/typo`);
-  const waits = page.getByRole("region", { name: "What it waits for" });
-  await waits.getByText("The operator has not reported anything yet.").waitFor();
+  const waits = page.getByRole("region", { name: "Waiting for" });
+  await waits.getByText("No report from the operator yet.").waitFor();
   await waits.getByText("ImagePullFailed").waitFor();
   await waits.getByText("image nothing:1 cannot be pulled").waitFor();
   await assertAccessible();
@@ -91,7 +91,7 @@ test("a claim's page leads to its instance's own address, with a link where the 
   assert.is(await address.getAttribute("href"), "http://to-public--alice.localhost:8081/");
   assert.is(await address.getAttribute("rel"), "noopener noreferrer");
   await open("link");
-  await page.getByRole("button", { name: "Make a link" }).click();
+  await page.getByRole("button", { name: "Create link" }).click();
   const linked = page.getByRole("link", { name: "http://to-link--alice.localhost:8081/" });
   assert.match((await linked.getAttribute("href")) ?? "", "tenancy-token=secret");
   await assertAccessible();
@@ -109,7 +109,7 @@ test("a claim's page has its pod's log, at once where its program crashes", asyn
   await page.goto(`${stage.url}/dashboard/claims/dave/typo`);
   await page.getByRole("log", { name: "Log of inst-dave" }).waitFor();
   await page.goto(`${stage.url}/dashboard/claims/alice/to-none`);
-  await page.getByRole("button", { name: "Show the log" }).click();
+  await page.getByRole("button", { name: "Show log" }).click();
   await page.getByRole("log", { name: "Log of inst-none" }).waitFor();
   await close();
 });

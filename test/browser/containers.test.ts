@@ -65,8 +65,8 @@ test("a release says what it saves; the version is listed and claimed with", asy
   await page.goto(`${stack.url}/dashboard/claims/ann/talker`);
   await page.getByRole("button", { name: "Release" }).click();
   const release = page.getByRole("dialog", { name: "Release talker of ann?" });
-  await release.getByText("/data of ann is saved as a new version, then the pod goes.").waitFor();
-  await release.getByText("Nothing was saved before.").waitFor();
+  await release.getByText("/data of ann is saved as a new version, then the pod is deleted.").waitFor();
+  await release.getByText("Nothing has been saved before.").waitFor();
   await release.getByRole("button", { name: "Release" }).click();
   await page.getByText("ann has no claim on talker").waitFor();
 
@@ -74,7 +74,7 @@ test("a release says what it saves; the version is listed and claimed with", asy
   await page.getByRole("button", { name: /^Claim with [0-9a-f]{8}$/ }).click();
   await page.getByRole("status").getByText("ann has an instance of talker").waitFor();
   await page.getByRole("link", { name: "The claim" }).click();
-  await page.getByText(/It was given the files of version [0-9a-f]{16}\./).waitFor();
+  await page.getByText(/Restored from version [0-9a-f]{16}\./).waitFor();
   await page.getByRole("link", { name: /^inst-/ }).click();
   assert.is(await run(page, "cat /data/file"), 0);
   assert.is(await page.getByRole("textbox", { name: "Output" }).inputValue(), "kept\n");
@@ -91,7 +91,7 @@ test("files are given to another tenant, downloaded, replaced by an upload, and 
   const copy = page.getByRole("dialog", { name: "Give cy the files of ann in talker?" });
   await copy.getByRole("textbox").fill("ann");
   await copy.getByRole("button", { name: "Copy" }).click();
-  await page.getByText(/^cy has the files of ann in talker, version/).waitFor();
+  await page.getByText(/^cy now has the files of ann in talker, version/).waitFor();
 
   await page.goto(`${stack.url}/dashboard/snapshots/cy/talker`);
   const begun = page.waitForEvent("download");
@@ -106,7 +106,7 @@ test("files are given to another tenant, downloaded, replaced by an upload, and 
   }
   expect(/400/);
   await upload(page, rawTar([directory, { name: "data/file", content: Buffer.from("uploaded\n") }]));
-  const stored = await page.getByText(/^The archive is what was saved last of cy in talker/).innerText();
+  const stored = await page.getByText(/^The archive is now the newest version of cy in talker/).innerText();
   const [, digits] = /version ([0-9a-f]{8})/.exec(stored) ?? [];
   await page.getByRole("button", { name: `Claim with ${digits}` }).click();
   await page.getByRole("status").getByText("cy has an instance of talker").waitFor();
@@ -135,11 +135,11 @@ test("what was saved is deleted once the tenant's name is typed", async () => {
   const { page, close } = await openPage(browser);
   await page.goto(`${stack.url}/dashboard/snapshots/ann/talker`);
   await page.getByRole("button", { name: "Delete" }).click();
-  const erase = page.getByRole("dialog", { name: "Delete what was saved of ann in talker?" });
-  await erase.getByText("The one version of the files is erased").waitFor();
+  const erase = page.getByRole("dialog", { name: "Delete all saved versions of ann in talker?" });
+  await erase.getByText("The only version of the files is deleted").waitFor();
   await erase.getByRole("textbox").fill("ann");
   await erase.getByRole("button", { name: "Delete" }).click();
-  await page.getByText("Nothing is saved.").waitFor();
+  await page.getByText("No saved versions.").waitFor();
   await close();
 });
 
@@ -150,7 +150,7 @@ test("a trigger is tried with an event, which is listed with what became of it",
   await page.goto(`${stack.url}/dashboard/triggers/hook`);
   await page.getByText("● Active").waitFor();
   await page.getByRole("button", { name: "Send" }).click();
-  const dialog = page.getByRole("dialog", { name: "Send hook an event?" });
+  const dialog = page.getByRole("dialog", { name: "Send a test event to hook?" });
   await dialog.getByText("it claims a pod of web for tenant eve").waitFor();
   await dialog.getByRole("button", { name: "Send" }).click();
   await page.getByText(/^answered, status 200/).waitFor();
@@ -187,7 +187,7 @@ async function upload(page: Page, buffer: Buffer): Promise<void> {
 async function run(page: Page, command: string): Promise<number> {
   await page.getByLabel("Command", { exact: true }).fill(command);
   await page.getByRole("button", { name: "Run", exact: true }).click();
-  const ended = page.getByText(/ended with exit code \d+$/);
+  const ended = page.getByText(/exited with code \d+$/);
   return Number((await ended.innerText()).split(" ").at(-1));
 }
 

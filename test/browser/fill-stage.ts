@@ -61,7 +61,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
   const instance = status?.instanceId ?? "";
   const list = { heading: /^(Claims|Instances|Workloads|Pools|Triggers)$/, shows: /hello|alice|github/ };
   return [
-    { path: "/", at: "/", heading: /wrong/, shows: "WorkloadNotFound" },
+    { path: "/", at: "/", heading: /problem/, shows: "WorkloadNotFound" },
     { ...list, path: "/dashboard/claims", at: "/dashboard/claims" },
     {
       path: "/dashboard/claims/:tenant/:workload",
@@ -73,7 +73,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
     {
       path: "/dashboard/create/:kind",
       at: "/dashboard/create/workload",
-      heading: "Create a workload",
+      heading: "Create workload",
       shows: "Image in a registry",
     },
     { ...list, path: "/dashboard/instances", at: "/dashboard/instances" },

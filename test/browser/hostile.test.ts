@@ -145,13 +145,13 @@ test("what a command prints is text, and so is what a container answers", async 
   const output = page.getByRole("textbox", { name: "Output" });
   await output.waitFor();
   assert.match(await output.inputValue(), hostile.slice(0, 40));
-  await page.getByText(/ended with exit code 0$/).waitFor();
+  await page.getByText(/exited with code 0$/).waitFor();
   await untouched(page);
 
   await page.goto(`${stage.url}/dashboard/triggers/hook`);
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Send" }).click();
-  const answer = page.getByRole("textbox", { name: "Answer of the container" });
+  const answer = page.getByRole("textbox", { name: "Response of the container" });
   await answer.waitFor();
   assert.match(await answer.inputValue(), hostile.slice(0, 40));
   await untouched(page);

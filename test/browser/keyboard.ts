@@ -30,9 +30,9 @@ test("the whole way without a mouse: pages, filter, rows, an object, its dialog,
   };
   const until = (what: string) => eventually(async () => (await focused(page)) === what);
   await page.goto(stage.edge.url);
-  await page.getByRole("heading", { level: 1, name: /wrong/ }).waitFor();
+  await page.getByRole("heading", { level: 1, name: /problem/ }).waitFor();
   await press("Tab");
-  await until("A To the content");
+  await until("A Skip to content");
   await press("Enter");
   assert.is(await page.evaluate("document.activeElement.id"), "main");
 
@@ -62,7 +62,7 @@ test("the whole way without a mouse: pages, filter, rows, an object, its dialog,
 
   await press("Enter");
   await until("H1 hello claimed by alice");
-  await page.getByRole("table", { name: "Time line of the claim" }).waitFor();
+  await page.getByRole("table", { name: "Timeline of the claim" }).waitFor();
   await press("r");
   const dialog = page.getByRole("dialog");
   await dialog.waitFor();

@@ -33,11 +33,11 @@ test("the notes of a time line have room for words", async () => {
   for (const width of [390, 1024, 1440, 1920]) {
     await page.setViewportSize({ width, height: 900 });
     for (const [tenant, note] of [
-      ["alice", "made without the API: its creation is known to the second"],
-      ["bob", "since, to the second"],
+      ["alice", "created without the API: creation time known to the second"],
+      ["bob", "start time known to the second"],
     ] as const) {
       await page.goto(`${stage.url}/dashboard/claims/${tenant}/hello`);
-      const cell = page.getByRole("table", { name: "Time line of the claim" }).getByText(note);
+      const cell = page.getByRole("table", { name: "Timeline of the claim" }).getByText(note);
       await cell.waitFor();
       const { height } = (await cell.boundingBox()) ?? { height: 0 };
       assert.ok(height > 0 && height <= MOST_PX, `${tenant} at ${width} px: ${height} px high`);

@@ -241,7 +241,7 @@ test("a session that ends asks for the key over what was being typed, and goes o
   await page.evaluate("window.isSame = true");
   await page.getByLabel("API key").waitFor();
   // The socket ended with the session.
-  await page.getByText("The connection to the edge is lost").waitFor();
+  await page.getByText("Disconnected.").waitFor();
   await logIn(page);
   await page.getByLabel("API key").waitFor({ state: "detached" });
   await page.getByText("live").waitFor();

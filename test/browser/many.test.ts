@@ -125,12 +125,12 @@ test("a page that missed more than the edge keeps reads the list anew, once, and
   await page.evaluate("window.isSame = true");
   assert.is(lists.length, 1);
   proxy.block();
-  await page.getByText("The connection to the edge is lost").waitFor();
+  await page.getByText("Disconnected.").waitFor();
   for (let count = 0; count < 5000; count += 1) change(count % 100, count < 4950);
   proxy.admit();
   // Of a hundred that failed and failed again, the last round mended fifty.
   await page.locator(`[role=grid][aria-rowcount="51"]`).waitFor();
-  await page.getByText("The connection to the edge is lost").waitFor({ state: "detached" });
+  await page.getByText("Disconnected.").waitFor({ state: "detached" });
   assert.is(lists.length, 2);
   assert.is(await page.evaluate("window.isSame"), true);
   expect(/ERR_CONNECTION_|ERR_EMPTY_RESPONSE|WebSocket/);

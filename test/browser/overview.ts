@@ -25,10 +25,10 @@ test("nothing is wrong until something is; its number, its words and its claims 
   const { tenancy, edge, browser } = stage;
   const { page, close } = await openPage(browser);
   await page.goto(edge.url);
-  await page.getByRole("heading", { name: /^Nothing is wrong/ }).waitFor();
+  await page.getByRole("heading", { name: /^No problems/ }).waitFor();
   assert.is(await page.title(), "tenancy");
   for (const tenant of ["alice", "bob"]) await tenancy.createClaim(tenant, "missing");
-  await page.getByRole("heading", { name: /^One thing is wrong/ }).waitFor();
+  await page.getByRole("heading", { name: /^One problem/ }).waitFor();
   await eventually(async () => (await page.title()) === "(1) tenancy");
   const trouble = page.getByRole("listitem").filter({ hasText: "WorkloadNotFound" });
   await trouble.getByText("2 claims").waitFor();
@@ -40,7 +40,7 @@ test("nothing is wrong until something is; its number, its words and its claims 
   assert.match(page.url(), /phase=Error&workload=missing&reason=WorkloadNotFound$/);
   await page.keyboard.press("Escape");
   for (const tenant of ["alice", "bob"]) await tenancy.release(`claim-${tenant}-missing`);
-  await page.getByRole("heading", { name: /^Nothing is wrong/ }).waitFor();
+  await page.getByRole("heading", { name: /^No problems/ }).waitFor();
   await close();
 });
 

@@ -35,14 +35,14 @@ const lists = [
   {
     name: "Claims",
     path: "/dashboard/claims",
-    says: "Nobody has claimed a pod",
+    says: "No claims yet.",
     line: /^curl .*\/tenants\/alice\/claim/,
   },
-  { name: "Instances", path: "/dashboard/instances", says: "No pod runs", line: /^curl / },
-  { name: "Workloads", path: "/dashboard/workloads", says: "No workload is described", line: /^kubectl apply -f / },
-  { name: "Pools", path: "/dashboard/pools", says: "No pool keeps pods warm", line: /^curl .*\/pools --json/ },
-  { name: "Triggers", path: "/dashboard/triggers", says: "No event from outside", line: /^curl .*\/triggers --json/ },
-  { name: "Snapshots", path: "/dashboard/snapshots", says: "Nothing is saved", line: undefined },
+  { name: "Instances", path: "/dashboard/instances", says: "No instances.", line: /^curl / },
+  { name: "Workloads", path: "/dashboard/workloads", says: "No workloads.", line: /^kubectl apply -f / },
+  { name: "Pools", path: "/dashboard/pools", says: "No pools,", line: /^curl .*\/pools --json/ },
+  { name: "Triggers", path: "/dashboard/triggers", says: "No triggers.", line: /^curl .*\/triggers --json/ },
+  { name: "Snapshots", path: "/dashboard/snapshots", says: "No snapshots yet.", line: undefined },
 ];
 
 test("a list of nothing says what to do, and so does the overview", async () => {
@@ -56,7 +56,7 @@ test("a list of nothing says what to do, and so does the overview", async () => 
     await assertAccessible();
   }
   await page.goto(stage.edge.url);
-  await page.getByRole("heading", { level: 1, name: "Nothing is wrong" }).waitFor();
+  await page.getByRole("heading", { level: 1, name: "No problems" }).waitFor();
   await assertAccessible();
   await close();
 });
@@ -98,8 +98,8 @@ for (const colorScheme of ["light", "dark"] as const) {
 test("a page that is not there says so", async () => {
   const { page, assertAccessible, close } = await openPage(stage.browser);
   await page.goto(`${stage.edge.url}/dashboard/nothing`);
-  await page.getByRole("heading", { level: 1, name: "Nothing here" }).waitFor();
-  await page.getByText("There is no page /dashboard/nothing").waitFor();
+  await page.getByRole("heading", { level: 1, name: "Page not found" }).waitFor();
+  await page.getByText("Page /dashboard/nothing does not exist").waitFor();
   await assertAccessible();
   await close();
 });
@@ -241,10 +241,10 @@ test("the snapshots say when and why they were read, and are read again when a c
   const { page, close } = await openPage(stage.browser);
   await page.goto(`${stage.edge.url}/dashboard/snapshots`);
   await page.getByText("because the page was opened").waitFor();
-  await page.getByRole("button", { name: "Read again" }).click();
+  await page.getByRole("button", { name: "Reload" }).click();
   await page.getByText("because you asked for it").waitFor();
   await stage.tenancy.release("claim-carol-hello");
-  await page.getByText("because carol's claim on hello has ended").waitFor();
+  await page.getByText("because carol's claim on hello ended").waitFor();
   await close();
 });
 

@@ -63,7 +63,7 @@ test("the palette goes to what is typed, and the keys are listed", async () => {
   const help = page.getByRole("dialog", { name: "Keys" });
   await help.getByText("Next row").waitFor();
   await assertAccessible();
-  await help.getByLabel("Single letters do something").uncheck();
+  await help.getByLabel("Enable single-letter keys").uncheck();
   await page.keyboard.press("Escape");
   await help.waitFor({ state: "detached" });
   await page.keyboard.press("j");
@@ -103,13 +103,13 @@ test("an edge that is killed and started again: a banner, then the rows of now w
   await page.evaluate("window.isSame = true");
   first.child.kill("SIGKILL");
   await first.exited;
-  await page.getByText("The connection to the edge is lost").waitFor();
+  await page.getByText("Disconnected.").waitFor();
   await tenancy.release("claim-alice-hello");
   await tenancy.createClaim("carol", "hello");
   await startEdge(env);
   await page.getByRole("row", { name: /carol/ }).waitFor();
   await page.getByRole("row", { name: /alice/ }).waitFor({ state: "detached" });
-  await page.getByText("The connection to the edge is lost").waitFor({ state: "detached" });
+  await page.getByText("Disconnected.").waitFor({ state: "detached" });
   assert.is(await page.evaluate("window.isSame"), true);
   await close();
 });

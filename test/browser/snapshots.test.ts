@@ -88,9 +88,9 @@ test("all versions are listed with why they are kept, and one is gone back to on
   await page.goto(addressOf("cat"));
   const versions = page.getByRole("table", { name: "Versions" });
   const row = (digits: string) => versions.getByRole("row", { name: digits });
-  await row(third).getByText("the newest, which a claim with files is given").waitFor();
-  await row(second).getByText("replaced by one that did not go on from it").waitFor();
-  await row(first).getByText("a session went on from it").waitFor();
+  await row(third).getByText("newest: restored by a claim with files").waitFor();
+  await row(second).getByText("Replaced by a fresh session").waitFor();
+  await row(first).getByText("A later session started from it").waitFor();
   assert.is(
     await row(third)
       .getByRole("button", { name: /^Roll back/ })
@@ -106,7 +106,7 @@ test("all versions are listed with why they are kept, and one is gone back to on
   // What the API refuses while there is a claim is not offered.
   stage.edge.cluster.addClaim({ ...key("cat"), status: { phase: "Active" } });
   await page.reload();
-  await page.getByText("To roll back or to upload, release it first.").waitFor();
+  await page.getByText("Release it before you roll back or upload.").waitFor();
   assert.is(await page.getByRole("button", { name: /^(Roll back|Upload)/ }).count(), 0);
   stage.edge.cluster.remove(claims, "claim-cat-notes");
   await page.reload();
@@ -130,9 +130,9 @@ test("all versions are listed with why they are kept, and one is gone back to on
   stage.edge.cluster.removeClaim("claim-cat-notes");
   await rollBack();
   await page.getByRole("status").getByText(`notes of cat is rolled back to ${first}.`).waitFor();
-  await row(first).first().getByText("the newest").waitFor();
+  await row(first).first().getByText("newest").waitFor();
   assert.is(await page.getByRole("button", { name: `Roll back to ${first.slice(0, 8)}` }).count(), 0);
-  await row(third).getByText("replaced by one").waitFor();
+  await row(third).getByText("Replaced by").waitFor();
   assert.is(await load(served.store, key("cat")), "first");
   await close();
 });
@@ -153,14 +153,14 @@ test("files are given to another tenant once the name of their owner is typed; w
   await page.getByRole("button", { name: "Copy to tenant" }).click();
   const dialog = page.getByRole("dialog", { name: "Give eve the files of dan in notes?" });
   await dialog.getByText("This gives one tenant's files to another").waitFor();
-  await dialog.getByText(/^What eve has now, .* stays as an older version/).waitFor();
+  await dialog.getByText(/^The newest version of eve, from .* stays as an older version/).waitFor();
   await assertAccessible();
   const copy = dialog.getByRole("button", { name: "Copy" });
   await dialog.getByRole("textbox").fill("eve");
   assert.ok(await copy.isDisabled());
   await dialog.getByRole("textbox").fill("dan");
   await copy.click();
-  await page.getByText(`eve has the files of dan in notes, version ${second}.`).waitFor();
+  await page.getByText(`eve now has the files of dan in notes, version ${second}.`).waitFor();
   assert.equal([await load(served.store, key("eve")), await load(served.store, key("dan"))], ["second", "third"]);
   const { versions } = await served.store.look(key("eve"), call);
   assert.equal(
@@ -187,7 +187,7 @@ test("a version is claimed with, and the claim says which it was given", async (
   cluster.setStatus(name, { phase: "Active", source: "cold+data", resumedFrom, ...at });
   await page.getByRole("status").getByText("ian has an instance of notes").waitFor();
   await page.goto(`${stage.url}/dashboard/claims/ian/notes`);
-  await page.getByText(/It was given the files of version [0-9a-f]{16}\./).waitFor();
+  await page.getByText(/Restored from version [0-9a-f]{16}\./).waitFor();
   expect(/404/);
   await close();
 });
@@ -197,11 +197,11 @@ test("what was saved is deleted once the tenant's name is typed", async () => {
   const { page, close } = await openPage(stage.browser);
   await page.goto(addressOf("ida"));
   await page.getByRole("button", { name: "Delete" }).click();
-  const erase = page.getByRole("dialog", { name: "Delete what was saved of ida in notes?" });
-  await erase.getByText("The one version of the files is erased").waitFor();
+  const erase = page.getByRole("dialog", { name: "Delete all saved versions of ida in notes?" });
+  await erase.getByText("The only version of the files is deleted").waitFor();
   await erase.getByRole("textbox").fill("ida");
   await erase.getByRole("button", { name: "Delete" }).click();
-  await page.getByText("Nothing is saved.").waitFor();
+  await page.getByText("No saved versions.").waitFor();
   assert.is((await served.store.look(key("ida"), call)).newest, undefined);
   await close();
 });
@@ -240,10 +240,10 @@ async function choose(page: Page, content: Buffer): Promise<void> {
 test("an archive takes the place of what was saved, and a hostile one is refused in the API's words", async () => {
   const { page, expect, assertAccessible, close } = await openPage(stage.browser);
   await page.goto(addressOf("gil"));
-  await page.getByText("Nothing is saved.").waitFor();
+  await page.getByText("No saved versions.").waitFor();
   await choose(page, gzipSync(archive(Buffer.from("hello"))));
-  await page.getByText(/^The archive is what was saved last of gil in notes: version [0-9a-f]{16}, /).waitFor();
-  await page.getByRole("table", { name: "Versions" }).getByText("the newest").waitFor();
+  await page.getByText(/^The archive is now the newest version of gil in notes: [0-9a-f]{16}, /).waitFor();
+  await page.getByRole("table", { name: "Versions" }).getByText("newest").waitFor();
   const before = await served.store.look(key("gil"), call);
 
   // The second has arrived at its end long after it was refused.
@@ -261,29 +261,29 @@ test("an archive takes the place of what was saved, and a hostile one is refused
     .setInputFiles({ name: "x.tar", mimeType: "", buffer: archive(Buffer.from("second")) });
   await page.getByRole("button", { name: "Upload" }).click();
   const dialog = page.getByRole("dialog", { name: "Upload an archive for gil in notes?" });
-  await dialog.getByText(/^What gil has now, .* stays as an older version/).waitFor();
+  await dialog.getByText(/^The newest version of gil, from .* stays as an older version/).waitFor();
   await assertAccessible();
   await dialog.getByRole("button", { name: "Upload" }).click();
-  await page.getByRole("table", { name: "Versions" }).getByText("replaced by one").waitFor();
+  await page.getByRole("table", { name: "Versions" }).getByText("Replaced by").waitFor();
   await close();
 });
 
 test("a large upload says how much is sent, is stopped, and is not left without a question", async () => {
   const { page, assertAccessible, close } = await openPage(stage.browser);
   await page.goto(addressOf("hal"));
-  await page.getByText("Nothing is saved.").waitFor();
+  await page.getByText("No saved versions.").waitFor();
   let goOn = (): void => undefined;
   held = new Promise((resolve) => {
     goOn = resolve;
   });
   const large = archive(randomBytes(32_000_000));
   await choose(page, large);
-  const progress = page.getByRole("progressbar", { name: "Sent of the archive" });
+  const progress = page.getByRole("progressbar", { name: "Upload progress" });
   await eventually(async () => Number(await progress.getAttribute("value")) > 0);
   await page.getByText(/[\d.]+ [kM]?B of 32\.0 MB sent$/).waitFor();
   await assertAccessible();
-  await page.getByRole("button", { name: "Stop" }).click();
-  await page.getByRole("alert").getByText("The upload was stopped.").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("alert").getByText("Upload cancelled.").waitFor();
   await progress.waitFor({ state: "detached" });
 
   await choose(page, large);
@@ -294,7 +294,7 @@ test("a large upload says how much is sent, is stopped, and is not left without 
   await page.keyboard.press("Escape");
   assert.is((await served.store.look(key("hal"), call)).newest, undefined);
   goOn();
-  await page.getByText(/^The archive is what was saved last of hal/).waitFor();
+  await page.getByText(/^The archive is now the newest version of hal/).waitFor();
   const sent = await served.store.look(key("hal"), call);
   assert.is(sent.newest?.contentBytes, large.length);
   await close();

@@ -50,6 +50,6 @@ export interface CredentialSource {
    * @throws Error when there has never been one
    */
   current(): Credential | Promise<Credential>;
-  /** Forgets that the credential is fresh, because the server refused it or could not be trusted. */
+  /** Marks the credential as stale, because the server refused it or could not be trusted. */
   invalidate(): void;
 }

@@ -37,7 +37,8 @@ function createFileCredentials(options: {
       const fresh = await readCredential(config);
       if (credential === undefined || differs(credential, fresh)) credential = fresh;
     } catch (error) {
-      // A file that is away for a moment while it is replaced must not stop a system that holds what was in it.
+      // A file that is missing for a moment during its replacement must not stop a system that has its previous
+      // content.
       if (credential === undefined) throw error;
       log?.warn({ error }, "cannot read the cluster credential again, the last one stays in use");
     }

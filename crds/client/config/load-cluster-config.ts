@@ -28,7 +28,7 @@ export async function loadClusterConfig(options: LoadClusterConfigOptions = {}):
   const paths = named?.length ? named : [join(env.HOME || homedir(), ".kube", "config")];
   const files = await readExisting(paths);
   if (files.length > 0) {
-    // Loaded only here: in a pod nobody needs a YAML parser for this.
+    // Loaded only here: a pod needs no YAML parser for this.
     const { kubeconfigContext, mergeKubeconfigs } = await import("./kubeconfig.ts");
     return kubeconfigContext(mergeKubeconfigs(files), {
       context,
@@ -38,7 +38,7 @@ export async function loadClusterConfig(options: LoadClusterConfigOptions = {}):
   const inCluster = named?.length || context !== undefined ? undefined : await inClusterConfig({ env, folder });
   if (inCluster !== undefined) return inCluster;
   throw new Error(
-    `Cannot find a cluster: no kubeconfig at ${paths.join(", ")}${named?.length ? "" : ", and this is no pod"}`,
+    `Cannot find a cluster: no kubeconfig at ${paths.join(", ")}${named?.length ? "" : ", and this is not a pod"}`,
   );
 }
 

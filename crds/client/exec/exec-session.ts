@@ -14,9 +14,8 @@ const maxStderrBytes = 64 * 1024;
 const maxDeafMs = 60_000;
 
 /**
- * How long a piece of input may wait to be taken. A server does not say that a command which still gets input has
- * ended, or that its node is gone (tried: 1.34), so this is how that shows; longer than a disk keeps a command from
- * reading.
+ * How long a chunk of input may wait. The server does not report that a command which still gets input has ended, or
+ * that its node is gone (tried: 1.34), so this detects it; longer than a disk prevents a command from reading.
  */
 const maxUntakenMs = 30_000;
 
@@ -32,8 +31,8 @@ export interface ExecSession {
 }
 
 /**
- * Follows the channels of one exec's socket: output goes to `stdout` as fast as that takes it, and the socket is paused
- * meanwhile.
+ * Handles the channels of an exec's socket: output goes to `stdout` at its pace, and the socket is paused while
+ * `stdout` is full.
  *
  * Follows
  * https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
@@ -62,7 +61,7 @@ export function createExecSession(
 
   function beat(): void {
     const now = performance.now();
-    // What this end does not read, the other end cannot say.
+    // While this end does not read, the other end's silence proves nothing.
     if (socket.isPaused) heardAt = outputAt = now;
     if (now - heardAt > maxDeafMs) fail(cut("the server does not answer any more"));
     else if (now - outputAt > maxSilenceMs) fail(cut(`no output for ${Math.round((now - outputAt) / 1000)} s`));

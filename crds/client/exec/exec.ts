@@ -13,16 +13,16 @@ import type { Pace } from "./pace-meter.ts";
 
 export interface ExecOptions extends ExecTarget {
   /**
-   * The command's input. Its end is not sent (see `sendInput`), so a command must know it from what it reads. The
-   * server does not report a command that ends while there is more to send, so the command has to say that by what it
-   * writes. The command must keep both its outputs open: containerd closes the input when one of them is closed.
-   * Destroyed when the exec ends.
+   * The command's input. Its end is not sent (see `sendInput`), so a command must detect it in the data. The server
+   * does not report a command that ends while there is more to send, so the command must report that in its output. The
+   * command must keep both its outputs open: containerd closes the input when one of them is closed. Destroyed when the
+   * exec ends.
    */
   readonly stdin?: Readable | undefined;
-  /** Gets the command's output, and is not ended by it: only the exit code tells whether the output is whole. */
+  /** Receives the command's output, and is not ended by it: only the exit code shows that the output is complete. */
   readonly stdout?: Writable | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds without output after which the command, or its node, is taken for gone. @default no limit */
+  /** Milliseconds without output after which the command or its node counts as lost. @default no limit */
   readonly maxSilenceMs?: number | undefined;
   /** Output that comes more slowly fails, while `stdout` takes it. @default no limit */
   readonly minOutput?: Pace | undefined;

@@ -1,11 +1,11 @@
-/** The least that must pass, over a time in which the other end was waited for and nothing else. */
+/** Minimum amount per time, counted only while the other end is being waited for. */
 export interface Pace {
   readonly bytesPerSecond: number;
   /** Milliseconds. */
   readonly overMs: number;
 }
 
-/** Tells an end that is slow from one that is kept waiting itself. */
+/** Distinguishes a slow peer from one that is itself kept waiting. */
 export interface PaceMeter {
   /** From now on the other end is waited for. */
   begin(): void;

@@ -27,8 +27,8 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
   /** Called after the store took each change over, in order. */
   readonly onChange?: ((change: Change<T>) => void) | undefined;
   /**
-   * Makes of an object what is stored, in place or as a copy: leave out what nobody reads. One for which it throws is
-   * stored as it is.
+   * Converts an object before it is stored, in place or as a copy: removes unused fields. If it throws, the object is
+   * stored unchanged.
    */
   readonly transform?: ((object: T) => T) | undefined;
   /** Called with what `onChange`, `transform` or an index throws over one object. @default it is logged */

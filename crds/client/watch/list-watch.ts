@@ -15,7 +15,7 @@ import { type ObjectEvent, type OpenedWatch, openWatch, readWatchStream } from "
 
 export type ListWatchEvent<T extends KubernetesObject> =
   | { readonly type: "added" | "modified" | "deleted"; readonly object: T }
-  /** The list is complete; comes again after every list that had to be made anew. */
+  /** The list is complete; emitted again after every new list. */
   | { readonly type: "synced" };
 
 export interface ListWatchOptions<T extends KubernetesObject> {
@@ -34,7 +34,7 @@ export interface ListWatchOptions<T extends KubernetesObject> {
    */
   readonly onEvent: (event: ListWatchEvent<T>) => void;
   /**
-   * The objects that the consumer holds, to tell what a new list is missing; without it they are kept here a second
+   * The objects that the consumer holds, to find those that a new list lacks; without it they are stored here a second
    * time.
    */
   readonly knownObjects?: (() => Iterable<T>) | undefined;
@@ -231,8 +231,8 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
 }
 
 /**
- * Whether the server may have been away, and its store been restored from a backup meanwhile: a watch from where the
- * history was would be silent until the new one has come as far, and leave out what it tells until then.
+ * Whether the server may have been unreachable and its store restored from a backup: a watch from the former version
+ * would then be silent until the restored history reaches it, and would miss the changes before that.
  */
 function isAway(error: unknown): boolean {
   return error instanceof NetworkError || (error instanceof ApiError && error.status >= 500);
@@ -254,7 +254,7 @@ export interface ListWatchTimings {
   readonly healthyAfterMs: number;
   /** The first delay after a failure; it doubles from one to the next. @default 800 */
   readonly backoffMs: number;
-  /** Nobody is served for so long after the server has come back, at most. @default 5000 */
+  /** Limit of the wait after the server has come back, during which no client is served. @default 5000 */
   readonly maxBackoffMs: number;
 }
 

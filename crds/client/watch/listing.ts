@@ -12,9 +12,9 @@ export interface Selection<T extends KubernetesObject> {
 }
 
 /**
- * The cluster's history went back behind what was already seen: its store was restored from a backup. Nothing held in
- * memory can be trusted, so the program has to start anew, as
- * https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ asks.
+ * The cluster's history went back behind a version that was already seen: its store was restored from a backup. No
+ * state in memory can be trusted, so the program must restart, as
+ * https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ requires.
  */
 export class HistoryError extends Error {
   override readonly name = "HistoryError";

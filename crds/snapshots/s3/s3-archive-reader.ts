@@ -88,7 +88,7 @@ async function* readS3Archive(
       if (isAnswer(next)) throw new StoreError(`Cannot read on: ${next.status} ${next.code}`, { isTransient: true });
       if (next.statusCode !== 206) {
         next.destroy();
-        throw new StoreError("Cannot read on: the whole is sent anew", { isTransient: true });
+        throw new StoreError("Cannot read on: the server sends the whole archive again", { isTransient: true });
       }
       response = next;
     }

@@ -14,8 +14,8 @@ const YOUNG_MS = 2 * 60_000;
 const ERASE_LIMIT_MS = 5000;
 
 /**
- * Build contexts as objects `contexts/<workload>/<sha256>`. One that is received has a name with a dot before it, which
- * nobody reads.
+ * Build contexts as objects `contexts/<workload>/<sha256>`. An incomplete upload has a name with a leading dot, which
+ * is never read.
  */
 export function createS3Contexts(options: {
   bucket: S3Bucket;
@@ -47,7 +47,7 @@ export function createS3Contexts(options: {
           const kept = await uploads.write(received, atMost(content, call.mostBytes), signal);
           const other = await call.confirm();
           const isThere = await uploads.copy(folder + kept.sha256, { at: received, sizeBytes: kept.sizeBytes }, signal);
-          if (!isThere) throw new StoreError("the upload was deleted meanwhile", { isTransient: true });
+          if (!isThere) throw new StoreError("the upload was deleted in the meantime", { isTransient: true });
           const stays = new Set([kept.sha256, other].map((sha256) => `${folder}${sha256}`));
           const found = await listed(folder, signal);
           // By the storage's own clock.

@@ -11,7 +11,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Credentials for a time. */
 interface LentCredentials extends S3Credentials {
-  /** Milliseconds since 1970; undefined: nobody knows. */
+  /** Milliseconds since 1970; undefined if unknown. */
   readonly endsAt: number | undefined;
 }
 

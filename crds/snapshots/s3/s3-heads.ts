@@ -34,7 +34,7 @@ export function surelyNames(sizeBytes: number): boolean {
   return sizeBytes >= LEAST_HEAD_BYTES && (sizeBytes - ERASING_HEAD_BYTES) % ERASED_BYTES !== 0;
 }
 
-/** Says of a head what its content says, to tell that both are of one write. */
+/** Repeats the content of a head, to prove that both belong to one write. */
 const COMMIT = "x-amz-meta-commit";
 
 /** A head names no object that is not its key's own. */

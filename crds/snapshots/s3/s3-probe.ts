@@ -5,10 +5,10 @@ import { elementOf, type S3Answer } from "./s3-client.ts";
 import type { S3Layout } from "./s3-layout.ts";
 
 /**
- * Tries, on an object of its own, all that the store needs of a server. What a commit stands on is that the server heeds
- * `If-Match` and `If-None-Match`; some take no notice of them, and two saves would then both succeed.
+ * Tests, on a separate object, everything that the store needs of a server. A commit depends on `If-Match` and
+ * `If-None-Match`; some servers ignore them, and two saves would then both succeed.
  *
- * @throws StoreError, which is not transient, that names what the server does not do, or all rights that are missing
+ * @throws StoreError, not transient, that names what the server does not support, or all missing permissions
  */
 export async function probeS3({
   bucket,

@@ -87,7 +87,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     await orAborted(probing, signal);
   }
 
-  /** Whether anything was ever saved here, as far as it may be believed. */
+  /** Whether anything was ever saved here, as far as that is certain. */
   async function checkMark(signal: AbortSignal): Promise<"marked" | "unmarked"> {
     if (await bucket.exists(layout.mark, signal)) return "marked";
     if (!(await wasMarked(signal))) return "unmarked";

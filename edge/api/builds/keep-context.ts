@@ -13,7 +13,6 @@ import { askStore, type SnapshotServices } from "../snapshots/store.ts";
 import { untilStore } from "../snapshots/until-store.ts";
 import { annotateWorkload, readWorkload, workloadTerminating } from "../workloads.ts";
 
-/** What an upload works with. */
 export interface ContextServices {
   readonly cluster: Cluster;
   readonly namespace: string;
@@ -23,12 +22,12 @@ export interface ContextServices {
 }
 
 /**
- * Keeps the body of a request as the build context of a workload: streams it to the snapshots volume while it is
- * checked, and names it in the workload's annotation once it is there whole.
+ * Stores the body of a request as the build context of a workload: streams it to the snapshots volume while checking
+ * it, and names it in the workload's annotation once it is complete.
  *
- * @throws HttpError 400 that names the place, for what is no archive of a build context; 404, and 409 for a workload
- *   that is built from none; 413; 503 where the store cannot take it, after half a minute where it is not there; as
- *   `readUpload` and `askStore` do
+ * @throws HttpError 400 that names the entry, if the body is not a valid build context; 404; 409 if the workload is not
+ * built from an upload; 413; 503 if the store cannot take it, after 30 s if there is no volume; as `readUpload` and
+ * `askStore` do
  */
 export async function keepContext(
   request: Request,
@@ -40,7 +39,7 @@ export async function keepContext(
   await untilStore(services);
   const upload = readUpload(request, { limit: contextLimitBytes, clientGone, clock });
   const content = checkedOnTheWay(upload.chunks, contextLimitBytes);
-  /** What the annotation names now may be of another upload since. */
+  /** Another upload may have replaced the annotation since. */
   async function confirm(): Promise<string | undefined> {
     const present = await findBuilt(name, services);
     const before = present.metadata.annotations?.[annotation.buildContext] ?? "";
@@ -54,7 +53,7 @@ export async function keepContext(
     await annotateWorkload(workload, { [annotation.buildContext]: kept.sha256 }, services);
     return kept;
   } catch (error) {
-    // Nobody else would delete what a workload that is gone had.
+    // Nothing else would delete the context of a deleted workload.
     if (error instanceof HttpError && error.status === 404) {
       await askStore(({ contexts }, call) => contexts.erase(name, call), { ...services, clientGone: undefined });
     }
@@ -80,15 +79,15 @@ async function findBuilt(name: string, services: Pick<ContextServices, "cluster"
   return workload;
 }
 
-/** The 409 of a workload whose image is not built. */
+/** The 409 for a workload whose image is not built. */
 export function notBuilt(name: string): HttpError {
   return new HttpError(409, `workload ${quote(name)} is not built: its spec has image.ref and not image.dockerfile`);
 }
 
-/** Passes on what a client sends, and fails where not all of it was right. */
+/** Passes on the chunks of an upload, and fails at the end if the check failed. */
 async function* checkedOnTheWay(body: AsyncIterable<Uint8Array>, limitBytes: number): AsyncGenerator<Uint8Array> {
   const copy = new PassThrough();
-  // What is wrong is told by the check that reads it.
+  // The reader of the check reports the error.
   copy.on("error", () => undefined);
   let problem: unknown;
   const checked = readThrough(checkContext(copy, { folder: "files", limitBytes })).catch((error: unknown) => {
@@ -111,7 +110,7 @@ async function* checkedOnTheWay(body: AsyncIterable<Uint8Array>, limitBytes: num
 
 async function readThrough(chunks: AsyncIterable<Buffer>): Promise<void> {
   for await (const _ of chunks) {
-    // Who builds it checks it again.
+    // The builder checks it again.
   }
 }
 

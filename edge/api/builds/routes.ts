@@ -17,26 +17,25 @@ import { doneSchema } from "../openapi/schemas.ts";
 import { annotateWorkload, readWorkload } from "../workloads.ts";
 import { type ContextServices, keepContext, notBuilt } from "./keep-context.ts";
 
-/** What the routes of builds work with. */
 export type BuildServices = Omit<ContextServices, "contextLimitBytes"> & {
-  /** 16 hexadecimal digits, others each time. */
+  /** Returns 16 random hexadecimal digits. */
   readonly randomId: () => string;
   readonly builds: {
-    /** Where images are built. */
+    /** Namespace of the builds. */
     readonly namespace: string;
-    /** In that namespace. */
+    /** Runs in the build namespace. */
     readonly kubectl: Kubectl;
     readonly contextLimitBytes: number;
   };
 };
 
 const ONE = "/api/v1/workloads/:name/build";
-/** For how long a log that is followed is waited for: a rebuild begins a moment after it was asked for. */
+/** How long a followed log waits for its build: a rebuild begins a moment after its request. */
 const LOG_LIMIT_MS = 30_000;
-/** Each has a kubectl of its own for as long as it takes. */
+/** Each upload runs its own kubectl. */
 const UPLOADS_AT_ONCE = 4;
 
-/** The routes of images that are built: the build context, how it stands with the build, and its log. */
+/** Routes of workloads whose image is built: the build context, the state of the build, and its log. */
 export function buildRoutes(services: BuildServices): ApiRoute[] {
   const { cluster, builds, clock } = services;
   let uploads = 0;
@@ -47,14 +46,14 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
       path: "/api/v1/workloads/:name/context",
       summary: "Upload the build context of a workload",
       description:
-        "A folder as tar or tar.gz, told apart by its first bytes. Links that leave the folder, devices and `..` are refused. The workload names the context from then on, and its image is built anew where it is another.",
+        "A folder as tar or tar.gz, detected by its first bytes. Links that leave the folder, devices and `..` are refused. The workload then refers to this context, and its image is built again if the context has changed.",
       rawBody: ["application/x-tar", "application/gzip"],
       answer: "Context",
       errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const name = pathParam(request, "name", workloadNameRule);
         if (uploads >= UPLOADS_AT_ONCE) {
-          throw new HttpError(503, `${UPLOADS_AT_ONCE} build contexts are uploaded already; try again soon`, {
+          throw new HttpError(503, `${UPLOADS_AT_ONCE} build contexts are being uploaded already; try again soon`, {
             headers: { "retry-after": "5" },
           });
         }
@@ -72,7 +71,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "GET",
       path: ONE,
-      summary: "How it stands with the image of a workload that is built",
+      summary: "State of a workload's image build",
       answer: "Build",
       errors: [404, 409, 503],
       async handle(request) {
@@ -82,9 +81,9 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "POST",
       path: ONE,
-      summary: "Build the image of a workload anew",
+      summary: "Rebuild the image of a workload",
       description:
-        "Also where nothing has changed: a branch or a base image may have moved on. The image that is there serves until the new one is built.",
+        "Rebuilds even if nothing has changed: a branch or a base image may have moved on. The current image is used until the new one is built.",
       answer: doneSchema("requested", "workload"),
       errors: [404, 409, 503],
       async handle(request) {
@@ -98,10 +97,10 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "GET",
       path: `${ONE}/logs`,
-      summary: "What the newest build of a workload printed",
+      summary: "Log of the newest build of a workload",
       description:
-        "Of the build itself, or of how its context was fetched while that has not ended. With `follow`, a build that is about to begin is waited for, up to 30 s.",
-      query: { tail: tailSchema, follow: flagSchema("Whether to go on with what is printed from now on.") },
+        "The log of the build, or of fetching its context until that has finished. With `follow`, waits up to 30 s for a build that is about to begin.",
+      query: { tail: tailSchema, follow: flagSchema("Whether to follow the log.") },
       answer: "text/plain",
       errors: [404, 409, 503, 504],
       async handle(request, { clientGone, mayBeSilent, headWaits = false }) {
@@ -133,7 +132,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     return workload;
   }
 
-  /** The pod whose log is the newest, and whether a newer build, or the first line of this one, is about to come. */
+  /** The pod with the newest log, and whether a newer build, or this build's first line, is about to appear. */
   async function logOf(
     request: RoutedRequest,
   ): Promise<{ pod: Pod | undefined; isPending: boolean; isStarting: boolean }> {
@@ -156,7 +155,6 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
 
 type BuildStatus = NonNullable<WorkloadStatus["build"]>;
 
-/** A build as the REST API shows it. */
 type BuildResponse = BuildStatus & { workload: string; context?: string; image?: string };
 
 function buildResponse(workload: Workload): BuildResponse {
@@ -171,9 +169,8 @@ function buildResponse(workload: Workload): BuildResponse {
 }
 
 /**
- * The build that a workload asks for now. What its status says may be about another: it is the operator's, who sees a
- * new context or a request for a rebuild a moment later. Of a workload that is refused for another reason, no build
- * begins or goes on.
+ * The build that a workload requests now. Its status may describe an earlier one, since the operator sees a new context
+ * or rebuild request a moment later. For a workload that is refused for another reason, no build begins or continues.
  */
 function buildStatus(workload: Workload): BuildStatus {
   const { build, phase, reason, message, observedGeneration } = workload.status ?? {};
@@ -184,12 +181,12 @@ function buildStatus(workload: Workload): BuildStatus {
   return { state: "Failed", ...(reason !== undefined && { reason }), ...(message !== undefined && { message }) };
 }
 
-/** Whether the init container that brings the context has done so, so that the build is next or under way. */
+/** Whether the init container that fetches the context has finished, so that the build is next or in progress. */
 function isContextThere({ status }: Pod): boolean {
   return (status?.initContainerStatuses ?? []).some(({ state }) => state?.terminated?.exitCode === 0);
 }
 
-/** Whether the build has printed something or never will: what brings the context prints nothing unless it fails. */
+/** Whether the build has printed something or never will: fetching the context prints nothing unless it fails. */
 function hasBegun({ status }: Pod): boolean {
   const { initContainerStatuses = [], containerStatuses = [] } = status ?? {};
   const isRefused = initContainerStatuses.some(({ state }) => (state?.terminated?.exitCode ?? 0) !== 0);
@@ -201,7 +198,7 @@ function logError(failure: KubectlError, workload: string): HttpError | undefine
     case "no pod":
       return noLog(workload);
     case "not running":
-      return new HttpError(409, `the build of workload ${quote(workload)} has not begun yet: ${failure.reason}`, {
+      return new HttpError(409, `the build of workload ${quote(workload)} has not started yet: ${failure.reason}`, {
         headers: { "retry-after": "1" },
       });
     case "no node":
@@ -216,12 +213,12 @@ function logError(failure: KubectlError, workload: string): HttpError | undefine
 
 function notBegun(workload: string): HttpError {
   const seconds = LOG_LIMIT_MS / 1000;
-  return new HttpError(504, `the build of workload ${quote(workload)} has not begun after ${seconds} s; try again`);
+  return new HttpError(504, `the build of workload ${quote(workload)} has not started after ${seconds} s; try again`);
 }
 
 function noLog(workload: string): HttpError {
   return new HttpError(
     404,
-    `there is no log of a build of workload ${quote(workload)}: none has begun, or its pod is deleted already`,
+    `no build log of workload ${quote(workload)}: no build has started, or its pod has been deleted`,
   );
 }

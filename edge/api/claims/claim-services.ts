@@ -5,8 +5,8 @@ import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { ClaimWaiters } from "../../cluster/claim-waiters.ts";
 import type { FindLivePod } from "../../cluster/live-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
+import type { ClaimAdmission } from "./claim-admission.ts";
 
-/** What claiming and releasing work with. */
 export interface ClaimServices {
   readonly cluster: Cluster;
   readonly namespace: string;
@@ -14,15 +14,17 @@ export interface ClaimServices {
   readonly findLivePod: FindLivePod;
   readonly waiters: ClaimWaiters;
   readonly clock: Clock;
+  /** @default every call is begun */
+  readonly admission?: Pick<ClaimAdmission, "begin" | "write"> | undefined;
   /** Begins traces where no caller has. @default nothing is traced */
   readonly tracer?: Tracer | undefined;
   /**
-   * Whether the tenant has an archive of the workload; fails where it cannot be found out.
+   * Whether the tenant has an archive of the workload; throws if that cannot be determined.
    *
-   * @default nobody can tell, which is enough for calls that join any session
+   * @default undefined, enough for calls that join any session
    */
   readonly hasArchive?: ((key: ClaimKey, clientGone: AbortSignal | undefined) => Promise<boolean>) | undefined;
-  /** A fresh unguessable word, for attempts. */
+  /** Returns an unguessable id for an attempt. */
   readonly randomId: () => string;
   /** Milliseconds that a call waits for a claim or a release; 30 000 in production. */
   readonly waitLimitMs: number;

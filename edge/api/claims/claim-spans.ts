@@ -7,15 +7,15 @@ import type { Attributes, Span } from "../../../crds/tracing/tracer.ts";
 
 /** The spans of one claim call. */
 export interface ClaimSpans {
-  /** Begins the span of a write that asks the operator for a pod. */
+  /** Starts the span of a write that requests a pod from the operator. */
   write(name: "create claim" | "revive claim"): Span;
-  /** Notes that the call waits for the operator. */
+  /** Records that the call now waits for the operator. */
   waitOn(claim: Claim): void;
-  /** Ends the wait, and says what came of the call. */
+  /** Ends the wait and records the result of the call. */
   end(result: { claim: ClaimResponse } | { error: unknown }): void;
 }
 
-/** @param span of the request or event that claims */
+/** @param span of the claiming request or event */
 export function createClaimSpans(span: Span, key: ClaimKey): ClaimSpans {
   let waiting: Span | undefined;
   span.set(claimAttributes(key));
@@ -27,7 +27,7 @@ export function createClaimSpans(span: Span, key: ClaimKey): ClaimSpans {
     },
     waitOn({ metadata: { annotations } }) {
       if (waiting !== undefined) return;
-      // Another call may have made the claim, in a trace of its own.
+      // Another call may have created the claim in its own trace.
       const asked = parseCarried(annotations?.[annotation.traceparent]);
       const isOther = asked !== undefined && asked.traceId !== span.context.traceId;
       waiting = span.child("wait until Active", { links: isOther ? [asked] : [] });
@@ -44,7 +44,7 @@ export function createClaimSpans(span: Span, key: ClaimKey): ClaimSpans {
   };
 }
 
-/** What names a claim in a trace. */
+/** Span attributes of a claim. */
 export function claimAttributes({ tenantId, workloadRef }: ClaimKey): Attributes {
   return { "tenancy.tenant": tenantId, "tenancy.workload": workloadRef };
 }

@@ -4,21 +4,21 @@ import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { HttpError } from "../../http/http-error.ts";
 
-/** What a claim call does next. */
+/** The next step of a claim call. */
 export type ClaimStep =
   | { readonly kind: "create" }
-  /** The claim is Active, and its pod has yet to be looked at. */
+  /** The claim is Active; its pod must still be checked. */
   | { readonly kind: "answer"; readonly claim: Claim }
-  /** The operator is at work on the claim, or a release of it is under way. */
+  /** The operator is working on the claim, or its release is in progress. */
   | { readonly kind: "wait"; readonly claim: Claim }
-  /** An attempt that this call had no part in has failed, or its pod was destroyed: try anew. */
+  /** An attempt of another call has failed, or its pod was destroyed: start a new attempt. */
   | { readonly kind: "revive"; readonly claim: Claim }
   | { readonly kind: "fail"; readonly claim: Claim };
 
 /**
- * Decides what a claim call does next, from the claims of its key and the attempts that the call made or waited for.
+ * Decides the next step of a claim call from the claims of its key and the attempts that the call made or waited for.
  *
- * @param claims every claim object of that key; more than one where kubectl made duplicates
+ * @param claims all claim objects of the key; more than one if kubectl created duplicates
  * @param shared {@link attemptKey} of each attempt that this call created, revived or waited for
  */
 export function claimStep(claims: Iterable<Claim>, shared: ReadonlySet<string>): ClaimStep {
@@ -47,19 +47,19 @@ function isAnswered({ metadata, status }: Claim): boolean {
   return status?.attempt === metadata.annotations?.[annotation.attempt];
 }
 
-/** Names the attempt that a claim's annotations ask for; another object or another attempt has another key. */
+/** Identifies the attempt that a claim's annotations request; another object or attempt has another key. */
 export function attemptKey({ metadata }: Claim): string {
   return `${metadata.uid ?? ""}/${metadata.annotations?.[annotation.attempt] ?? ""}`;
 }
 
-/** The answer to a claim that ended in `Error` or `ReleaseFailed`: the claim's own message. */
+/** The response for a claim in `Error` or `ReleaseFailed`: the claim's own message. */
 export function claimError({ spec, status }: Claim): HttpError {
   const { phase, reason, message } = status ?? {};
   const fallback =
     phase === "ReleaseFailed"
-      ? `the last release of workload "${spec.workloadRef}" could not save the tenant's data; it is kept and tried again`
+      ? `the last release of workload "${spec.workloadRef}" could not save the tenant's data; the data is kept and the save is retried`
       : `the claim on workload "${spec.workloadRef}" failed${reason === undefined ? "" : `: ${reason}`}`;
-  // A version that cannot be had is the caller's to change.
+  // The caller must choose another version.
   const isVersion = reason === "RestoreFailed" && spec.resumeVersion !== undefined;
   const code = phase === "ReleaseFailed" ? 500 : isVersion ? 409 : statusOf(reason);
   return new HttpError(code, message || fallback, { expected: true });

@@ -9,26 +9,26 @@ import { annotation } from "../../../crds/labels.ts";
 import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
-import { requireFresh } from "../../cluster/freshness.ts";
+import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { type ClaimSpans, createClaimSpans } from "./claim-spans.ts";
 import { attemptKey, claimError, claimStep } from "./claim-step.ts";
 import { createClaim } from "./create-claim.ts";
 
-/** A claim call: who wants what, and whether with the data of last time. */
+/** A claim call: the tenant, the workload, and whether to restore saved data. */
 export interface ClaimRequest extends ClaimKey {
   readonly resume: boolean;
-  /** An older version of the data: its SHA-256 or the first 16 digits of that. */
+  /** A version of the data: its SHA-256 or the first 16 digits. */
   readonly version?: string | undefined;
-  /** Whether a session that is there is joined, also one that was started without the data. @default false */
+  /** Whether to join an existing session even if it was started without the data. @default false */
   readonly joins?: boolean | undefined;
 }
 
-/** Answered 409: the claim that the call waited on was released, by whomever. */
+/** Response 409: someone released the claim while the call waited. */
 export class ReleasedMeanwhile extends HttpError {
   constructor() {
-    super(409, "the claim was released while this call waited; claim again to start anew");
+    super(409, "the claim was released while this call waited; claim again to start a new session");
   }
 }
 
@@ -36,55 +36,61 @@ export class ReleasedMeanwhile extends HttpError {
  * Claims a workload for a tenant and waits until the claim is Active.
  *
  * A loop: read the cached claims, take one step ({@link claimStep}), wait for the next change, until the step is an
- * answer. The endpoint in the answer is read from the API server ({@link FindLivePod}); a pod that is not ready is
- * waited for, and a destroyed pod is replaced. The claim stays when the limit passes or the client goes.
+ * answer. The endpoint in the response is read from the API server ({@link FindLivePod}); a pod that is not ready is
+ * waited for, and a destroyed pod is replaced. The claim stays when the limit passes or the client disconnects.
  *
  * @param options.clientGone ends the wait, not the claim
- * @param options.asks whether the pod is read also where this call was just given a warm pod, which was ready when it
- *   was bound. @default never
- * @param options.span of whoever claims, where that is traced
- * @throws HttpError 404 without the workload; 409 where the claim is Active without the files that are asked for;
- *   {@link ReleasedMeanwhile}; as {@link claimError} says where the claim fails; 503
- *   while the cache is stale, or where the pod cannot be read; 504 after the limit
+ * @param options.asks whether to read the pod even if this call was just given a warm pod, which was ready when it was
+ * bound. @default never
+ * @param options.span of the caller, if traced
+ * @throws HttpError 404 without the workload; 409 if the claim is Active without the requested files;
+ * {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the pod
+ * cannot be read; 504 after the limit
  */
 export async function claimTenant(
   request: ClaimRequest,
   services: ClaimServices,
   options: { clientGone: () => AbortSignal | undefined; asks?: (claim: Claim) => boolean; span?: Span | undefined },
 ): Promise<ClaimResponse> {
-  requireFresh(services.cache.claims);
   const { asks = () => false } = options;
   const clientGone = options.clientGone();
   const deadline = startDeadline(services.waitLimitMs, services.clock);
   const spans = options.span && createClaimSpans(options.span, request);
+  let ended: (() => void) | undefined;
+  // Once a call: what it has begun it may finish.
+  const admit = () => {
+    ended ??= services.admission?.begin(request.tenantId);
+  };
   try {
-    const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, asks, spans });
+    await untilFresh([services.cache.claims], { clock: services.clock, signal: deadline.signal });
+    const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, admit, asks, spans });
     spans?.end({ claim });
     return claim;
   } catch (error) {
     spans?.end({ error });
-    // The limit aborts the request that is under way.
+    // The limit aborts the request in progress.
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
     throw error;
   } finally {
+    ended?.();
     deadline.close();
   }
 }
 
 /** The watch of claims may be ahead of the watch of pods. */
 const LOOK_AGAIN_MS = 1000;
-/** No change of the claim tells that its program answers again. */
+/** No change of the claim reports that its program answers again. */
 const STARTS_AGAIN_MS = 250;
-/** What takes longer than these looks is seen by the watch of pods too, and each look is two requests. */
+/** After these reads the watch of pods reports the change too, and each read costs two requests. */
 const SOON_LOOKS = 8;
-/** Within this time after an attempt, the address of its warm pod cannot have passed to another pod. */
+/** Within this time after an attempt, the address of its warm pod cannot belong to another pod. */
 const FRESH_MS = 2000;
 
 /**
- * Whether an Active claim has the files that a call asks for; undefined where only the snapshots volume knows whether
+ * Whether an Active claim has the files that a call requests; undefined if only the snapshots volume knows whether
  * there are any.
  *
- * A session that asked for its files has them. One that did not ask may have none.
+ * A session that requested its files has them. A session that did not request them may have none.
  */
 function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace }: ClaimServices): boolean | undefined {
   if (!request.resume || request.joins === true) return true;
@@ -96,7 +102,7 @@ function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace 
   return keepsNothing ? true : undefined;
 }
 
-/** @throws HttpError 409 where the tenant has saved files that the Active claim was not given */
+/** @throws HttpError 409 if the tenant has saved files that the Active claim was not given */
 async function refuseWithoutFiles(
   claim: Claim,
   request: ClaimRequest,
@@ -106,11 +112,11 @@ async function refuseWithoutFiles(
   const { tenantId, workloadRef, version } = request;
   if (version === undefined) {
     if (services.hasArchive === undefined)
-      throw new Error("Cannot tell whether the tenant has an archive: no hasArchive was given");
+      throw new Error("Cannot check for an archive of the tenant: no hasArchive was given");
     if (!(await services.hasArchive(request, clientGone))) return;
   }
-  const what = version === undefined ? "the files that are saved" : `version ${version} of the files`;
-  const message = `tenant ${quote(tenantId)} is using workload ${quote(workloadRef)} without ${what}: release it with POST /api/v1/tenants/${tenantId}/release?wait=true and claim again, or go on without them by claiming without resume; what is saved now stays as a version when ${claim.metadata.name} is released`;
+  const what = version === undefined ? "the saved files" : `version ${version} of the files`;
+  const message = `tenant ${quote(tenantId)} is using workload ${quote(workloadRef)} without ${what}: release it with POST /api/v1/tenants/${tenantId}/release?wait=true and claim again, or claim without resume to continue without them; the saved files stay as an older version when ${claim.metadata.name} is released`;
   throw new HttpError(409, message);
 }
 
@@ -120,20 +126,21 @@ async function waitForClaim(
   ends: {
     limit: AbortSignal;
     clientGone: AbortSignal | undefined;
+    admit: () => void;
     asks: (claim: Claim) => boolean;
     spans: ClaimSpans | undefined;
   },
 ): Promise<ClaimResponse> {
   const { cache, clock, waiters, findLivePod } = services;
-  const { limit, clientGone, asks, spans } = ends;
+  const { limit, clientGone, admit, asks, spans } = ends;
   const lastLook = { what: "the last look for the pod", ms: LOOK_AGAIN_MS, clock };
   const shared = new Set<string>();
-  /** When this call made each of its attempts: whatever the watch shows of an attempt happened after that. */
+  /** When this call made each attempt: every change of the attempt that the watch shows happened later. */
   const madeAt = new Map<string, number>();
-  // The uid of the claim that this call waits on. Its release ends the call; a release that was under way before is
-  // waited for.
+  // The uid of the claim that this call waits on. Its release ends the call; the release of an earlier claim is waited
+  // for.
   let awaited: string | undefined;
-  // Answers of the API server since the last wait: conflicts with other writers must not make this loop spin.
+  // Responses of the API server since the last wait: conflicts with other writers must not make this loop spin.
   let answers = 0;
   let unready = 0;
 
@@ -146,7 +153,7 @@ async function waitForClaim(
     }
     if (step.kind === "fail") throw claimError(step.claim);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
-    // A claim that becomes Active at the limit is still answered.
+    // A claim that becomes Active at the limit is still returned.
     if (limit.aborted && step.kind !== "answer") throw tooLate(request, services);
 
     switch (step.kind) {
@@ -183,8 +190,9 @@ async function waitForClaim(
         await waiters.next(request, [limit, clientGone]);
         break;
       case "create": {
+        admit();
         const span = spans?.write("create claim");
-        const made = await inSpan(span, () => createClaim(request, services, { signal: limit, span }));
+        const made = await inSpan(span, () => write(() => createClaim(request, services, { signal: limit, span })));
         if (made?.created) begin(made.claim);
         await take(made?.claim);
         break;
@@ -195,6 +203,10 @@ async function waitForClaim(
       default:
         return step satisfies never;
     }
+  }
+
+  function write<T>(work: () => Promise<T>): Promise<T> {
+    return services.admission === undefined ? work() : services.admission.write(work);
   }
 
   function join(claim: Claim): void {
@@ -208,8 +220,8 @@ async function waitForClaim(
   }
 
   /**
-   * Stores the claim that the API server answered with; undefined where there is none, or a write was overtaken, and
-   * the reason has yet to show on the watch.
+   * Stores the claim that the API server returned. Undefined if there is none, or if a write lost a conflict whose
+   * cause the watch has yet to show.
    */
   async function take(claim: Claim | undefined): Promise<void> {
     if (claim !== undefined) cache.claims.put(claim);
@@ -222,9 +234,7 @@ async function waitForClaim(
     return waiters.next(request, [...signals, pause.signal]).finally(pause.close);
   }
 
-  /**
-   * Whether the operator has bound a warm pod for this very call a moment ago, with which it wrote the pod's address.
-   */
+  /** Whether the operator bound a warm pod for this call a moment ago, and wrote its address then. */
   function isJustBound(claim: Claim): boolean {
     const { source, endpoint } = claim.status ?? {};
     const ageMs = clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);
@@ -232,8 +242,9 @@ async function waitForClaim(
   }
 
   async function tryAnew(claim: Claim): Promise<void> {
+    admit();
     const span = spans?.write("revive claim");
-    const revived = await inSpan(span, () => revive(claim, span));
+    const revived = await inSpan(span, () => write(() => revive(claim, span)));
     if (revived !== undefined) begin(revived);
     await take(revived);
   }
@@ -271,19 +282,21 @@ function tooLate(key: ClaimKey, { cache, waitLimitMs }: ClaimServices): HttpErro
   const why = claim === undefined ? undefined : waitsFor(claim);
   return new HttpError(
     504,
-    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why === undefined ? "" : ` (${why})`}; the claim goes on, call again to keep waiting`,
+    `workload "${workloadRef}" is not ready for tenant "${tenantId}" after ${seconds} s${why === undefined ? "" : ` (${why})`}; the claim continues: call again to keep waiting`,
     { expected: true },
   );
 }
 
-/** What a claim waits for, as far as it says. */
+/** What a claim is waiting for, if known. */
 export function waitsFor({ metadata, status }: Claim): string | undefined {
   if (metadata.deletionTimestamp !== undefined) {
     const more = status?.message === undefined ? "" : `: ${status.message}`;
     return `its last session is still being released${more}`;
   }
   if (status?.phase === "Active" && status.message === undefined)
-    return "its program does not answer its health check, or has no address at the moment";
+    return "its program does not pass its health check, or has no address at the moment";
   const isLookedAt = status?.observedGeneration !== undefined;
-  return status?.message ?? (isLookedAt ? undefined : "no operator has said anything of the claim: see that one runs");
+  return (
+    status?.message ?? (isLookedAt ? undefined : "no operator has reported on the claim: check that one is running")
+  );
 }

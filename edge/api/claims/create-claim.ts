@@ -9,18 +9,18 @@ import type { Span } from "../../../crds/tracing/tracer.ts";
 import { readWorkload, workloadTerminating } from "../workloads.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
-/** More claims of one key than this do not stay behind when they are over. */
+/** Candidate names to try: fewer finished claims of one key exist at once. */
 const MOST_NAMES = 8;
 
 /**
- * Creates the claim of a key, or finds the one that somebody else created meanwhile.
+ * Creates the claim of a key, or finds the one that another client created in the meantime.
  *
- * The finalizer is on it from the start, which saves the operator a write. Where the claim of another key has the
- * readable name, or one of this key whose release is over, this one gets the hashed name.
+ * The finalizer is set at creation, which saves the operator a write. If the readable name is taken by the claim of
+ * another key, or by a released one of this key, the claim gets the hashed name.
  *
- * @param options.span goes on the claim, so that the operator's steps belong to it
- * @returns the claim and whether this call created it; undefined where what was in the way has gone again: look anew
- * @throws HttpError 404 where there is no such workload, 409 where it is being deleted; nothing is created then
+ * @param options.span stored on the claim, so that the operator's spans belong to it
+ * @returns the claim and whether this call created it; undefined if the conflicting object has disappeared: look again
+ * @throws HttpError 404 if the workload does not exist, 409 if it is being deleted; nothing is created then
  */
 export async function createClaim(
   request: ClaimKey & { resume: boolean; version?: string | undefined },
@@ -31,7 +31,7 @@ export async function createClaim(
   const { tenantId, workloadRef, resume, version } = request;
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
-  // A workload that was being deleted may have been created anew since.
+  // A workload that was being deleted may have been recreated since.
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
   const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
@@ -44,7 +44,7 @@ export async function createClaim(
           name,
           namespace,
           labels: claimLabels(request),
-          // The operator's watch may be behind what this edge has just read of the workload.
+          // The operator's watch may be behind the workload that this edge has just read.
           annotations: {
             [annotation.workloadSeen]: `${uid}/${generation}`,
             [annotation.requestedAt]: new Date(clock.now()).toISOString(),
@@ -63,7 +63,9 @@ export async function createClaim(
     if (hasKey(holder, request) && !isOver(holder)) return { claim: holder, created: false };
     name = tries === 1 ? hashedClaimName(request) : nextClaimName(request, holder.metadata.uid ?? "");
   }
-  throw new Error(`Cannot name a claim: other objects have ${MOST_NAMES} names of ${tenantId} on ${workloadRef}`);
+  throw new Error(
+    `Cannot name a claim: all ${MOST_NAMES} names of ${tenantId} on ${workloadRef} are taken by other objects`,
+  );
 
   function find(name: string): Promise<Claim | undefined> {
     return cluster(claims).named(name).find({ signal });

@@ -9,10 +9,10 @@ import { findClaims, noClaim, requireMeant } from "./release-tenant.ts";
 const MAX_TRIES = 5;
 
 /**
- * Gives up the files that a tenant's release cannot save: the release goes on without them.
+ * Discards the files that a tenant's release cannot save: the release continues without them.
  *
- * @param options.uid the claim object that is meant; whichever is there without it
- * @throws HttpError 404 without a claim, 409 where no release of it has failed, or the one that is meant has ended
+ * @param options.uid of the claim object to act on; any if undefined
+ * @throws HttpError 404 without a claim, 409 if no release of it has failed, or the claim of that uid has ended
  */
 export async function discardFiles(
   key: ClaimKey,
@@ -42,6 +42,6 @@ export async function discardFiles(
   }
   throw new HttpError(
     409,
-    `no release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)} has failed: there are no files to give up`,
+    `no release of workload ${quote(workloadRef)} by tenant ${quote(tenantId)} has failed: there are no files to discard`,
   );
 }

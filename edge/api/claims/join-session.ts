@@ -9,16 +9,16 @@ import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant, ReleasedMeanwhile } from "./claim-tenant.ts";
 
 /**
- * Claims a pod for work that has arrived for it, with the tenant's data of last time, and waits for it: an event of a
- * trigger, or a request at the front door.
+ * Claims a pod for incoming work, an event of a trigger or a request at the front door, with the tenant's saved data,
+ * and waits for it.
  *
- * Unlike a caller of the REST API, who sends such work often cannot ask again: what may pass by itself, such as a
- * restart of the API server or a used-up quota, is waited out within the same limit. Work whose claim is released while
- * it waits claims again once, so that it is not lost; a second release ends it.
+ * Unlike a caller of the REST API, the sender often cannot repeat the request. So failures that may pass, such as a
+ * restart of the API server or a used-up quota, are retried within the same limit. Work whose claim is released while
+ * it waits claims once more, so that it is not lost; a second release ends it.
  *
- * @param services `waitLimitMs` bounds all of it
- * @param options.asks as of `claimTenant`. @default always
- * @param options.span as of `claimTenant`
+ * @param services `waitLimitMs` limits the whole call
+ * @param options.asks as in `claimTenant`. @default always
+ * @param options.span as in `claimTenant`
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
  */
 export async function joinSession(
@@ -29,7 +29,7 @@ export async function joinSession(
   const { clock } = services;
   const until = clock.now() + services.waitLimitMs;
   const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
-  // It joins the session that exists, resumed or not: the release of that loses no files.
+  // Joins the existing session, resumed or not: its release loses no files.
   const request = { ...key, resume: true, joins: true };
   let wasReleased = false;
   for (;;) {
@@ -53,6 +53,6 @@ export async function joinSession(
 
 function mayPass(error: unknown): boolean {
   if (error instanceof NetworkError) return true;
-  if (error instanceof HttpError) return error.status === 503;
+  if (error instanceof HttpError) return error.status === 503 || error.status === 429;
   return error instanceof ApiError && (error.status === 429 || error.status >= 500);
 }

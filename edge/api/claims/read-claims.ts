@@ -20,7 +20,7 @@ const phases: readonly ClaimPhase[] = ["Pending", "Active", "Releasing", "Releas
 
 interface ReadServices extends ClaimServices {
   readonly cache: ClusterCache;
-  /** Undefined where this edge knows of no front door. */
+  /** Undefined if this edge has no front door configured. */
   readonly links?: Links | undefined;
 }
 
@@ -33,7 +33,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
       method: "GET",
       path: "/api/v1/claims",
       summary: "Claims of all tenants, in pages",
-      description: "By the name of the claim object.",
+      description: "Sorted by the name of the claim object.",
       query: {
         ...pageSchemas({ default: DEFAULT_LIMIT }),
         ...filterSchemas(phases),
@@ -60,7 +60,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/tenants/:id/claims/:workload",
-      summary: "One claim, with how its start went and what happened to it",
+      summary: "One claim, with the steps of its start and its Events",
       answer: "ClaimDetail",
       errors: [404, 503],
       async handle(request) {
@@ -94,7 +94,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
   ];
 }
 
-/** Where visitors reach the instance, if anywhere. */
+/** The instance's address for visitors, if it has one. */
 function frontDoorUrl({ tenantId, workloadRef }: ClaimKey, { cache, namespace, links }: ReadServices) {
   const workload = cache.workloads.store.get({ namespace, name: workloadRef });
   const { expose = "none" } = workload?.spec.network ?? {};

@@ -5,7 +5,7 @@ import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { releaseTrace } from "../../../crds/tracing/trace-context.ts";
 import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline } from "../../../crds/waits.ts";
-import { requireFresh } from "../../cluster/freshness.ts";
+import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimAttributes } from "./claim-spans.ts";
@@ -13,15 +13,15 @@ import { claimError } from "./claim-step.ts";
 
 /**
  * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod.
- * Duplicates go with it. A release that is under way already counts.
+ * Duplicates are released too. A release already in progress counts.
  *
  * @param options.wait whether to wait until the claim is gone
- * @param options.uid the claim object that is meant; whichever is there without it
- * @param options.span of whoever releases, where that is traced
- * @returns what became of the files; undefined where that was not waited for, where the workload keeps none, and where
- *   the watch has not shown it
- * @throws HttpError 404 without a claim; 409 where the one that is meant has ended; when waiting, 500 where the data
- *   could not be saved, and 504 after the limit
+ * @param options.uid of the claim object to act on; any if undefined
+ * @param options.span of the caller, if traced
+ * @returns what happened to the files; undefined without `wait`, if the workload saves none, or if the watch did not
+ * show   it
+ * @throws HttpError 404 without a claim; 409 if the claim of that uid has ended; with `wait`, 500 if the data could not
+ * be saved, and 504 after the limit
  */
 export async function releaseTenant(
   key: ClaimKey,
@@ -36,15 +36,15 @@ export async function releaseTenant(
   const { cluster, cache, waiters } = services;
   options.span?.set(claimAttributes(key));
   const released: Claim[] = [];
-  requireFresh(cache.claims);
+  await untilFresh([cache.claims], { clock: services.clock, signal: options.clientGone() });
   const found = await findClaims(key, services, options.uid);
   if (found.length === 0) throw noClaim(key);
   const meant = requireMeant(found, options.uid, key);
-  // The others go with the one that is meant, not without it.
+  // Release the others together with the requested one, not without it.
   if (meant !== undefined && (await release(meant)) === "gone") throw endedClaim(key);
   const states = await Promise.all(found.filter((claim) => claim !== meant).map(release));
   if (meant === undefined && !states.includes("released")) {
-    // They all were released before: the watch may be behind, and another one be there.
+    // All known ones were released before: the watch may be behind, and a new claim may exist.
     const later = await findMore(key, services, found);
     states.push(...(await Promise.all(later.map(release))));
     found.push(...later);
@@ -53,14 +53,14 @@ export async function releaseTenant(
   if (!options.wait) return undefined;
   const wait = options.span?.child("wait until released");
   await inSpan(wait, () => waitUntilGone(found, { key, services, clientGone: options.clientGone() }));
-  // One whose release was under way before may be another session's.
+  // A claim whose release was already in progress may belong to another session.
   const own = meant !== undefined ? [meant] : released.length > 0 ? released : found;
   return own.map(({ metadata }) => waiters.filesOf(metadata.uid ?? "")).find((files) => files !== undefined);
 
   async function release(claim: Claim): Promise<"released" | "releasing" | "gone"> {
     const { uid, deletionTimestamp } = claim.metadata;
     if (deletionTimestamp !== undefined) {
-      // The wait for its end goes by the cache, and the watch may not have shown it yet.
+      // The wait uses the cache, and the watch may not have shown the deletion yet.
       cache.claims.put(claim);
       return "releasing";
     }
@@ -74,7 +74,7 @@ export async function releaseTenant(
   }
 }
 
-/** The 404 of a claim that nobody has made. */
+/** The 404 for a claim that does not exist. */
 export function noClaim({ tenantId, workloadRef }: ClaimKey): HttpError {
   return new HttpError(404, `tenant ${quote(tenantId)} has no claim on workload ${quote(workloadRef)}`);
 }
@@ -82,7 +82,7 @@ export function noClaim({ tenantId, workloadRef }: ClaimKey): HttpError {
 /**
  * The claim object of that uid; undefined without a uid.
  *
- * @throws HttpError 409 where none of those found is the one
+ * @throws HttpError 409 if no found claim has the uid
  */
 export function requireMeant(found: readonly Claim[], uid: string | undefined, key: ClaimKey): Claim | undefined {
   if (uid === undefined) return undefined;
@@ -94,7 +94,7 @@ export function requireMeant(found: readonly Claim[], uid: string | undefined, k
 function endedClaim({ tenantId, workloadRef }: ClaimKey): HttpError {
   return new HttpError(
     409,
-    `the claim of tenant ${quote(tenantId)} on workload ${quote(workloadRef)} that is meant has ended, and what is there now is another one: look at it first`,
+    `the requested claim of tenant ${quote(tenantId)} on workload ${quote(workloadRef)} has ended, and another one exists now: read it first`,
   );
 }
 
@@ -130,10 +130,10 @@ async function waitUntilGone(
 }
 
 /**
- * Every claim object of a key that is not over: from the store, else by either name from the cluster, since another process may have
- * created it a moment ago.
+ * All unfinished claim objects of a key: from the cache, or by both names from the cluster, since another process may
+ * have created one a moment ago.
  *
- * @param uid of the one that is meant, which is asked for too where the store does not know it
+ * @param uid of the requested claim; the cluster is also asked if the cache does not have it
  */
 export async function findClaims(
   key: ClaimKey,
@@ -145,7 +145,7 @@ export async function findClaims(
   return isKnown ? known : [...known, ...(await findMore(key, services, known))];
 }
 
-/** The claim objects that the cluster has by either name at this moment, without those that are known. */
+/** The claim objects that the cluster has by either name now, without the known ones. */
 async function findMore(
   key: ClaimKey,
   { cluster }: Pick<ClaimServices, "cluster">,

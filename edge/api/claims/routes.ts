@@ -19,7 +19,7 @@ const workloadName = v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), s
 const names = {
   workload: v.optional(v.pipe(workloadName, v.description("The workload."))),
   workloadRef: v.optional(
-    v.pipe(workloadName, v.description("An alias of `workload`; where both are there, they have to be the same.")),
+    v.pipe(workloadName, v.description("An alias of `workload`; if both are given, they must be equal.")),
   ),
 };
 const resumeVersion = v.pipe(
@@ -29,7 +29,7 @@ const resumeVersion = v.pipe(
       v.regex(new RegExp(pattern.archiveVersion), `must be ${patternHints[pattern.archiveVersion]}`),
     ),
   }),
-  v.check((given) => Object.keys(given).length === 1, "has one key, version"),
+  v.check((given) => Object.keys(given).length === 1, "must have one key, version"),
 );
 const claimBody = v.strictObject({
   ...names,
@@ -39,7 +39,7 @@ const claimBody = v.strictObject({
       v.metadata({
         oneOf: [{ type: "boolean" }, { ...bodySchema(resumeVersion), additionalProperties: false }],
         description:
-          "Whether to restore what was saved at the last release, or which version: the SHA-256 of a snapshot or its first 16 digits. On a claim that is Active without those files the answer is 409.",
+          "Whether to restore the files of the last release, or which version: the SHA-256 of a snapshot or its first 16 digits. If the claim is Active without those files, the response is 409.",
       }),
     ),
     false,
@@ -51,7 +51,7 @@ const releaseBody = v.strictObject({
     v.pipe(
       v.string(),
       v.regex(/^[-A-Za-z0-9]{1,63}$/, "must be the uid of a claim"),
-      v.description("The claim object that is meant: 409 where it has ended. Without it, whichever is there is."),
+      v.description("The claim object to act on: 409 if it has ended. Without it, the current claim."),
     ),
   ),
 });
@@ -65,11 +65,11 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       path: "/api/v1/tenants/:id/claim",
       summary: "Claim a workload for a tenant",
       description:
-        "Creates the claim, or takes the one that is there, and waits until it is Active, for at most 30 seconds. After a 504 the claim goes on: call again to keep waiting. A release of the claim meanwhile is a 409; one that was under way before is waited out.",
+        "Creates the claim, or joins the existing one, and waits at most 30 seconds until it is Active. After a 504 the claim continues: call again to keep waiting. If the claim is released during the call, the response is 409; a release that was already in progress is waited for.",
       body: { ...bodySchema(claimBody), anyOf },
       status: 201,
       answer: "Claim",
-      errors: [404, 408, 409, 413, 503, 504],
+      errors: [404, 408, 409, 413, 429, 503, 504],
       async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
@@ -83,7 +83,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
         };
         const options = { clientGone: () => clientGone ?? request.signal, span };
         const claim = await claimTenant(claimRequest, services, options);
-        // A claim that was just made counts by its own time.
+        // A new claim counts by its own time.
         if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);
         return jsonResponse(claim, { status: 201 });
       },
@@ -93,7 +93,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       path: "/api/v1/tenants/:id/release",
       summary: "Release a tenant's claim",
       description:
-        "Deletes the claim; the tenant's files are saved, and the pod goes. With `wait` the answer says what became of the files; it does not where the workload keeps none, and where this server could not see it.",
+        "Deletes the claim; the tenant's files are saved, and the pod is deleted. With `wait` the response reports what happened to the files, unless the workload saves none or this server could not observe it.",
       query: { wait: flagSchema("Whether to wait until the claim is gone.") },
       body: { ...bodySchema(releaseBody), anyOf },
       answer: doneSchema("released", "tenantId", "files"),
@@ -111,9 +111,9 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
     {
       method: "POST",
       path: "/api/v1/tenants/:id/discard",
-      summary: "Give up the files that a release cannot save",
+      summary: "Discard the files that a release cannot save",
       description:
-        "The release of the claim goes on without saving them, and its pod goes; what was saved before stays. The answer is 409 where no release has failed.",
+        "The release of the claim continues without saving them, and its pod is deleted; earlier snapshots stay. The response is 409 if no release has failed.",
       body: { ...bodySchema(releaseBody), anyOf },
       answer: doneSchema("discarded", "tenantId"),
       errors: [404, 408, 409, 413, 503],

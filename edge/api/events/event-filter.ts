@@ -3,17 +3,17 @@ import { queryText, tenantIdRule, workloadNameRule } from "../../http/parameters
 import type { RoutedRequest } from "../../http/router.ts";
 import { type EventType, eventFamilies, eventTypes, familyOf, type StoredEvent, usualFamilies } from "./event-ring.ts";
 
-/** Which events a client wants; of tenant and workload, what is undefined does not matter. */
+/** The events that a client wants; an undefined tenant or workload matches any. */
 export interface EventFilter {
   readonly tenant: string | undefined;
   readonly workload: string | undefined;
-  /** In the order of {@link eventTypes}; undefined: all of the usual families. */
+  /** In the order of {@link eventTypes}; undefined means all types of the usual families. */
   readonly types: readonly EventType[] | undefined;
 }
 
 /**
- * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types, or of their families, by commas or
- * repetition.
+ * Reads `tenant`, `workload` and `type` of a query; `type` is a list of types or families, separated by commas or
+ * repeated.
  *
  * @throws HttpError 400 for a value that no event can have
  */
@@ -41,7 +41,7 @@ function typesOf({ query }: RoutedRequest): readonly EventType[] | undefined {
   if (unknown !== undefined) {
     throw new HttpError(
       400,
-      `query.type: ${quote(unknown)} is no type of event; known are ${[...eventFamilies, ...eventTypes].join(", ")}`,
+      `query.type: ${quote(unknown)} is not an event type; known are ${[...eventFamilies, ...eventTypes].join(", ")}`,
     );
   }
   return eventTypes.filter((type) => words.some((word) => isNamed(type, word)));

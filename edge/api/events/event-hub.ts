@@ -3,28 +3,28 @@ import { type EventSocket, MAX_WAITING_BYTES, type SocketListener } from "../../
 import { type EventFilter, matches } from "./event-filter.ts";
 import { createEventRing, type EventType, type StoredEvent } from "./event-ring.ts";
 
-/** Carries what happens in the cluster to whoever listens on `/ws`. */
+/** Sends events of the cluster to the clients of `/ws`. */
 export interface EventHub {
-  /** Tells everyone who wants to know. */
+  /** Sends the event to all clients whose filter matches. */
   publish(event: { type: EventType; tenant: string | undefined; workload: string | undefined; object: object }): void;
   /**
-   * Whether an event can reach anybody: a client that is connected, or one that left so lately that it may come back
-   * for what it missed. What happens while it is false need not be published, and no id from before is replayed then.
+   * Whether an event can reach a client: one is connected, or one left recently and may return for missed events. While
+   * it is false, events need not be published, and ids from before are not replayed later.
    */
   isHeard(): boolean;
   /**
-   * A new client's listener. `since` is the id of the last message that it has seen.
+   * The listener of a new client. `since` is the id of the last message that it received.
    *
-   * @param options.isStranger whether it has no key, where there is one @default false
+   * @param options.isStranger whether it has no key although one is set @default false
    */
   client(options: { filter: EventFilter; since: string | undefined; isStranger?: boolean }): SocketListener;
-  /** Closes every socket, with the code for a server that goes away. */
+  /** Closes every socket with the code for a stopping server. */
   close(): void;
-  /** How many clients listen. */
+  /** Number of listening clients. */
   readonly size: number;
-  /** Whether there is no room for another client. Connections that were cut but have not ended yet count too. */
+  /** Whether there is no capacity for another client. Connections that are closed but have not ended count too. */
   readonly isFull: boolean;
-  /** The same for strangers, who leave half of the places to others. */
+  /** The same for strangers, who may use only half of the capacity. */
   readonly isFullForStrangers: boolean;
 }
 
@@ -32,44 +32,44 @@ export interface EventHub {
 interface Client {
   readonly socket: EventSocket;
   readonly isStranger: boolean;
-  /** Undefined while it does not listen: at first, and once it was cut. */
+  /** Undefined while it does not listen: at first, and after it was closed. */
   group: Group | undefined;
   isCut: boolean;
-  /** Ends the pause after an answer to a ping; undefined where there is none. */
+  /** Ends the pause after a pong; undefined outside a pause. */
   endPause: (() => void) | undefined;
-  /** Whether a ping came in the pause, so that an answer is due at its end. */
+  /** Whether a ping arrived during the pause, so that a pong is due at its end. */
   isAsking: boolean;
 }
 
-/** Clients of one filter. */
+/** Clients with the same filter. */
 interface Group {
   readonly filter: EventFilter;
   readonly topic: string;
   readonly clients: Set<Client>;
 }
 
-/** What a client sends to learn how things stand; anything else means nothing. */
+/** The message with which a client asks for a pong; all others are ignored. */
 const PING = "ping";
 /**
- * The pause between two answers on a socket; the pings that come in it share the next one. Strangers may connect, and
- * an answer costs far more than a ping: on Node, 1.7 MB of pings a second stopped the edge when each had an answer.
+ * The pause between two pongs on a socket; pings during it share the next pong. Strangers may connect, and a pong costs
+ * far more than a ping: on Node, 1.7 MB of pings per second stopped the edge when each was answered.
  */
 const PONG_PAUSE_MS = 100;
-/** Each takes some 20 KB, whether it reads or not. */
+/** Each costs about 20 KB, whether it reads or not. */
 export const MAX_CLIENTS = 4096;
-/** For so long after the last client has left, events are kept for it. */
+/** How long events are stored after the last client has left. */
 const RETURN_MS = 5 * 60_000;
 const MAX_EVENTS = 4096;
 const MAX_CHARACTERS = 1024 * 1024;
 const GOING_AWAY = 1001;
 
 /**
- * Makes a hub. Clients of the same filter share a group, found by its tenant, so that an event costs what its own
- * listeners cost, and a message is made into text once.
+ * Makes a hub. Clients with the same filter share a group, found by its tenant, so that an event costs only as much as
+ * its own listeners, and a message is serialized once.
  *
- * @param options.instance a word for this process: ids of another one cannot be replayed here
- * @param options.maxWaitingBytes what all clients together may leave unread @default 64 MiB
- * @param options.standing what the answer to a ping tells beside the newest id and the time
+ * @param options.instance a name of this process: ids of another process cannot be replayed here
+ * @param options.maxWaitingBytes limit of unread bytes of all clients @default 64 MiB
+ * @param options.standing further fields of a pong
  */
 export function createEventHub(options: {
   instance: string;
@@ -79,22 +79,20 @@ export function createEventHub(options: {
 }): EventHub {
   const { instance, clock, standing, maxWaitingBytes = 64 * 1024 * 1024 } = options;
   const ring = createEventRing({ events: MAX_EVENTS, characters: MAX_CHARACTERS });
-  /** By the tenant of their filter, and there by topic. */
+  /** By the tenant of the filter, then by topic. */
   const groups = new Map<string | undefined, Map<string, Group>>();
-  /** Also those that were cut and are not gone yet. */
+  /** Includes closed clients that have not ended yet. */
   const clients = new Set<Client>();
-  /**
-   * What waited for clients when that was last summed up, and what was sent since; together never less than what waits.
-   */
+  /** Bytes that waited for clients when last counted, plus bytes sent since: an upper bound of the unread bytes. */
   let waitingBytes = 0;
   let sentBytes = 0;
   let count = 0;
   /** When the last client left. */
   let leftAt = Number.NEGATIVE_INFINITY;
-  /** Whether somebody may know an id that can be replayed. */
+  /** Whether a client may have an id that can be replayed. */
   let isAwaited = false;
   let size = 0;
-  /** How many of `clients` are strangers. */
+  /** Number of strangers among `clients`. */
   let strangers = 0;
   let closed = false;
   const idOf = (number: number): string => `${instance}-${number}`;
@@ -114,8 +112,8 @@ export function createEventHub(options: {
   }
 
   /**
-   * Cuts the slowest clients where this many bytes more could be too many: down to half, so that all are seldom looked
-   * at.
+   * Closes the slowest clients if this many more bytes could exceed the limit: down to half, so that the clients are
+   * rarely scanned.
    */
   function makeRoom(bytes: number): void {
     sentBytes += bytes;
@@ -209,14 +207,14 @@ export function createEventHub(options: {
       return {
         onOpen(socket) {
           if (closed) {
-            socket.close(GOING_AWAY, "the server stops");
+            socket.close(GOING_AWAY, "the server is stopping");
             return;
           }
           client = { socket, isStranger, group: undefined, isCut: false, endPause: undefined, isAsking: false };
           clients.add(client);
           if (isStranger) strangers += 1;
           isAwaited = true;
-          // Before it listens, so that nothing newer overtakes what it missed.
+          // Before it listens, so that no newer event arrives before the missed ones.
           if (since !== undefined) replay(socket, filter, since);
           if (client.isCut) return;
           client.group = groupOf(filter);
@@ -242,7 +240,7 @@ export function createEventHub(options: {
     },
     close() {
       closed = true;
-      for (const { socket, isCut } of [...clients]) if (!isCut) socket.close(GOING_AWAY, "the server stops");
+      for (const { socket, isCut } of [...clients]) if (!isCut) socket.close(GOING_AWAY, "the server is stopping");
     },
     get size() {
       return size;

@@ -1,13 +1,12 @@
 import type { ClaimPhase } from "../../../crds/claim.ts";
 
-/** What an event tells. */
 export type EventType =
   | `${"instance" | "workload" | "pool" | "trigger"}.${"added" | "modified" | "deleted"}`
   | `claim.${Lowercase<ClaimPhase> | "deleted"}`;
 
-/** The first words of types, each of which a filter can name for all that begin with it. */
+/** The first parts of types; in a filter each matches all types that begin with it. */
 export const eventFamilies = ["instance", "claim", "workload", "pool", "trigger"] as const;
-/** The families of a client that names no type. */
+/** The families for clients that name no type. */
 export const usualFamilies: readonly string[] = ["instance", "claim"];
 
 /** The family of a type. */
@@ -38,31 +37,29 @@ export const eventTypes: readonly EventType[] = [
   "trigger.deleted",
 ];
 
-/** An event as it goes to clients, and what filters look at. */
+/** An event as sent to clients, with the fields that filters use. */
 export interface StoredEvent {
   readonly type: EventType;
   readonly tenant: string | undefined;
   readonly workload: string | undefined;
-  /** The message, made once for all clients. */
+  /** The message, serialized once for all clients. */
   readonly text: string;
 }
 
-/** The last events, counted from 1. */
+/** The last events, numbered from 1. */
 interface EventRing {
-  /** Keeps an event, and drops the oldest where there is no more room. */
+  /** Stores an event, and drops the oldest if the limits are exceeded. */
   add(event: StoredEvent): void;
-  /** Counts an event that is not kept, and drops those before it. */
+  /** Counts an event without storing it, and drops those before it. */
   skip(): void;
-  /**
-   * What came after the event of that number; undefined where some of it is not kept any more, or there never was one.
-   */
+  /** The events after that number; undefined if some of them are no longer stored, or the number never existed. */
   after(number: number): readonly StoredEvent[] | undefined;
 }
 
-/** Keeps at most so many events, and so many characters of them. */
+/** Stores at most so many events and characters. */
 export function createEventRing(limits: { events: number; characters: number }): EventRing {
   let kept: StoredEvent[] = [];
-  /** Events at the front of `kept` that are dropped already; removed in bulk, since removing one moves all others. */
+  /** Number of dropped events at the front of `kept`; removed in bulk, since each removal moves all others. */
   let start = 0;
   let count = 0;
   let characters = 0;

@@ -13,7 +13,7 @@ import type { ApiTypes } from "../openapi/schemas.ts";
 import type { EventHub } from "./event-hub.ts";
 import type { EventType } from "./event-ring.ts";
 
-/** Publishes the changes of every kind, each where what it shows has changed, for as long as somebody may hear of it. */
+/** Publishes the changes of every kind that change its response object, while a client can receive them. */
 export function publishChanges(
   hub: Pick<EventHub, "publish" | "isHeard">,
 ): Parameters<typeof watchCluster>[0]["onChange"] {
@@ -26,14 +26,14 @@ export function publishChanges(
   };
 }
 
-/** Publishes a pod's change, where its record shows it. */
+/** Publishes a pod's change if it changes the instance record. */
 export function publishPod({ type, object, previous }: Change<Pod>, hub: Pick<EventHub, "publish">): void {
   const record = openInstance(object);
   if (type === "modified" && previous !== undefined && isDeepStrictEqual(record, openInstance(previous))) return;
   hub.publish({ type: `instance.${type}`, tenant: record.tenantId, workload: record.workloadRef, object: record });
 }
 
-/** Publishes a claim's change, where its response object shows it. */
+/** Publishes a claim's change if it changes the response object. */
 export function publishClaim({ type, object, previous }: Change<Claim>, hub: Pick<EventHub, "publish">): void {
   const response = openClaim(object);
   if (type === "modified" && previous !== undefined && isDeepStrictEqual(response, openClaim(previous))) return;
@@ -43,19 +43,19 @@ export function publishClaim({ type, object, previous }: Change<Claim>, hub: Pic
 }
 
 /**
- * A claim's response object, of parts that anybody may see, since `/ws` asks for no key: a message may hold what the
- * tenant's program printed last. A new field of the response is not published until it is named here.
+ * The public fields of a claim's response object, since `/ws` may require no key: a `message` may contain the program's
+ * last output. A new field of the response is not published until it is added here.
  */
 function openClaim(claim: Claim) {
   const { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason } = claimResponse(claim);
   return { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason };
 }
 
-/** What is told of an object that a person made. */
+/** The public part of an object that a person creates. */
 interface Shown<T extends KubernetesObject, Open extends object> {
   readonly family: "workload" | "pool" | "trigger";
   readonly open: (object: T) => Open;
-  /** What is said of it behind the key: that it has changed is told, what it is is not. */
+  /** The private message: clients learn that it has changed, not its content. */
   readonly wordsOf: (object: T) => string | undefined;
   readonly workloadOf: (object: T) => string;
 }
@@ -92,7 +92,7 @@ function publishObject<T extends KubernetesObject, Open extends object>(
   hub.publish({ type: `${family}.${type}`, tenant: undefined, workload: workloadOf(object), object: shown });
 }
 
-/** No spec, whose environment may hold secrets; the generation tells that it has changed. */
+/** Without the spec, whose environment may hold secrets; the generation shows that the spec has changed. */
 function openWorkload({ metadata, status }: Workload): ApiTypes["OpenWorkload"] {
   const isLeaving = metadata.deletionTimestamp !== undefined;
   const { phase = "Creating", reason } = status ?? {};
@@ -122,7 +122,7 @@ function openObject({ name, generation = 0, creationTimestamp = "" }: Kubernetes
   return { name, generation, createdAt: creationTimestamp };
 }
 
-/** A pod's instance record with the labels that are the service's own; others put there what they like. */
+/** A pod's instance record with only the service's own labels; other labels may hold private data. */
 function openInstance(pod: Pod) {
   const { labels, ...shown } = instanceResponse(pod);
   const { name, phase, ready, restarts, reason, tenantId, workloadRef, ip, createdAt, lastActivity, claimedAt } = shown;

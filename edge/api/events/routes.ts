@@ -16,11 +16,11 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
 /**
  * `GET /ws`: the stream of events.
  *
- * @param options.checkPage throws where the request is one that a page of another site made
- * @param options.requireKey whether it asks for the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false
- * @param options.authenticate throws 401 where a request has no key, which those that name more than the usual families
- *   always have to; undefined where no key is set
- * @param options.sessions what a socket can be opened with then; it is closed when its session ends
+ * @param options.checkPage throws if a page of another site made the request
+ * @param options.requireKey whether it requires the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false
+ * @param options.authenticate throws 401 if a request has no key; always applied to requests for more than the usual
+ * families; undefined if no key is set
+ * @param options.sessions also open a socket; it is closed when its session ends
  */
 export function eventsRoute(options: {
   events: EventHub;
@@ -34,9 +34,9 @@ export function eventsRoute(options: {
   return {
     method: "GET",
     path: "/ws",
-    summary: "Changes of instances, claims, workloads, pools and triggers, as they happen",
+    summary: "Changes of instances, claims, workloads, pools and triggers as they happen",
     description:
-      "A WebSocket of JSON messages `{id, type, time, object}`; `object` is an Instance with the service's own labels, a Claim without its `message`, or of a workload, a pool or a trigger what OpenWorkload, OpenPool and OpenTrigger show. Without `type` it tells of instances and claims; the others ask for the key where one is set. To the text `ping` it answers with a Pong. It may be set to ask for the key, which then comes as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that connects again with `since` gets what it missed, or one message of type `resync` where that is not kept: read the lists anew then.",
+      "A WebSocket of JSON messages `{id, type, time, object}`. `object` is an Instance with the service's own labels, a Claim without its `message`, or an OpenWorkload, OpenPool or OpenTrigger. Without `type` it sends changes of instances and claims; the other kinds require the key if one is set. It answers the text `ping` with a Pong. The server may be set to require the key: send it as the header, as the subprotocol `tenancy.bearer.<base64url of the key>` beside `tenancy.events`, or by a session, whose end closes the socket with 4401. A client that reconnects with `since` gets the missed messages, or one message of type `resync` if they are no longer stored: read the lists again then.",
     query: {
       tenant: { ...tenantIdSchema, description: "Only this tenant's." },
       workload: { ...nameSchema, description: "Only this workload's." },
@@ -45,7 +45,7 @@ export function eventsRoute(options: {
         pattern: `^${eventWord}(?:,${eventWord})*$`,
         description: `Only these, by commas: ${[...eventFamilies, ...eventTypes].join(", ")}.`,
       },
-      since: { type: "string", minLength: 1, description: "The id of the last message that was seen." },
+      since: { type: "string", minLength: 1, description: "The id of the last received message." },
     },
     takes: ["upgrade", "sec-websocket-version", "sec-websocket-key"],
     status: 101,
@@ -68,10 +68,7 @@ export function eventsRoute(options: {
       }
       const offered = offeredProtocols(request);
       if (offered.some((word) => word.startsWith(KEY_PROTOCOL)) && !offered.includes(EVENTS_PROTOCOL)) {
-        throw new HttpError(
-          400,
-          `sec-websocket-protocol: offer ${EVENTS_PROTOCOL} too, which is the one that is chosen`,
-        );
+        throw new HttpError(400, `sec-websocket-protocol: also offer ${EVENTS_PROTOCOL}, which the server selects`);
       }
       const filter = readEventFilter(request);
       const { since } = query;
@@ -98,7 +95,7 @@ export function eventsRoute(options: {
   };
 }
 
-/** Whether the request has the key or a session; one that is wrong counts for nothing where none is asked for. */
+/** Whether the request has the key or a session; a wrong one is ignored if none is required. */
 async function isKnown(request: Request, authenticate: (request: Request) => void | Promise<void>): Promise<boolean> {
   try {
     await authenticate(request);

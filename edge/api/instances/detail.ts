@@ -9,9 +9,9 @@ import { type InstanceServices, instanceNotFound, instanceResponse } from "./ins
 type ShownContainer = NonNullable<ApiTypes["InstanceDetail"]["containers"]>[number];
 
 /**
- * An instance with its node, its containers and its Events, read at this moment.
+ * An instance with its node, containers and Events, read now.
  *
- * @throws HttpError 404 where the pod went meanwhile, or another one has its name
+ * @throws HttpError 404 if the pod is gone, or another pod has its name
  */
 export async function instanceDetail(
   known: Pod,
@@ -41,7 +41,7 @@ export async function instanceDetail(
   };
 }
 
-/** Whether nothing can be read of its files any more. */
+/** Whether its files can no longer be read. */
 function hasEnded({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined || status?.phase === "Failed" || status?.phase === "Succeeded";
 }

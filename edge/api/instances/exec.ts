@@ -17,11 +17,11 @@ import { type ApiRoute, bodySchema } from "../api-route.ts";
 import { findInstance, type InstanceServices, instanceError, instanceNotFound } from "./instance.ts";
 
 const MAX_SECONDS = 3600;
-/** One argument of a process can have 128 KiB on Linux, and kubectl sends them all in an address. */
+/** Linux limits one argument of a process to 128 KiB, and kubectl sends the whole command in a URL. */
 const MAX_COMMAND_BYTES = 100_000;
 
-// A process's argument cannot hold a NUL.
-const argument = v.pipe(v.string(), v.regex(new RegExp(pattern.noNull), "must not hold a NUL character"));
+// An argument of a process cannot contain NUL.
+const argument = v.pipe(v.string(), v.regex(new RegExp(pattern.noNull), "must not contain a NUL character"));
 const execBody = v.strictObject({
   command: v.pipe(
     v.array(argument),
@@ -30,11 +30,11 @@ const execBody = v.strictObject({
     v.maxLength(1024, "must have at most 1024 entries"),
     v.check(
       (command) => Buffer.byteLength(command.join("")) <= MAX_COMMAND_BYTES,
-      `must have at most ${MAX_COMMAND_BYTES} bytes in all; write more into the instance in pieces`,
+      `must have at most ${MAX_COMMAND_BYTES} bytes in total; write more into the instance in several calls`,
     ),
     v.metadata({
       not: { prefixItems: [{ const: "" }] },
-      description: `Program and arguments, at most ${MAX_COMMAND_BYTES} bytes in all; no shell.`,
+      description: `Program and arguments, at most ${MAX_COMMAND_BYTES} bytes in total; no shell.`,
     }),
   ),
   timeoutSeconds: v.optional(
@@ -43,22 +43,22 @@ const execBody = v.strictObject({
       v.integer("must be a whole number"),
       v.minValue(1, "must be at least 1"),
       v.maxValue(MAX_SECONDS, `must be at most ${MAX_SECONDS}`),
-      v.description("After this, 504."),
+      v.description("After this, the response is 504."),
     ),
     60,
   ),
 });
 
 /**
- * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container, once the instance is its tenant's:
- * what runs in a warm pod would stay there for whoever gets it, and what runs before a restore would be lost.
+ * `POST /api/v1/instances/{id}/exec`: runs a command in the workload's container, once an Active claim has the
+ * instance. In a warm pod the effects would reach the next tenant, and before a restore they would be lost.
  */
 export function execRoute(services: InstanceServices): ApiRoute {
   return {
     method: "POST",
     path: "/api/v1/instances/:id/exec",
     summary: "Run a command in the workload's container",
-    description: "409 until a claim is Active with the instance, and in a warm pod that nobody has claimed.",
+    description: "409 for a warm pod, and until a claim is Active with the instance.",
     body: bodySchema(execBody),
     answer: "ExecOutcome",
     errors: [404, 408, 409, 413, 503, 504],
@@ -78,10 +78,10 @@ export function execRoute(services: InstanceServices): ApiRoute {
 }
 
 /**
- * The caches answer only that the claim has the instance; before a refusal the cluster is asked, since either watch may
- * be behind.
+ * The caches can only confirm that the claim has the instance; before a refusal the cluster is asked, since either
+ * watch may be behind.
  *
- * @throws HttpError 409 where no claim has the instance yet, 404 where it went meanwhile
+ * @throws HttpError 409 if no claim has the instance yet, 404 if it is gone
  */
 async function requireGiven(known: Pod, { cluster, namespace, cache }: InstanceServices): Promise<void> {
   const { name } = known.metadata;
@@ -91,7 +91,7 @@ async function requireGiven(known: Pod, { cluster, namespace, cache }: InstanceS
   if (pod === undefined) throw instanceNotFound(name);
   const claimName = pod.metadata.annotations?.[annotation.claim];
   if (claimName === undefined) {
-    throw new HttpError(409, `instance ${quote(name)} is a warm pod that nobody has claimed: claim its workload first`);
+    throw new HttpError(409, `instance ${quote(name)} is an unclaimed warm pod: claim its workload first`);
   }
   const claim = await cluster(claims).named(claimName).find();
   if (claim !== undefined && isGiven(pod, claim)) return;
@@ -99,17 +99,19 @@ async function requireGiven(known: Pod, { cluster, namespace, cache }: InstanceS
   const stands = claim === undefined ? "is gone" : phase === "Active" ? "has another instance" : `is ${phase}`;
   throw new HttpError(
     409,
-    `instance ${quote(name)} is not its tenant's: its claim ${quote(claimName)} ${stands}; exec in the instance that an Active claim names`,
+    `instance ${quote(name)} does not belong to its tenant: its claim ${quote(claimName)} ${stands}; exec in the instance that an Active claim names`,
   );
 }
 
-/** Whether the claim is Active with this pod, or was until its release began, which a person may want to look into. */
+/**
+ * Whether the claim is Active with this pod, or was until its release began: a person may want to look into it then.
+ */
 function isGiven(pod: Pod, claim: Claim): boolean {
   if (claim.metadata.uid !== pod.metadata.annotations?.[annotation.claimUid] || !isShown(pod, claim)) return false;
   return claim.status?.phase !== "Pending" && claim.status?.phase !== "Error";
 }
 
-/** What a command did; `truncated` where more was printed than is shown. */
+/** Result of a command; `truncated` if more was printed than returned. */
 interface ExecOutcome {
   stdout: string;
   stderr: string;
@@ -122,8 +124,8 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
 /**
  * Runs a command in the workload's container.
  *
- * @throws HttpError 504 when the time is up; 499 when the client goes; as {@link instanceError} says where kubectl
- *   fails
+ * @throws HttpError 504 when the time limit passes; 499 when the client disconnects; as {@link instanceError} if
+ * kubectl   fails
  */
 async function execInPod(
   request: { name: string; command: readonly string[]; timeoutMs: number },
@@ -142,13 +144,13 @@ async function execInPod(
     case "late":
       throw new HttpError(
         504,
-        `the command has not ended after ${timeoutMs / 1000} s; it may still run in the instance. body.timeoutSeconds can be up to 3600`,
+        `the command has not finished after ${timeoutMs / 1000} s; it may still run in the instance. body.timeoutSeconds can be up to 3600`,
         { expected: true },
       );
     case "client gone":
       throw new HttpError(499, "the client went away");
     case "stopped":
-      throw new HttpError(503, "the server stops; the command may still run in the instance");
+      throw new HttpError(503, "the server is stopping; the command may still run in the instance");
     default:
       return run satisfies never;
   }

@@ -14,10 +14,9 @@ import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 
 /**
- * A managed pod by its name: from the store, else from the cluster, since the watch may be a moment behind the claim
- * that named it.
+ * A managed pod by name: from the cache, or from the cluster, since the watch may be behind the claim that named it.
  *
- * @throws HttpError 404 where there is none, also for a pod that is not ours; 503 while the cache is stale
+ * @throws HttpError 404 if there is none, or the pod is not managed; 503 while the cache is stale
  */
 export async function findInstance(
   name: string,
@@ -31,7 +30,6 @@ export async function findInstance(
   throw instanceNotFound(name);
 }
 
-/** What the instance routes work with. */
 export interface InstanceServices {
   readonly cluster: Cluster;
   readonly namespace: string;
@@ -41,14 +39,14 @@ export interface InstanceServices {
   readonly clock: Clock;
 }
 
-/** The 404 of an instance that does not exist, or of a pod that is not ours. */
+/** The 404 for an instance that does not exist, or a pod that is not managed. */
 export function instanceNotFound(name: string): HttpError {
-  return new HttpError(404, `instance ${quote(name)} does not exist; GET /api/v1/instances lists those that do`);
+  return new HttpError(404, `instance ${quote(name)} does not exist; GET /api/v1/instances lists the existing ones`);
 }
 
 const RETRY = { "retry-after": "1" };
 
-/** What a failure of kubectl itself comes to where it was about an instance. @returns as {@link kubectlError} does */
+/** The HTTP error of a kubectl failure about an instance. @returns as {@link kubectlError} does */
 export function instanceError(stderr: string, { name }: { name: string }): Error {
   return kubectlError(stderr, (failure) => describe(failure, name));
 }
@@ -56,7 +54,7 @@ export function instanceError(stderr: string, { name }: { name: string }): Error
 function describe(failure: KubectlError, name: string): HttpError | undefined {
   switch (failure.kind) {
     case "no previous run":
-      return new HttpError(404, `instance ${quote(name)} has no previous run: its container never restarted`);
+      return new HttpError(404, `instance ${quote(name)} has no previous run: its container has never restarted`);
     case "no pod":
       return instanceNotFound(name);
     case "no program":
@@ -65,11 +63,11 @@ function describe(failure: KubectlError, name: string): HttpError | undefined {
         `body.command: cannot be started in the instance: ${failure.reason}; check the program's name`,
       );
     case "not running":
-      return new HttpError(409, `instance ${quote(name)} does not run at the moment: ${failure.reason}`);
+      return new HttpError(409, `instance ${quote(name)} is not running: ${failure.reason}`);
     case "no node":
       return new HttpError(503, `the node of instance ${quote(name)} cannot be reached`, { headers: RETRY });
     case "cut":
-      return new HttpError(503, `the connection to instance ${quote(name)} broke; a command may have run`, {
+      return new HttpError(503, `the connection to instance ${quote(name)} was lost; a command may have run`, {
         headers: RETRY,
       });
     default:
@@ -77,7 +75,7 @@ function describe(failure: KubectlError, name: string): HttpError | undefined {
   }
 }
 
-/** The instance record; what is not known yet, or does not apply to an unclaimed pod, is absent. */
+/** The instance record; fields that are unknown, or do not apply to an unclaimed pod, are absent. */
 interface InstanceResponse {
   name: string;
   phase: PodPhase;
@@ -88,14 +86,14 @@ interface InstanceResponse {
   workloadRef?: string;
   ip?: string;
   labels: Record<string, string>;
-  /** ISO 8601, as the times below. */
+  /** ISO 8601, like the times below. */
   createdAt: string;
   lastActivity?: string;
   claimedAt?: string;
 }
 
 /**
- * Shows a pod as `slimPod` leaves it, as the REST API and the event stream do. The claim call that bound a pod is its
+ * Shows a pod as stored by `slimPod`, for the REST API and the event stream. The claim call that bound a pod is its
  * first activity.
  */
 export function instanceResponse(pod: Pod): InstanceResponse {
@@ -121,7 +119,7 @@ export function instanceResponse(pod: Pod): InstanceResponse {
   };
 }
 
-/** The later of two times; text that is not a time, as a person may have written, does not count. */
+/** The later of two times; text that is not a time, such as an edited annotation, is ignored. */
 function latest(a: string | undefined, b: string | undefined): string | undefined {
   const [timeA, timeB] = [Date.parse(a ?? ""), Date.parse(b ?? "")];
   if (Number.isNaN(timeA)) return Number.isNaN(timeB) ? undefined : b;

@@ -13,19 +13,19 @@ const MAX_TAIL = 100_000;
 /** What {@link tailOf} reads. */
 export const tailSchema: OpenApiSchema = {
   ...{ type: "integer", minimum: 0, maximum: MAX_TAIL, default: DEFAULT_TAIL },
-  description: "The last lines, this many.",
+  description: "Number of last lines.",
 };
 
-/** `GET /api/v1/instances/{id}/logs`: what the workload's container printed, as plain text. */
+/** `GET /api/v1/instances/{id}/logs`: the log of the workload's container, as plain text. */
 export function logsRoute(services: InstanceServices): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/instances/:id/logs",
-    summary: "What the workload's container printed",
+    summary: "Log of the workload's container",
     query: {
       tail: tailSchema,
-      follow: flagSchema("Whether to go on with what is printed from now on."),
-      previous: flagSchema("Whether it is about the run before the container's last restart."),
+      follow: flagSchema("Whether to follow the log."),
+      previous: flagSchema("Whether to read the run before the container's last restart."),
     },
     answer: "text/plain",
     errors: [404, 409, 503, 504],
@@ -36,7 +36,8 @@ export function logsRoute(services: InstanceServices): ApiRoute {
       await findInstance(name, services);
       mayBeSilent?.();
       const { kubectl, clock } = services;
-      // Without a head that goes out, nothing would be won, and the words of a failure lost.
+      // If the response head cannot be sent early, there is nothing to gain, and the message of a failure would be
+      // lost.
       const runs = follow && !headWaits && (await runsNow(name, services));
       const logsRequest = { pod: name, container: WORKLOAD_CONTAINER, tail, follow, previous, runs };
       return podLogs(logsRequest, {
@@ -54,7 +55,7 @@ async function runsNow(name: string, { cluster }: InstanceServices): Promise<boo
   return containerRuns(pod, WORKLOAD_CONTAINER);
 }
 
-/** The query parameter `tail` of a log. @throws HttpError 400 where it is no number of lines */
+/** The query parameter `tail` of a log. @throws HttpError 400 if it is not a number of lines */
 export function tailOf({ query }: RoutedRequest): number {
   const { tail } = query;
   if (tail === undefined) return DEFAULT_TAIL;

@@ -20,7 +20,7 @@ import { logsRoute } from "./logs.ts";
 const phases: readonly PodPhase[] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 const tenantIdOrNone = {
   accepts: (value: string) => value === "" || tenantIdRule.accepts(value),
-  says: `${tenantIdRule.says}; empty is nobody`,
+  says: `${tenantIdRule.says}; empty means unclaimed`,
 };
 const ALL = "/api/v1/instances";
 const ONE = "/api/v1/instances/:id";
@@ -35,7 +35,7 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       path: ONE,
       summary: "One managed pod",
       query: {
-        detail: flagSchema("Whether its node, its containers and its Events are told too, read at this moment."),
+        detail: flagSchema("Whether to include its node, its containers and its Events, read now."),
       },
       answer: "InstanceDetail",
       errors: [404, 503],
@@ -49,14 +49,14 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       method: "POST",
       path: `${ONE}/activity`,
       summary: "Report that a pod is in use",
-      description: "Puts its idle release off. Claim calls and exec count by themselves.",
+      description: "Postpones its idle release. Claim calls and exec count by themselves.",
       answer: doneSchema("active", "instance"),
       errors: [404, 409, 503],
       async handle(request) {
         const pod = await find(request);
         const instance = pod.metadata.name;
         if (!isClaimed(pod)) {
-          throw new HttpError(409, `instance ${quote(instance)} is not claimed, so there is no idle time to put off`);
+          throw new HttpError(409, `instance ${quote(instance)} is not claimed, so it has no idle timeout to postpone`);
         }
         activity.touch(instance);
         return jsonResponse({ status: "active", instance });
@@ -67,13 +67,14 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
     {
       method: "POST",
       path: `${ONE}/destroy`,
-      summary: "Delete a pod at once and save nothing",
+      summary: "Delete a pod now without saving its files",
       description:
-        "The claim that is Active with it stays Active, without a pod; one that waits gets another pod, and one that is being released goes. Release is the graceful path.",
+        "A claim that is Active with it stays Active, without a pod; a waiting claim gets another pod, and a claim that is being released ends. To save the files, release the claim instead.",
       query: {
         tenant: {
           anyOf: [tenantIdSchema, { type: "string", maxLength: 0 }],
-          description: "Whose it is, empty for a warm pod that nobody has claimed: 409 where that is not so any more.",
+          description:
+            "The tenant who must have the instance; empty for an unclaimed warm pod. 409 if that is no longer true.",
         },
       },
       answer: doneSchema("destroyed", "instance"),
@@ -120,14 +121,13 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
 const MAX_TRIES = 5;
 
 /**
- * Force-deletes a pod and saves nothing.
+ * Force-deletes a pod without saving its files.
  *
- * Its claim is marked first, so that the operator leaves the claim in the phase it had instead of giving it another
- * pod. A pod that looks unclaimed is deleted only as it was seen: a claim may bind it at any moment, which the watch
- * has yet to show.
+ * Its claim is marked first, so that the operator leaves the claim in its phase instead of giving it another pod. A pod
+ * that looks unclaimed is deleted only if unchanged: a claim may bind it at any moment, before the watch shows it.
  *
- * @param options.tenantId whose it has to be, empty for nobody's; anybody's where it is undefined
- * @throws HttpError 404 where the pod went meanwhile, 409 where it is not that tenant's
+ * @param options.tenantId the tenant who must have it; empty for an unclaimed pod; any if undefined
+ * @throws HttpError 404 if the pod is gone, 409 if it does not belong to that tenant
  */
 async function destroyInstance(
   known: Pod,
@@ -146,7 +146,7 @@ async function destroyInstance(
     if (outcome === "notFound") throw instanceNotFound(name);
     if (outcome !== "conflict") return;
     pod = await readNow();
-    if (tries === MAX_TRIES) throw new HttpError(503, `instance ${quote(name)} changes all the time; try again`);
+    if (tries === MAX_TRIES) throw new HttpError(503, `instance ${quote(name)} keeps changing; try again`);
   }
 
   async function readNow(): Promise<Pod> {
@@ -160,11 +160,11 @@ function tenantOf({ metadata }: Pod): string {
   return metadata.labels?.[label.tenant] ?? "";
 }
 
-/** @throws HttpError 409 where the pod is not the one's whom the caller means */
+/** @throws HttpError 409 if the pod does not belong to the given tenant */
 function requireTenant(pod: Pod, meant: string | undefined): void {
   const tenantId = tenantOf(pod);
   if (meant === undefined || tenantId === meant) return;
-  const whose = tenantId === "" ? "nobody has claimed it" : `it is claimed by tenant ${quote(tenantId)} meanwhile`;
+  const whose = tenantId === "" ? "it is not claimed" : `tenant ${quote(tenantId)} has claimed it in the meantime`;
   throw new HttpError(409, `instance ${quote(pod.metadata.name)} is not destroyed: ${whose}`);
 }
 

@@ -5,19 +5,19 @@ import type { OpenApiSchema } from "./request-schemas.ts";
 import { nameSchema, type SchemaName, schemas, tenantIdSchema } from "./schemas.ts";
 import { tagOf, tags } from "./tags.ts";
 
-/** The part of an OpenAPI 3.1 document that is written here (https://spec.openapis.org/oas/v3.1.1.html). */
+/** The part of an OpenAPI 3.1 document that is used here (https://spec.openapis.org/oas/v3.1.1.html). */
 export interface OpenApiDocument {
   openapi: "3.1.0";
   info: { title: string; version: string; description: string };
   servers: { url: string }[];
-  /** With an empty one where the server asks for no key. */
+  /** Contains an empty entry if the server requires no key. */
   security: Record<string, string[]>[];
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, DocumentedOperation>>;
   components: { schemas: Record<string, OpenApiSchema>; securitySchemes: Record<string, object> };
 }
 
-/** One operation of the document. */
+/** An operation of the document. */
 export interface DocumentedOperation {
   operationId: string;
   tags: [string];
@@ -43,7 +43,7 @@ export interface DocumentedOperation {
 }
 
 const workloadName = { description: "Name of the workload.", schema: nameSchema };
-/** By the segment before them. */
+/** By the path segment before them. */
 const pathParameters: Readonly<Record<string, { description: string; schema: OpenApiSchema }>> = {
   tenants: { description: "Tenant id.", schema: tenantIdSchema },
   instances: { description: "Name of the pod.", schema: { ...nameSchema, maxLength: 253 } },
@@ -53,15 +53,14 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   snapshots: workloadName,
   claims: workloadName,
 };
-/** Bytes as they are (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
+/** Raw bytes (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
 const errorUse = { schema: ref("Error"), example: examples.Error };
 
 /**
- * Writes the document of a route table.
+ * Generates the document of a route table.
  *
- * @param options.asksForKey whether routes that are not public ask for the key; without one they refuse pages of other
- *   sites
+ * @param options.asksForKey whether non-public routes require the key; without one they refuse pages of other sites
  */
 export function openApiDocument(routes: readonly ApiRoute[], options: { asksForKey: boolean }): OpenApiDocument {
   const { asksForKey } = options;
@@ -76,10 +75,10 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
       title: "tenancy",
       version: "v1",
       description:
-        "Isolated, on-demand containers for the tenants of a platform. Every error's body is `{error: string}`.",
+        "Isolated, on-demand containers for the tenants of a platform. The body of every error is `{error: string}`.",
     },
     servers: [{ url: "/" }],
-    // A client that is made from this document has to work with a server that asks for the key too.
+    // A client generated from this document must also work with a server that requires the key.
     security: [...(asksForKey ? [] : [{}]), { apiKey: [] }, { session: [] }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
@@ -96,7 +95,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
   const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
   const { takes = [], tells = [], mayTell = [] } = route;
-  // Each refuses query parameters that it does not know.
+  // Every route refuses unknown query parameters.
   const always = [400, 405, 500] as const;
   const failures = [
     ...always,
@@ -141,7 +140,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
           ),
         }),
       },
-      ...(takes.includes("if-none-match") && { 304: { description: "The caller has what is there." } }),
+      ...(takes.includes("if-none-match") && { 304: { description: "The caller's copy is current." } }),
       ...Object.fromEntries(
         [...new Set(failures)]
           .sort()

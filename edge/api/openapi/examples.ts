@@ -46,7 +46,7 @@ const delivery: ApiTypes["Deliveries"]["deliveries"][number] = {
 const open = { generation: 1, createdAt };
 const series = { since: createdAt, replica, stepSeconds: 60 };
 
-/** What a server answered, by the names of the schemas. */
+/** Sample responses, by schema name. */
 export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Error: { error: 'workload "notes" does not exist' },
   Health: { status: "ok" },
@@ -108,7 +108,7 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Pong: { id: `${replica}-42`, type: "pong", time: at, fresh: true, versions: { claims: "1042" } },
 };
 
-/** Bodies that a client sends, by route. */
+/** Sample request bodies, by route. */
 export const requestExamples: Readonly<Record<string, object>> = {
   "POST /api/v1/tenants/:id/claim": { workload: workloadRef, resume: true },
   "POST /api/v1/tenants/:id/release": { workload: workloadRef },
@@ -129,7 +129,7 @@ export const requestExamples: Readonly<Record<string, object>> = {
 
 const words: Readonly<Record<string, string>> = { tenantId, workload: workloadRef, instance: instanceId };
 
-/** An answer of a schema that no other route has: what it must have, and nothing else. */
+/** A sample with only the required fields, for schemas without one. */
 export function leastOf(schema: OpenApiSchema, name = ""): unknown {
   const { enum: choices, type, required = [], properties = {}, additionalProperties } = schema;
   if (choices !== undefined) return choices[0];

@@ -1,7 +1,7 @@
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
 import type { JsonSchema } from "../../../crds/schema/schema.ts";
 
-/** Words of JSON Schema 2020-12 that a structural schema of Kubernetes does not have. */
+/** Keywords of JSON Schema 2020-12 that Kubernetes' structural schemas do not have. */
 interface MoreWords {
   readonly $ref?: string;
   readonly const?: string;
@@ -29,8 +29,8 @@ const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
 const needs = (...required: string[]): OpenApiSchema => ({ required });
 
 /**
- * What `crds/validate-*.ts` refuse beyond the kinds' schemas, in the words of JSON Schema, by the place in the spec; a
- * test holds the two against each other. What no schema can say is in the descriptions.
+ * JSON Schema of what `crds/validate-*.ts` refuse in addition to the kinds' schemas, by path in the spec; a test
+ * compares both. The descriptions contain what no schema can express.
  */
 const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.image.ref": { pattern: imageReferencePattern },
@@ -82,9 +82,7 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
     ],
   },
 };
-/**
- * The schema of what a request may hold: the kind's own, what is refused beyond it, and no field that it does not know.
- */
+/** The schema of a request: the kind's own, the additional rules, and no unknown fields. */
 export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
   const { properties, items, additionalProperties, ...words } = schema;
   const isFree = words["x-kubernetes-preserve-unknown-fields"] === true;

@@ -4,7 +4,7 @@ import type { ApiRoute } from "../api-route.ts";
 import { type DocumentedOperation, type OpenApiDocument, openApiDocument } from "./document.ts";
 
 /**
- * `GET /api/v1/openapi.json` and `GET /docs`, made of the other routes when one is first asked for.
+ * `GET /api/v1/openapi.json` and `GET /docs`, generated from the other routes on first use.
  *
  * @param options.asksForKey whether TENANCY_API_KEY is set
  */
@@ -51,10 +51,10 @@ table { border-collapse: collapse; }
 td { padding: 0.1rem 1rem 0.1rem 0; vertical-align: top; }
 `;
 
-/** Nothing on the page comes from elsewhere or runs; the one style is known by its hash. */
+/** The page loads nothing from elsewhere and runs no scripts; its only style is allowed by its hash. */
 const CONTENT_POLICY = `default-src 'none'; style-src 'sha256-${createHash("sha256").update(STYLE).digest("base64")}'; base-uri 'none'; frame-ancestors 'none'`;
 
-/** The document as one page without scripts and without anything from elsewhere. */
+/** The document as one page without scripts or external resources. */
 function docsPage(document: OpenApiDocument): string {
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => section(`${method.toUpperCase()} ${path}`, operation)),
@@ -92,7 +92,7 @@ function section(title: string, operation: DocumentedOperation): string {
     return `<tr><td><code>${status}</code><td>${escaped(words)}${what}`;
   });
   return `<details><summary><code>${escaped(title)}</code> ${escaped(summary)}</summary>
-${description === undefined ? "" : `<p>${escaped(description)}</p>`}${security === undefined ? "" : "<p>Asks for no key.</p>"}
+${description === undefined ? "" : `<p>${escaped(description)}</p>`}${security === undefined ? "" : "<p>Requires no key.</p>"}
 ${rows.length > 0 ? `<table>${rows.join("")}</table>` : ""}
 ${body === undefined ? "" : `<p>Body:</p><pre>${escaped(JSON.stringify(body, null, 2))}</pre>`}
 <table>${answers.join("")}</table></details>`;

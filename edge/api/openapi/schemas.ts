@@ -7,9 +7,7 @@ import { triggerSpecSchema } from "../../../crds/trigger.ts";
 import { buildStatusSchema, workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
 
-/** The schema of a tenant's id. */
 export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.tenantId, maxLength: 63 };
-/** The schema of the name of a workload, a pool or a trigger. */
 export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
 
 const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
@@ -23,18 +21,18 @@ const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unkno
   description: "Phase of the pod.",
 });
 const triggerPhase = Type.Optional(
-  stringEnum(["Active", "Error"], { description: "Absent until the gateway has looked at it." }),
+  stringEnum(["Active", "Error"], { description: "Absent until the gateway has reconciled it." }),
 );
-/** What `/ws`, which may ask for no key, shows of an object that a person made. */
+/** The public part of an object, shown by `/ws`, which may require no key. */
 const openObject = <Fields extends TProperties>(noun: string, fields: Fields) =>
   Type.Object(
     {
       name: text(`Name of the ${noun}.`),
-      generation: Type.Integer({ description: "Grows with each change of the spec." }),
+      generation: Type.Integer({ description: "Increases with each change of the spec." }),
       createdAt: time("When it was created."),
       ...fields,
     },
-    { description: `What an event shows of a ${noun}.` },
+    { description: `The part of a ${noun} that an event contains.` },
   );
 const counts = (what: string) =>
   Type.Object(
@@ -43,28 +41,28 @@ const counts = (what: string) =>
       byPhase: Type.Unsafe<Record<string, number>>({
         type: "object",
         additionalProperties: { type: "integer" },
-        description: "Number in each phase that has any.",
+        description: "Number in each phase that occurs.",
       }),
     },
-    { description: `How many ${what} there are.` },
+    { description: `Number of ${what}.` },
   );
-const done = (word: string) => stringEnum([word], { description: "What was done." });
+const done = (word: string) => stringEnum([word], { description: "The action." });
 const createdAt = time("When it was created.");
 
 const series = (description: string) =>
   Type.Array(Type.Integer({ minimum: 0, description: "In one step." }), {
-    description: `${description} A number a step.`,
+    description: `${description} One number per step.`,
   });
 const latency = (description: string) =>
   Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
-    description: `${description} Null where none was measured.`,
+    description: `${description} Null if there is no measurement.`,
   });
 const latencies = (description: string) =>
-  Type.Array(latency(description), { description: "A number a step, or null." });
+  Type.Array(latency(description), { description: "A number per step, or null." });
 const seriesBasics = {
   since: time("When the first step began: an hour ago, or when the replica started."),
-  replica: text("A word for the replica that answers; each remembers by itself."),
-  stepSeconds: Type.Integer({ description: "Length of a step, the last of which is not over.", minimum: 1 }),
+  replica: text("Name of the replica that answers; each has its own history."),
+  stepSeconds: Type.Integer({ description: "Length of a step; the last step is incomplete.", minimum: 1 }),
 };
 
 const delivery = {
@@ -72,15 +70,15 @@ const delivery = {
   at: time("When it arrived."),
   result: stringEnum(
     ["answered", "denied", "refused", "failed", "aborted", "repeated", "unsigned", "rejected", "missed"],
-    { description: "What became of it, as tenancy_gateway_events_total counts it." },
+    { description: "The result, with the values of tenancy_gateway_events_total." },
   ),
   tenantId: Type.Optional(text("The tenant, once it was known.")),
-  status: Type.Optional(Type.Integer({ description: "The status that its source was answered with." })),
-  ms: Type.Number({ description: "Milliseconds from its arrival to its answer.", minimum: 0 }),
+  status: Type.Optional(Type.Integer({ description: "The status sent to its source." })),
+  ms: Type.Number({ description: "Milliseconds from arrival to response.", minimum: 0 }),
   source,
   instanceId: Type.Optional(text("Name of the pod that it was sent to.")),
-  reason: Type.Optional(text("Why it was not answered; the trigger's Events tell more.")),
-  test: Type.Optional(Type.Boolean({ description: "True where a caller of the API sent it." })),
+  reason: Type.Optional(text("Why it was not answered; the trigger's Events have details.")),
+  test: Type.Optional(Type.Boolean({ description: "True if a caller of the API sent it." })),
 };
 
 const claim = Type.Object(
@@ -92,7 +90,7 @@ const claim = Type.Object(
     source,
     claimedAt: Type.Optional(time("When the pod was bound.")),
     workloadRef: text("The workload."),
-    reason: Type.Optional(text("One word for programs, where something is wrong.")),
+    reason: Type.Optional(text("One word for programs, if something is wrong.")),
     message: Type.Optional(text("A sentence for people.")),
   },
   { description: "The claim response object: a tenant's lease on an instance of a workload." },
@@ -101,10 +99,10 @@ const claim = Type.Object(
 const instance = {
   name: text("Name of the pod, the {id} of instance paths."),
   phase: podPhase,
-  ready: Type.Boolean({ description: "Whether its program answers, by its probe." }),
-  restarts: Type.Integer({ description: "How often its containers were started again.", minimum: 0 }),
+  ready: Type.Boolean({ description: "Whether its readiness probe passes." }),
+  restarts: Type.Integer({ description: "Number of restarts of its containers.", minimum: 0 }),
   reason: Type.Optional(
-    text("What keeps it from its work, in Kubernetes' own word, such as CrashLoopBackOff or Unschedulable."),
+    text("What keeps it from working: Kubernetes' own reason, such as CrashLoopBackOff or Unschedulable."),
   ),
   tenantId: Type.Optional(text("The tenant; absent while it is warm in a pool.")),
   workloadRef: Type.Optional(text("The workload.")),
@@ -112,60 +110,61 @@ const instance = {
   labels: stringMap({ maxLength: 63 }, { description: "All labels of the pod." }),
   createdAt,
   lastActivity: Type.Optional(
-    time("When it was last used; written at most once in a tenth of the idle time, or once a minute without one."),
+    time("When it was last used; written at most once in a tenth of the idle timeout, or once a minute without one."),
   ),
   claimedAt: Type.Optional(time("When it was bound to its claim.")),
 };
 const listedClaim = {
   ...claim.properties,
   name: text("Name of the claim object."),
-  uid: text("Of the claim object: another claim of the same name has another one."),
+  uid: text("Uid of the claim object: a later claim of the same name has another one."),
   createdAt,
-  resume: Type.Boolean({ description: "Whether it asks for what was saved." }),
-  resumeVersion: Type.Optional(text("Which version it asks for.")),
+  resume: Type.Boolean({ description: "Whether it requests the saved files." }),
+  resumeVersion: Type.Optional(text("The requested version.")),
 };
 const objectEvent = Type.Object(
   {
-    about: stringEnum(["claim", "instance"], { description: "What it is about." }),
-    type: text("Normal, or Warning."),
+    about: stringEnum(["claim", "instance"], { description: "The object that it is about." }),
+    type: text("Normal or Warning."),
     reason: text("One word for programs."),
     message: text("A sentence for people."),
-    count: Type.Optional(Type.Integer({ description: "How often it happened." })),
-    at: time("When it happened last."),
+    count: Type.Optional(Type.Integer({ description: "Number of occurrences." })),
+    at: time("When it last happened."),
   },
-  { description: "An Event that the cluster keeps." },
+  { description: "An Event stored by the cluster." },
 );
-const eventsProblem = Type.Optional(text("Why there are no `events`, where they cannot be read."));
+const eventsProblem = Type.Optional(text("Why there are no `events`, if they cannot be read."));
 const amounts = (description: string) => Type.Optional(stringMap({ maxLength: 63 }, { description }));
 const container = Type.Object(
   {
     name: text("Name of the container."),
     image: text("Its image."),
-    state: stringEnum(["waiting", "running", "terminated"], { description: "What it does." }),
-    reason: Type.Optional(text("Why it waits or has ended, in one word.")),
-    message: Type.Optional(text("The same in a sentence.")),
-    ready: Type.Boolean({ description: "Whether its probe says that it is ready." }),
-    restarts: Type.Integer({ description: "How often it was started again." }),
-    requests: amounts("What is kept for it, by resource."),
-    limits: amounts("What it may use, by resource."),
+    state: stringEnum(["waiting", "running", "terminated"], { description: "Its state." }),
+    reason: Type.Optional(text("Why it waits or has terminated, in one word.")),
+    message: Type.Optional(text("The same as a sentence.")),
+    ready: Type.Boolean({ description: "Whether its readiness probe passes." }),
+    restarts: Type.Integer({ description: "Number of its restarts." }),
+    requests: amounts("Its resource requests."),
+    limits: amounts("Its resource limits."),
   },
   { description: "A container of the pod." },
 );
 
 const keptAs = Type.Union([Type.Literal("history"), Type.Literal("replaced")], {
-  description: "Why an older version stays: its session went on from it, or one that did not has taken its place.",
+  description:
+    "Why an older version is kept: `history` if a later session started from it, `replaced` if a session that did not start from it took its place.",
 });
 
 const shared = {
-  Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Every error's body." }),
+  Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Body of every error." }),
   Health: Type.Object({ status: done("ok") }, { description: "The process is alive." }),
   Session: Type.Object(
     {
-      asksForKey: Type.Boolean({ description: "Whether the server asks for a key." }),
-      active: Type.Boolean({ description: "Whether the caller needs to give none (any more)." }),
+      asksForKey: Type.Boolean({ description: "Whether the server requires a key." }),
+      active: Type.Boolean({ description: "Whether the caller has a session, or needs none." }),
       expiresAt: Type.Optional(time("When the session ends.")),
     },
-    { description: "A browser's session, which stands for the key." },
+    { description: "A browser's session, which replaces the key." },
   ),
   Stats: Type.Object(
     {
@@ -173,25 +172,25 @@ const shared = {
       snapshots: Type.Optional(
         Type.Object(
           {
-            archives: Type.Integer({ description: "Snapshots, of which each older version is one.", minimum: 0 }),
-            bytes: Type.Integer({ description: "Bytes of them.", minimum: 0 }),
+            archives: Type.Integer({ description: "Number of snapshots; each older version counts.", minimum: 0 }),
+            bytes: Type.Integer({ description: "Their total bytes.", minimum: 0 }),
           },
-          { description: "What snapshots take, of some minutes ago; absent where that is not known." },
+          { description: "Storage used by snapshots, up to a few minutes old; absent if unknown." },
         ),
       ),
       snapshotLimits: Type.Optional(
         Type.Object(
           {
-            tenantBytes: Type.Optional(Type.Integer({ description: "Bytes of one tenant's.", minimum: 0 })),
+            tenantBytes: Type.Optional(Type.Integer({ description: "Limit in bytes per tenant.", minimum: 0 })),
             workloadBytes: Type.Optional(
-              Type.Integer({ description: "Bytes of all tenants' of a workload.", minimum: 0 }),
+              Type.Integer({ description: "Limit in bytes of all tenants of a workload.", minimum: 0 }),
             ),
           },
-          { description: "What snapshots may take, with older versions; absent where nothing limits them." },
+          { description: "Storage limits of snapshots with older versions; absent if there are none." },
         ),
       ),
     },
-    { description: "Instances and claims by phase, and what snapshots take and may take." },
+    { description: "Instances and claims by phase, and the storage used by snapshots and its limits." },
   ),
   WorkloadSpec: workloadSpecSchema,
   Workload: Type.Object(
@@ -201,12 +200,12 @@ const shared = {
       status: Type.Object(
         {
           phase: workloadPhase,
-          reason: Type.Optional(text("One word for programs, where something is wrong.")),
+          reason: Type.Optional(text("One word for programs, if something is wrong.")),
           message: Type.Optional(text("What to change.")),
           image: builtImage,
           build,
         },
-        { description: "What the operator found." },
+        { description: "The operator's result." },
       ),
       createdAt,
     },
@@ -220,114 +219,114 @@ const shared = {
       status: Type.Object(
         {
           ...{ phase: poolPhase, ready, warming, desired },
-          reason: Type.Optional(text("One word for programs, where something is wrong.")),
+          reason: Type.Optional(text("One word for programs, if something is wrong.")),
           message: Type.Optional(text("A sentence for people.")),
         },
-        { description: "What the operator found." },
+        { description: "The operator's result." },
       ),
       createdAt,
     },
-    { description: "Pods of a workload that are started before anybody claims them." },
+    { description: "Pods of a workload that are started before a tenant claims them." },
   ),
   Build: Type.Object(
     {
       workload: text("Name of the workload."),
       ...buildProperties,
-      context: Type.Optional(text("SHA-256 of the build context that was uploaded last.")),
+      context: Type.Optional(text("SHA-256 of the last uploaded build context.")),
       image: builtImage,
     },
     {
       description:
-        "How it stands with the image of a workload that is built: the build that its spec, its context and its last request ask for. `image` is what pods run meanwhile.",
+        "State of a workload's image build: the build for the current spec, context and rebuild request. `image` is what pods run until it has finished.",
     },
   ),
   Context: Type.Object(
     {
-      sha256: text("Of what was uploaded, in hexadecimal digits."),
-      sizeBytes: Type.Integer({ description: "Bytes of it.", minimum: 0 }),
+      sha256: text("SHA-256 of the upload in hexadecimal digits."),
+      sizeBytes: Type.Integer({ description: "Size of the upload in bytes.", minimum: 0 }),
     },
-    { description: "A build context that is kept." },
+    { description: "A stored build context." },
   ),
   Snapshot: Type.Object(
     {
       tenantId: text("The tenant."),
       workloadRef: text("The workload."),
       path: text("Path on the snapshots volume."),
-      version: Type.Optional(text("Of one that is not the newest: what `resume.version` of a claim names it by.")),
+      version: Type.Optional(text("Of an older version: its name for `resume.version` of a claim.")),
       sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
       sha256: Type.Optional(
         text(
-          "SHA-256 of the archive in hexadecimal digits; absent where what was recorded beside the archive is lost, which cannot be restored then.",
+          "SHA-256 of the archive in hexadecimal digits; absent if the archive's metadata is lost, so that it cannot be restored.",
         ),
       ),
       createdAt: time("When it was saved."),
       kept: Type.Optional(keptAs),
     },
-    { description: "What was saved of a tenant's overlay directories." },
+    { description: "A snapshot of a tenant's overlay directories." },
   ),
   SnapshotVersion: Type.Object(
     {
       tenantId: text("The tenant."),
       workloadRef: text("The workload."),
       path: text("Path on the snapshots volume."),
-      version: text("What `resume.version` of a claim names it by."),
+      version: text("Its name for `resume.version` of a claim."),
       sizeBytes: Type.Integer({ description: "Bytes of the archive.", minimum: 0 }),
       sha256: text("SHA-256 of the archive in hexadecimal digits."),
-      createdAt: time("When it was saved, or was made the newest by a rollback or a copy."),
-      newest: Type.Boolean({ description: "Whether it is what a claim with `resume: true` is given." }),
+      createdAt: time("When it was saved, or became the newest by a rollback or a copy."),
+      newest: Type.Boolean({ description: "Whether a claim with `resume: true` restores it." }),
       kept: Type.Optional(keptAs),
     },
-    { description: "A version of what was saved of a tenant's overlay directories." },
+    { description: "A version of a snapshot of a tenant's overlay directories." },
   ),
   Claim: claim,
   Link: Type.Object(
     {
-      url: text("The address, with its token: whoever has it comes in."),
-      expiresAt: time("When it ends, and what a browser got for it."),
+      url: text("The address with its token: it admits everyone who has it."),
+      expiresAt: time("When the link and the browser sessions made with it end."),
       tenantId: text("The tenant."),
       workloadRef: text("The workload."),
     },
     { description: "A signed address of a tenant's instance at the front door." },
   ),
-  ListedClaim: Type.Object(listedClaim, { description: "A claim as lists show it." }),
+  ListedClaim: Type.Object(listedClaim, { description: "A claim as shown in lists." }),
   ClaimDetail: Type.Object(
     {
       ...listedClaim,
-      requestedAt: Type.Optional(time("When the API was asked for it last; absent where it was made without the API.")),
-      releasingSince: Type.Optional(time("When its release was asked for, in whole seconds.")),
+      requestedAt: Type.Optional(time("Time of the last API request for it; absent if it was not made by the API.")),
+      releasingSince: Type.Optional(time("When its release was requested, in whole seconds.")),
       ...{ timeline, conditions, resumedFrom, snapshot, files },
       url: Type.Optional(
         text(
-          "Its address at the front door, with no token; absent where the workload's `network.expose` is `none`, or the server has no front door.",
+          "Its address at the front door, without a token; absent if the workload's `network.expose` is `none`, or no front door is configured.",
         ),
       ),
-      waitsFor: Type.Optional(text("What it waits for, in a sentence.")),
-      events: Type.Optional(Type.Array(objectEvent, { description: "Of the claim and its pod, the oldest first." })),
+      waitsFor: Type.Optional(text("What it is waiting for, as a sentence.")),
+      events: Type.Optional(Type.Array(objectEvent, { description: "Events of the claim and its pod, oldest first." })),
       eventsProblem,
     },
-    { description: "A claim with how its start went and what happened to it." },
+    { description: "A claim with the steps of its start and its Events." },
   ),
   ObjectEvent: objectEvent,
   Tenant: Type.Object(
     { tenantId: text("The tenant."), claims: Type.Array(claim, { description: "Its claims, by workload." }) },
-    { description: "A tenant and what it holds; one that holds nothing has no claims." },
+    { description: "A tenant and its claims; empty for a tenant without claims." },
   ),
   Instance: Type.Object(instance, { description: "A managed pod." }),
   InstanceDetail: Type.Object(
     {
       ...instance,
       node: Type.Optional(text("The node that it is on.")),
-      containers: Type.Optional(Type.Array(container, { description: "Its containers; those of its start first." })),
+      containers: Type.Optional(Type.Array(container, { description: "Its containers, init containers first." })),
       savedDirs: Type.Optional(
         Type.Array(text("A directory."), {
           description:
-            "What a release saves of it, as was said when it was made; none where it has ended or is being deleted.",
+            "The directories that a release saves, fixed when the pod was made; empty if the pod has ended or is being deleted.",
         }),
       ),
-      events: Type.Optional(Type.Array(objectEvent, { description: "Of the pod, the oldest first." })),
+      events: Type.Optional(Type.Array(objectEvent, { description: "Events of the pod, oldest first." })),
       eventsProblem,
     },
-    { description: "A managed pod, and what `detail=true` adds." },
+    { description: "A managed pod with the fields of `detail=true`." },
   ),
   ClaimHistory: Type.Object(
     {
@@ -337,20 +336,20 @@ const shared = {
           {
             source: stringEnum(["pool", "pool+data", "cold", "cold+data"], { description: "How the pod was found." }),
             claims: series("Claims that became Active."),
-            p50Ms: latencies("Half of them took no longer."),
-            p99Ms: latencies("99 in 100 took no longer."),
+            p50Ms: latencies("Median."),
+            p99Ms: latencies("99th percentile."),
             hour: Type.Object(
               {
                 claims: Type.Integer({ description: "Claims that became Active." }),
-                p50Ms: latency("Half of them took no longer."),
-                p99Ms: latency("99 in 100 took no longer."),
+                p50Ms: latency("Median."),
+                p99Ms: latency("99th percentile."),
               },
-              { description: "All that is kept together." },
+              { description: "The whole recorded time." },
             ),
           },
           { description: "The claims of one source." },
         ),
-        { description: "By how the pod was found." },
+        { description: "By source of the pod." },
       ),
       errors: series("Claims that ended in `Error`."),
       reasons: Type.Array(
@@ -358,55 +357,57 @@ const shared = {
           { reason: text("The claim's reason, or Other."), count: Type.Integer({ description: "How many." }) },
           { description: "A reason." },
         ),
-        { description: "Of the errors, the most frequent first.", maxItems: 9 },
+        { description: "Errors by reason, most frequent first.", maxItems: 9 },
       ),
     },
     {
       description:
-        "Claims of the last hour, as one replica saw them. Milliseconds are from the request to the pod, right to about an eighth.",
+        "Claims of the last hour as recorded by one replica. Milliseconds are from the request to the pod, accurate to about an eighth.",
     },
   ),
   PoolHistory: Type.Object(
     {
       ...seriesBasics,
       ready: series("Pods that could be claimed, at the step's end."),
-      lowest: series("The fewest of them in the step, which a burst takes for a moment only."),
+      lowest: series("The fewest of them during the step; a burst lowers it only for a moment."),
       warming: series("Pods that were starting, at the step's end."),
       refilled: series("Pods that became ready."),
       hits: series("Pods that were given to a claim."),
       misses: series("Claims of the pool's workload that became Active with a cold pod."),
     },
-    { description: "A pool in the last hour, as one replica saw it." },
+    { description: "A pool in the last hour, as recorded by one replica." },
   ),
   ExecOutcome: Type.Object(
     {
-      stdout: text("What the command printed, at most 1 MiB."),
-      stderr: text("What it printed as errors, at most 1 MiB."),
+      stdout: text("Standard output, at most 1 MiB."),
+      stderr: text("Standard error, at most 1 MiB."),
       exitCode: Type.Integer({ description: "The command's own exit code." }),
-      truncated: Type.Optional(Type.Boolean({ description: "True where more was printed than is shown." })),
+      truncated: Type.Optional(Type.Boolean({ description: "True if more was printed than returned." })),
     },
-    { description: "What a command did." },
+    { description: "Result of a command." },
   ),
   Deliveries: Type.Object(
     {
-      replica: text("A word for the replica that answers; each remembers by itself."),
+      replica: text("Name of the replica that answers; each has its own history."),
       since: time("When it started."),
-      deliveries: Type.Array(Type.Object(delivery, { description: "What became of an event." }), {
-        description: "The newest first.",
+      deliveries: Type.Array(Type.Object(delivery, { description: "Result of an event." }), {
+        description: "Newest first.",
         maxItems: 50,
       }),
     },
-    { description: "What became of a trigger's last events on one replica." },
+    { description: "Results of a trigger's last events on one replica." },
   ),
   TestDelivery: Type.Object(
     {
       ...delivery,
-      contentType: Type.Optional(text("Media type of the container's answer.")),
-      body: Type.Optional(text("The container's answer as text, at most 64 KiB.")),
-      truncated: Type.Optional(Type.Boolean({ description: "True where there was more." })),
-      message: Type.Optional(text("What its source would have been told, where the container did not answer.")),
+      contentType: Type.Optional(text("Media type of the container's response.")),
+      body: Type.Optional(text("The container's response as text, at most 64 KiB.")),
+      truncated: Type.Optional(Type.Boolean({ description: "True if there was more." })),
+      message: Type.Optional(
+        text("The message that the source would have received, if the container did not respond."),
+      ),
     },
-    { description: "What became of an event that a caller of the API sent." },
+    { description: "Result of a test event." },
   ),
   TriggerSpec: triggerSpecSchema,
   Trigger: Type.Object(
@@ -416,9 +417,9 @@ const shared = {
       status: Type.Object(
         {
           phase: triggerPhase,
-          detail: Type.Optional(text("What the gateway says.")),
+          detail: Type.Optional(text("The gateway's message.")),
         },
-        { description: "What the gateway found." },
+        { description: "The gateway's result." },
       ),
       createdAt,
     },
@@ -426,13 +427,13 @@ const shared = {
   ),
   OpenWorkload: openObject("workload", {
     phase: workloadPhase,
-    reason: Type.Optional(text("One word for programs, where something is wrong.")),
+    reason: Type.Optional(text("One word for programs, if something is wrong.")),
   }),
   OpenPool: openObject("pool", {
     workloadRef: text("The workload."),
     size: poolSpecSchema.properties.size,
     ...{ phase: poolPhase, ready, warming, desired },
-    reason: Type.Optional(text("One word for programs, where something is wrong.")),
+    reason: Type.Optional(text("One word for programs, if something is wrong.")),
   }),
   OpenTrigger: openObject("trigger", {
     type: triggerSpecSchema.properties.type,
@@ -441,28 +442,28 @@ const shared = {
   }),
   Pong: Type.Object(
     {
-      id: text("The newest event's: where `since` goes on from."),
+      id: text("Id of the newest event, for `since`."),
       type: done("pong"),
       time: time("The server's clock."),
-      fresh: Type.Boolean({ description: "Whether the server sees the cluster as it is." }),
+      fresh: Type.Boolean({ description: "Whether the server's cache of the cluster is fresh." }),
       versions: Type.Unsafe<Partial<Record<"claims" | "instances" | "workloads" | "pools" | "triggers", string>>>({
         type: "object",
         additionalProperties: { type: "string" },
         description:
-          "By kind, up to where this connection's past reaches. A list whose `x-tenancy-version` is as large or larger has all of it, and what comes later is on the connection.",
+          "By kind: the version up to which this connection has delivered changes. A list whose `x-tenancy-version` is at least this contains all of them, and later changes arrive on the connection.",
       }),
     },
-    { description: "The answer of `/ws` to the text `ping`." },
+    { description: "Response of `/ws` to the text `ping`." },
   ),
 };
 
-/** What the shared schemas describe, for the dashboard, which knows of the edge what its document says. */
+/** The types of the shared schemas, for the dashboard, which uses only the documented API. */
 export type ApiTypes = { [Name in keyof typeof shared]: Static<(typeof shared)[Name]> };
 
-/** Names of the schemas that operations share. */
+/** Names of the shared schemas. */
 export type SchemaName = keyof typeof shared;
 
-/** The shared schemas as plain JSON Schema, without the words that only the API server knows. */
+/** The shared schemas as plain JSON Schema, without Kubernetes' own keywords. */
 export const schemas = Object.fromEntries(
   Object.entries(shared).map(([name, schema]) => {
     const plain = plainSchema(schema);
@@ -477,17 +478,17 @@ const doneTo = {
   files,
 };
 
-/** A body that says what was done, and to what. */
+/** A body that names the action and its object. */
 export function doneSchema(word: string, ...about: (keyof typeof doneTo)[]): JsonSchema {
   return plainSchema(
     Type.Object(
       { status: done(word), ...Object.fromEntries(about.map((name) => [name, doneTo[name]])) },
-      { description: "What was done." },
+      { description: "The action and its object." },
     ),
   );
 }
 
-/** A body of `{name, spec}`, as `readSpecBody` takes it. */
+/** A body of `{name, spec}`, as `readSpecBody` reads it. */
 export function specBodySchema(spec: SchemaName): OpenApiSchema {
   return {
     type: "object",
@@ -496,8 +497,8 @@ export function specBodySchema(spec: SchemaName): OpenApiSchema {
     properties: {
       name: { ...nameSchema, description: "A DNS-1123 name of at most 63 characters." },
       spec: { $ref: `#/components/schemas/${spec}` },
-      status: { description: "Passed over, so that what was read can be sent back." },
-      createdAt: { description: "Passed over, so that what was read can be sent back." },
+      status: { description: "Ignored, so that a response can be sent back." },
+      createdAt: { description: "Ignored, so that a response can be sent back." },
     },
   };
 }

@@ -1,12 +1,12 @@
 /** The groups of routes, in the order of the document. */
 export const tags = {
-  claims: "Give a tenant an instance, and take it back.",
+  claims: "Give a tenant an instance, and release it.",
   instances: "Look into pods and run commands in them.",
   workloads: "Describe containers.",
   builds: "Build a workload's image.",
-  pools: "Keep pods ready.",
-  triggers: "Call tenants by events from outside.",
-  snapshots: "What was saved of tenants' files.",
+  pools: "Keep pods ready for claims.",
+  triggers: "Call tenants' instances on external events.",
+  snapshots: "Saved files of tenants.",
   events: "Changes as they happen.",
   session: "A browser's login.",
   system: "The service itself.",
@@ -14,7 +14,7 @@ export const tags = {
 
 export type Tag = keyof typeof tags;
 
-/** In this order: the first that fits counts. */
+/** The first match counts. */
 const patterns: readonly [RegExp, Tag][] = [
   [/\/snapshots(\/|$)/, "snapshots"],
   [/\/(build|context)(\/|$)/, "builds"],

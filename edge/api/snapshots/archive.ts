@@ -15,13 +15,13 @@ export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/tenants/:id/snapshots/:workload/archive",
-      summary: "Download what was saved of a tenant's files",
+      summary: "Download a tenant's saved files",
       description:
-        "A tar.gz with the paths as they are in the pod, without the slash at their beginning. The connection ends before the last byte where the archive is not what was saved.",
+        "A tar.gz with the paths in the pod, without the leading slash. The connection is closed before the last byte if the stored archive is damaged.",
       query: {
         version: {
           ...{ type: "string", pattern: pattern.archiveVersion },
-          description: "SHA-256 of the version, or its first 16 digits. Without it the newest.",
+          description: "SHA-256 of the version, or its first 16 digits; the newest by default.",
         },
       },
       answer: "application/gzip",
@@ -40,7 +40,7 @@ export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
           ...asking,
           limitMs: DOWNLOAD_LIMIT_MS,
         });
-        // A save has taken its place meanwhile.
+        // A save has replaced it in the meantime.
         if (opened === undefined) throw version === undefined ? again() : noSnapshot(key);
         const { tenantId, workloadRef } = key;
         return new Response(streamOf(opened), {
@@ -57,14 +57,14 @@ export function archiveRoutes(services: SnapshotServices): ApiRoute[] {
 }
 
 function again(): HttpError {
-  return new HttpError(503, "another snapshot has taken its place meanwhile; try again", {
+  return new HttpError(503, "another snapshot has replaced it in the meantime; try again", {
     headers: { "retry-after": "1" },
   });
 }
 
 /**
- * What is not read is given up when the response is. The last piece comes only when the digest was found right: a client
- * that has as many bytes as were announced takes them for all of it, whatever becomes of the connection.
+ * Stops reading the archive when the response ends. The last chunk is sent only after the digest is verified: a client
+ * that has received the announced number of bytes takes them as complete, even if the connection breaks.
  */
 function streamOf(opened: OpenArchive): ReadableStream<Uint8Array> {
   const content = withoutEmpty(opened.content);
@@ -83,7 +83,7 @@ function streamOf(opened: OpenArchive): ReadableStream<Uint8Array> {
       },
       async cancel() {
         opened.close();
-        // It ends with the reason that it was given up.
+        // It ends with the reason of the abort.
         await content.return().catch(() => undefined);
       },
     },

@@ -12,7 +12,7 @@ import type { SnapshotServices } from "./store.ts";
 type ClaimSources = Pick<SnapshotServices, "cluster" | "namespace" | "cache">;
 
 /**
- * Refuses while a release of the key writes its archive, or will, since what is deleted now would be there again.
+ * Refuses while a release of the key is writing its archive, or will: it would create again what is deleted now.
  *
  * @throws HttpError 409 that says what to do
  */
@@ -21,8 +21,8 @@ export async function refuseWhileSaved(key: SnapshotKey, services: ClaimSources)
 }
 
 /**
- * To be called before the archive that was looked at is deleted: has releases of the key that begin from now on save the
- * files anew. One that finds none changed would go by the archive of before, and nothing would be left of them.
+ * Call this before deleting the archive that was read: releases of the key that start later then save the files again.
+ * Otherwise a release that finds no changed files would rely on the deleted archive, and the files would be lost.
  *
  * @throws HttpError as {@link refuseWhileSaved} does
  */
@@ -49,7 +49,7 @@ function refuseReleasing({ metadata, spec, status }: Claim, { namespace }: Pick<
     const command = `kubectl -n ${namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
     throw new HttpError(
       409,
-      `${releaseOf(spec)} failed and is tried again, which would write this snapshot anew; give its files up with ${command}, then delete again`,
+      `${releaseOf(spec)} failed and is being retried, which would write this snapshot again; discard its files with ${command}, then delete again`,
     );
   }
   if (phase === "Releasing" || (deletionTimestamp !== undefined && phase !== "Released")) throw underWay(spec);
@@ -59,7 +59,7 @@ function underWay(key: SnapshotKey): HttpError {
   const wait = `POST /api/v1/tenants/${key.tenantId}/release?wait=true`;
   return new HttpError(
     409,
-    `${releaseOf(key)} is under way and may write this snapshot anew; delete again when it has ended, which ${wait} waits for`,
+    `${releaseOf(key)} is in progress and may write this snapshot again; delete again when it has finished, which ${wait} waits for`,
   );
 }
 
@@ -68,8 +68,8 @@ function releaseOf({ tenantId, workloadRef }: SnapshotKey): string {
 }
 
 /**
- * Refuses while the tenant has a claim on the workload: its session goes on from other files than those that would be
- * the newest, and its release would put them in their place.
+ * Refuses while the tenant has a claim on the workload: its session started from other files than the new newest
+ * version, and its release would replace that version.
  *
  * @throws HttpError 409 that says what to do
  */

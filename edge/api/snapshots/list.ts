@@ -15,7 +15,7 @@ import { readWorkload } from "../workloads.ts";
 import { askStore, type SnapshotServices, storeState } from "./store.ts";
 
 const DEFAULT_LIMIT = 500;
-/** Of the store, for one page of a list that leaves out most of what is there. */
+/** Reads of the store for one page of a list whose filter skips most entries. */
 const MOST_READS = 4;
 
 interface SnapshotPage {
@@ -27,22 +27,22 @@ type ListQuery = PageFilter & { readonly versions: boolean };
 
 const cursorRule = {
   accepts: (value: string): boolean => keyIn(value) !== undefined,
-  says: "it is <tenant>/<workload>, as x-tenancy-next gives it",
+  says: "must be <tenant>/<workload>, as x-tenancy-next returns it",
 };
 
 const querySchemas = {
-  versions: flagSchema("Whether older versions are listed too, each with its snapshot."),
-  limit: limitSchema("At most so many snapshots, whose older versions do not count.", { default: DEFAULT_LIMIT }),
+  versions: flagSchema("Whether to include older versions, each after its snapshot."),
+  limit: limitSchema("Maximum number of snapshots; older versions do not count.", { default: DEFAULT_LIMIT }),
   after: {
     type: "string",
     pattern: `${pattern.tenantId.slice(0, -1)}/${pattern.subdomain.slice(1)}`,
-    description: "Only those behind this snapshot, which x-tenancy-next names.",
+    description: "Only snapshots after this one, which x-tenancy-next returns.",
   },
 } as const;
 
 /**
- * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`. Clients that ask for the same page at once share
- * one reading of it.
+ * `GET /api/v1/snapshots` and `GET /api/v1/workloads/{name}/snapshots`. Concurrent requests for the same page share one
+ * read.
  */
 export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
   const shared = new Map<string, { readonly read: () => Promise<SnapshotPage>; readers: number }>();
@@ -80,8 +80,8 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/snapshots",
-      summary: "What was saved of tenants' files, in pages",
-      description: "By tenant, then workload, also of workloads that are deleted.",
+      summary: "Saved files of all tenants, in pages",
+      description: "Sorted by tenant, then workload; includes deleted workloads.",
       query: { ...querySchemas, tenant: { ...tenantIdSchema, description: "Only this tenant's." } },
       answer: ["Snapshot"],
       mayTell: ["x-tenancy-next"],
@@ -96,8 +96,8 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/workloads/:name/snapshots",
-      summary: "What was saved of tenants' files under a workload, in pages",
-      description: "By tenant. What is left of a deleted workload is in the list of all.",
+      summary: "Saved files of a workload's tenants, in pages",
+      description: "Sorted by tenant. Snapshots of a deleted workload are in the list of all.",
       query: querySchemas,
       answer: ["Snapshot"],
       mayTell: ["x-tenancy-next"],
@@ -113,7 +113,7 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
   ];
 }
 
-/** @throws HttpError 400 for what cannot be */
+/** @throws HttpError 400 for invalid values */
 function listQuery(request: RoutedRequest): Pick<ListQuery, "versions" | "limit" | "after"> {
   const after = queryText(request, "after", cursorRule);
   return {
@@ -133,7 +133,7 @@ function keyIn(text: string): SnapshotKey | undefined {
   }
 }
 
-/** A client that goes leaves the page to those who share it. */
+/** If a client disconnects, the others that share the page continue. */
 async function unlessGone(reading: Promise<SnapshotPage>, clientGone: AbortSignal): Promise<SnapshotPage> {
   const gone = whenAborted([clientGone]);
   try {
@@ -146,9 +146,9 @@ async function unlessGone(reading: Promise<SnapshotPage>, clientGone: AbortSigna
 }
 
 /**
- * Reads a page. The store may answer less than was asked for, so it is asked several times.
+ * Reads a page. The store may return less than requested, so it is read several times.
  *
- * @param options.looks called before the store is looked at
+ * @param options.looks called before the store is read
  * @throws HttpError as {@link askStore} and {@link storeState} do
  */
 async function readPage(
@@ -172,20 +172,20 @@ async function readPage(
   return { items: entries.map(snapshotRecord).sort(byKeyAndAge), next };
 }
 
-/** The snapshot record, with what is known of the archive. */
+/** The snapshot record, with the metadata of the archive. */
 interface SnapshotRecord {
   tenantId: string;
   workloadRef: string;
   /** On the snapshots volume. */
   path: string;
-  /** Of one that is not the newest: what a claim names it by. */
+  /** Of an older version: its name for claims. */
   version?: string;
   sizeBytes: number;
-  /** In hexadecimal digits; absent where what was recorded beside the archive is lost or does not fit it. */
+  /** In hexadecimal digits; absent if the archive's metadata is lost or does not match. */
   sha256?: string;
   /** ISO 8601. */
   createdAt: string;
-  /** Of one that is not the newest. */
+  /** Of an older version. */
   kept?: KeptAs;
 }
 
@@ -211,7 +211,7 @@ function snapshotRecord({
   };
 }
 
-/** The order of lists, and of each key the newest first. */
+/** Sorts by key, then newest first. */
 function byKeyAndAge(a: SnapshotRecord, b: SnapshotRecord): number {
   const order = compareKeys(a, b);
   if (order !== 0) return order;

@@ -11,21 +11,21 @@ import { snapshotListRoutes } from "./list.ts";
 import { askStore, noSnapshot, type SnapshotServices, storeState } from "./store.ts";
 import { versionRule } from "./versions.ts";
 
-/** `GET /api/v1/snapshots` and what belongs to it, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`. */
+/** `GET /api/v1/snapshots` and related routes, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`. */
 export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
   return [
     ...snapshotListRoutes(services),
     {
       method: "DELETE",
       path: "/api/v1/tenants/:id/snapshots/:workload",
-      summary: "Erase what was saved of a tenant's files, with all versions",
+      summary: "Delete a tenant's saved files with all versions",
       description:
-        "A claim on the workload keeps its running files, and its next release saves them anew; a later claim with `resume` finds nothing. While a release is under way, or has failed and is tried again, the answer is 409, since that would write the snapshot anew; as it is where something was saved while this call was under way. The workload need not exist any more.",
+        "A claim on the workload keeps its running files, and its next release saves them again; a later claim with `resume` finds nothing. The response is 409 while a release is in progress, or has failed and is being retried, since it would write the snapshot again; and if something was saved during this call. The workload may be deleted already.",
       query: {
         newest: {
           ...{ type: "string", pattern: pattern.archiveVersion },
           description:
-            "SHA-256 of the newest version that was looked at, or its first 16 digits: the answer is 409, and nothing is erased, where that is not the newest one.",
+            "SHA-256 of the newest version that the caller knows, or its first 16 digits: if another version is the newest, the response is 409 and nothing is deleted.",
         },
       },
       answer: doneSchema("deleted", "tenantId", "workload"),
@@ -44,11 +44,11 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
 }
 
 /**
- * Erases a tenant's archive as it was looked at, and what an interrupted save left of it.
+ * Deletes a tenant's archive if unchanged, and the remains of an interrupted save.
  *
- * @param options.newest the digits of the only one that may be erased as the newest, with the older ones
- * @throws HttpError 404 where there is none, 409 where another is the newest one; as {@link refuseWhileSaved} does
- *   while a release writes it, and as {@link askStore} does
+ * @param options.newest digits of the version that must be the newest; it is deleted with the older ones
+ * @throws HttpError 404 if there is none, 409 if another version is the newest; as {@link refuseWhileSaved} does while
+ * a   release writes it, and as {@link askStore} does
  */
 async function deleteSnapshot(
   key: SnapshotKey,
@@ -63,18 +63,18 @@ async function deleteSnapshot(
   try {
     const present = await askStore(({ archives }, call) => archives.look(key, call), ask);
     if (newest !== undefined && !present.newest?.sha256.startsWith(archiveDigits(newest))) {
-      throw new StoreConflict("another is the newest");
+      throw new StoreConflict("another version is the newest");
     }
     await noteErasure(key, services);
-    // Not what a release has saved since, which may be all that is left of the session's files.
+    // Keep what a release has saved since: it may be the only copy of the session's files.
     const replaces = present.revision;
     if (!(await askStore(({ archives }, call) => archives.delete(key, { ...call, replaces }), ask))) throw none;
   } catch (error) {
     if (!(error instanceof StoreConflict)) throw error;
-    const which = newest === undefined ? "another by now" : `not ${archiveDigits(newest)} any more`;
+    const which = newest === undefined ? "another one now" : `no longer ${archiveDigits(newest)}`;
     throw new HttpError(
       409,
-      `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)} is ${which}: list the versions again`,
+      `the newest saved version of workload ${quote(workloadRef)} of tenant ${quote(tenantId)} is ${which}: list the versions again`,
     );
   }
 }

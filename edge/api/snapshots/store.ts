@@ -23,26 +23,25 @@ import { HttpError, quote } from "../../http/http-error.ts";
 const LIMIT_MS = 60_000;
 const RETRY = { "retry-after": "1" };
 
-/** What the snapshot routes work with. */
 export interface SnapshotServices {
   readonly cluster: Cluster;
   readonly namespace: string;
   readonly cache: Pick<ClusterCache, "claims">;
   readonly clock: Clock;
-  /** Opened by the first call. @throws Error where that cannot be done */
+  /** Opened by the first call. @throws Error if the store cannot be opened */
   readonly store: () => OpenedStore;
-  /** How much of it stays. */
+  /** How many versions and bytes are kept. */
   readonly most: MostKept;
-  /** Tells of what the platform did with tenants' files. */
+  /** Records Events about tenants' files. */
   readonly recorder: EventRecorder;
   readonly log: Log;
 }
 
 /**
- * Asks the store, with errors that help whoever called the API.
+ * Calls the store, with errors that help callers of the API.
  *
- * @throws HttpError 503 where the store cannot be reached or fails, 409 where a quota is used up, 504 when the time is
- *   up, 499 when the client goes; StoreConflict and ArchiveError as the store does
+ * @throws HttpError 503 if the store cannot be reached or fails, 409 if a quota is exceeded, 504 after the time limit,
+ * 499   when the client disconnects; StoreConflict and ArchiveError as the store does
  */
 export async function askStore<T>(
   work: (store: OpenedStore, call: StoreCall) => Promise<T>,
@@ -51,7 +50,7 @@ export async function askStore<T>(
   const { clock, clientGone, limitMs = LIMIT_MS } = services;
   const store = services.store();
   const { kind } = store;
-  const where = kind === "volume" ? "the snapshots volume" : "the object storage of the snapshots";
+  const where = kind === "volume" ? "the snapshots volume" : "the snapshots' object storage";
   const began = clock.now();
   try {
     return await work(store, { signal: clientGone ?? new AbortController().signal, timeoutMs: limitMs });
@@ -61,19 +60,20 @@ export async function askStore<T>(
     if (cause instanceof QuotaError) throw new HttpError(409, cause.message);
     const isUnreachable = cause instanceof NetworkError || isNotFound(cause);
     if (isUnreachable && clock.now() - began >= limitMs) {
-      throw new HttpError(504, `${where} has not answered after ${limitMs / 1000} s; try again later`);
+      throw new HttpError(504, `${where} has not responded after ${limitMs / 1000} s; try again later`);
     }
     if (isUnreachable || (cause instanceof StoreError && cause.isTransient)) {
-      throw new HttpError(503, `${where} cannot be reached at the moment; try again`, { headers: RETRY, cause });
+      throw new HttpError(503, `${where} cannot be reached now; try again`, { headers: RETRY, cause });
     }
-    if (cause instanceof StoreError) throw new HttpError(503, `${where} fails; see this server's log`, { cause });
+    if (cause instanceof StoreError) throw new HttpError(503, `${where} failed; see this server's log`, { cause });
     throw cause;
   }
 }
 
 /**
- * What is kept of a tenant's files; undefined where there never was a volume. Only a store that says itself that there is none
- * counts as one without, and not one that has lost its mark (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
+ * Reads the saved files of a tenant; undefined if there never was a volume. Only a store that reports that it has no
+ * volume counts as one without, not one that has lost its mark
+ * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
  *
  * @throws HttpError as {@link askStore} and {@link storeState} do
  */
@@ -87,7 +87,7 @@ export async function lookAtSnapshots(
     async ({ archives, mark }, call) => {
       const kept = await archives.look(key, call);
       if (kept.state !== "unmarked" || !(await mark.wasSeen(call.signal))) return kept;
-      throw new StoreError("archives were seen, and there are none now", { isTransient: false });
+      throw new StoreError("archives existed before, and none are found now", { isTransient: false });
     },
     { ...services, clientGone },
   );
@@ -103,7 +103,10 @@ export async function hasArchive(
   return kept?.state === "kept" || kept?.state === "unrecorded";
 }
 
-/** A page of which tenants and workloads have archives. @throws HttpError as {@link askStore} and {@link storeState} do */
+/**
+ * A page of the tenants and workloads that have archives. @throws HttpError as {@link askStore} and {@link storeState}
+ * do
+ */
 export async function readSnapshotNames(
   filter: PageFilter,
   services: SnapshotServices,
@@ -112,7 +115,7 @@ export async function readSnapshotNames(
   return await askStore(({ archives }, call) => archives.names(filter, call), { ...services, clientGone: undefined });
 }
 
-/** The 404 of a tenant without one. */
+/** The 404 for a tenant without a snapshot. */
 export function noSnapshot(key: SnapshotKey): HttpError {
   const { tenantId, workloadRef } = key;
   return new HttpError(
@@ -122,9 +125,9 @@ export function noSnapshot(key: SnapshotKey): HttpError {
 }
 
 /**
- * Whether the store can be asked: `none` where there never was a volume, so that there are no snapshots.
+ * Whether the store can be called: `none` if there never was a volume, so that there are no snapshots.
  *
- * @throws HttpError 503 that says what is missing, where the volume is there and its helper pod does not run
+ * @throws HttpError 503 that says what is missing, if the volume exists but its helper pod is not running
  */
 export async function storeState(
   services: Pick<SnapshotServices, "cluster" | "namespace" | "store">,
@@ -148,9 +151,9 @@ export async function storeState(
   );
 }
 
-/** In words, after the pod's name; undefined where its container runs. */
+/** A phrase that follows the pod's name; undefined if its container is running. */
 function whatIsMissing(pod: Pod | undefined): string | undefined {
-  if (pod === undefined) return "does not exist (the operator makes it, so see that one runs)";
+  if (pod === undefined) return "does not exist (the operator creates it: check that one is running)";
   if (pod.metadata.deletionTimestamp !== undefined) return "is being deleted";
   const { phase = "Pending", conditions = [], containerStatuses = [] } = pod.status ?? {};
   const state = containerStatuses.find(({ name }) => name === SNAPSHOTS_CONTAINER)?.state;
@@ -161,5 +164,5 @@ function whatIsMissing(pod: Pod | undefined): string | undefined {
     state?.waiting?.reason ??
     state?.terminated?.reason ??
     (scheduled?.status === "False" ? scheduled.message : undefined);
-  return `is ${phase} and does not run${why === undefined ? "" : ` (${why})`}`;
+  return `is ${phase} and not running${why === undefined ? "" : ` (${why})`}`;
 }

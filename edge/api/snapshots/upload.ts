@@ -31,18 +31,18 @@ import {
 } from "./versions.ts";
 
 export interface UploadServices extends SnapshotServices {
-  /** Bytes that an archive may have as it is sent. */
+  /** Maximum size of an uploaded archive in bytes. */
   readonly snapshotLimitBytes: number;
 }
 
-/** Each is held against the rules, and compressed anew. */
+/** Each is checked and compressed again. */
 const UPLOADS_AT_ONCE = 2;
-/** As whom files are restored of which nobody says whose they are. */
-const NOBODY = 65532;
+/** Owner of restored files that have no known owner. */
+const DEFAULT_OWNER = 65532;
 
 const idRule = {
   accepts: (value: string): boolean => /^(0|[1-9][0-9]{0,9})$/.test(value) && Number(value) < 2 ** 31,
-  says: "a user's or group's id is a whole number below 2147483648",
+  says: "a user or group id is a whole number below 2147483648",
 } as const;
 const idSchema = { type: "integer", minimum: 0, maximum: 2 ** 31 - 1 } as const;
 
@@ -53,16 +53,19 @@ export function uploadRoutes(services: UploadServices): ApiRoute[] {
     {
       method: "PUT",
       path: "/api/v1/tenants/:id/snapshots/:workload/archive",
-      summary: "Upload a tenant's files as what was saved last",
+      summary: "Upload files as a tenant's newest snapshot",
       description:
-        "A tar or tar.gz, told apart by its first bytes, with the workload's overlay directories, as a download has them. Devices, `..` and paths outside these directories are refused. While no claim is there. The next claim with `resume` has these files.",
+        "A tar or tar.gz, detected by its first bytes, with the workload's overlay directories, as in a download. Devices, `..` and paths outside these directories are refused. The tenant must have no claim on the workload. The next claim with `resume` restores these files.",
       query: {
         replaces: {
           ...{ type: "string", pattern: pattern.archiveVersion },
-          description: "The newest snapshot that is there, which stays as an older version.",
+          description: "The current newest snapshot, which stays as an older version.",
         },
-        uid: { ...idSchema, description: "As whom the files are restored. Without it as those before, else 65532." },
-        gid: { ...idSchema, description: "The same of the group." },
+        uid: {
+          ...idSchema,
+          description: "Owner of the restored files; by default that of the newest snapshot, or 65532.",
+        },
+        gid: { ...idSchema, description: "Group of the restored files, with the same default." },
       },
       rawBody: ["application/x-tar", "application/gzip"],
       status: 201,
@@ -73,7 +76,7 @@ export function uploadRoutes(services: UploadServices): ApiRoute[] {
         const replaces = queryText(request, "replaces", versionRule);
         const [uid, gid] = ["uid", "gid"].map((name) => queryText(request, name, idRule));
         if (uploads >= UPLOADS_AT_ONCE) {
-          throw new HttpError(503, `${UPLOADS_AT_ONCE} snapshots are uploaded already; try again soon`, {
+          throw new HttpError(503, `${UPLOADS_AT_ONCE} snapshots are being uploaded already; try again soon`, {
             headers: { "retry-after": "5" },
           });
         }
@@ -103,14 +106,14 @@ async function upload(
   const { key, replaces } = to;
   const { clock, clientGone, most, snapshotLimitBytes } = services;
   const workload = await readWorkload(key.workloadRef, services);
-  // An API server before 1.25 has let it in, and the operator may not have looked yet.
+  // An API server before 1.25 accepts invalid workloads, and the operator may not have checked it yet.
   const problem = workloadProblems(workload.spec, { allowUnknownFields: true }).find((said) =>
     said.startsWith("spec.filesystem.overlayDirs"),
   );
   if (problem !== undefined) throw new HttpError(409, `workload ${quote(key.workloadRef)} is not valid: ${problem}`);
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   if (overlayDirs.length === 0) {
-    throw new HttpError(409, `workload ${quote(key.workloadRef)} keeps no files: it has no filesystem.overlayDirs`);
+    throw new HttpError(409, `workload ${quote(key.workloadRef)} saves no files: it has no filesystem.overlayDirs`);
   }
   await refuseWhileClaimed(key, services);
   await untilStore(services);
@@ -121,8 +124,8 @@ async function upload(
   const body = readUpload(request, { limit: snapshotLimitBytes, clientGone, clock });
   const archive = checked(body.chunks, { workload, limitBytes: snapshotLimitBytes });
   const describe = () => ({
-    uid: Number(to.uid ?? present.newest?.uid ?? NOBODY),
-    gid: Number(to.gid ?? present.newest?.gid ?? NOBODY),
+    uid: Number(to.uid ?? present.newest?.uid ?? DEFAULT_OWNER),
+    gid: Number(to.gid ?? present.newest?.gid ?? DEFAULT_OWNER),
     ...{ createdAt: new Date(clock.now()).toISOString(), overlayDirs },
     ...{ entries: archive.contents.entries, contentBytes: archive.contents.bytes },
   });
@@ -144,7 +147,9 @@ async function upload(
   }
 }
 
-/** What is stored is written anew from what was read, so that nobody can read it otherwise than this check has. */
+/**
+ * The archive is written again from the parsed entries, so that no reader can interpret it differently from this check.
+ */
 function checked(
   body: AsyncIterable<Uint8Array>,
   { workload, limitBytes }: { readonly workload: Workload; readonly limitBytes: number },
@@ -161,16 +166,16 @@ function checked(
     try {
       const { input, unpacked } = await openPacked(source());
       const compressed = createGzip({ level: 1, chunkSize: 256 * 1024 });
-      // What fails is seen by who reads the last of them.
+      // The reader of the last stream sees every failure.
       const output = pipeline(input, unpacked, check.stream, compressed, () => undefined);
       try {
         let bytes = 0;
         for await (const chunk of output as AsyncIterable<Buffer>) {
           bytes += chunk.length;
-          // What was packed more tightly than it is here takes several times what arrived.
+          // An upload with stronger compression than ours can grow to several times its size.
           if (bytes > limitBytes) {
             const limit = `${limitBytes} bytes, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`;
-            throw new ArchiveError("TooLarge", `compressed as here it takes more than ${limit}`);
+            throw new ArchiveError("TooLarge", `recompressed, it is larger than ${limit}`);
           }
           yield chunk;
         }

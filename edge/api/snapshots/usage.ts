@@ -1,7 +1,7 @@
 import { startDeadline } from "../../../crds/waits.ts";
 import { askStore, type SnapshotServices, storeState } from "./store.ts";
 
-/** What all snapshots take, with their older versions. */
+/** Storage used by all snapshots with their older versions. */
 export interface SnapshotTotals {
   readonly archives: number;
   readonly bytes: number;
@@ -12,8 +12,8 @@ const AGAIN_MS = 10_000;
 const WAIT_MS = 1000;
 
 /**
- * Tells what snapshots take, of a minute ago at most unless nobody has asked for longer: an answer that is old is given
- * once more while the next is fetched. Undefined where that is not known, after a second at the latest.
+ * Reports the storage used by snapshots. The value is at most a minute old while it is read often; an older value is
+ * returned once more while a new one is fetched. Undefined if unknown; returns after at most a second.
  */
 export function createSnapshotTotals(services: SnapshotServices): () => Promise<SnapshotTotals | undefined> {
   const { clock, log } = services;
@@ -32,7 +32,7 @@ export function createSnapshotTotals(services: SnapshotServices): () => Promise<
         totals = { archives: used.archives, bytes: used.bytes };
       }
     } catch (error) {
-      log.debug({ error }, "cannot tell what snapshots take");
+      log.debug({ error }, "cannot read the usage of snapshots");
     }
     last = { totals, until: clock.now() + (totals === undefined ? AGAIN_MS : KEPT_MS) };
     return totals;

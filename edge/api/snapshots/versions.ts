@@ -22,7 +22,7 @@ const digits = v.pipe(
 const newest = v.optional(
   v.pipe(
     digits,
-    v.description("The newest version as it was looked at: the answer is 409 where another is the newest one."),
+    v.description("The newest version that the caller knows: the response is 409 if another one is the newest."),
   ),
 );
 const rollbackBody = v.strictObject({
@@ -34,19 +34,19 @@ const copyBody = v.strictObject({
     v.string(),
     v.regex(new RegExp(pattern.tenantId), tenantIdRule.says),
     v.maxLength(63, tenantIdRule.says),
-    v.description("Who is given it."),
+    v.description("The tenant who receives the copy."),
   ),
   workload: v.optional(
     v.pipe(
       v.string(),
       v.regex(new RegExp(pattern.subdomain), workloadNameRule.says),
       v.maxLength(63, workloadNameRule.says),
-      v.description("Under which workload. Without it the same."),
+      v.description("The workload of the copy; the same by default."),
     ),
   ),
-  version: v.optional(v.pipe(digits, v.description("Which version. Without it the newest."))),
+  version: v.optional(v.pipe(digits, v.description("The version to copy; the newest by default."))),
   replaces: v.optional(
-    v.pipe(digits, v.description("The newest snapshot that they have, which stays as an older version.")),
+    v.pipe(digits, v.description("The receiver's current newest snapshot, which stays as an older version.")),
   ),
 });
 
@@ -58,8 +58,8 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: `${PATH}/versions`,
-      summary: "All versions of what was saved of a tenant's files",
-      description: "The newest first. A claim resumes from one by `resume: {version}`.",
+      summary: "All versions of a tenant's saved files",
+      description: "Newest first. A claim restores one with `resume: {version}`.",
       answer: ["SnapshotVersion"],
       errors: [404, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
@@ -76,7 +76,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
       path: `${PATH}/rollback`,
       summary: "Make an older version of a tenant's files the newest",
       description:
-        "While no claim is there. What was the newest stays as an older version, and the next claim with `resume` has the files of this one.",
+        "The tenant must have no claim on the workload. The current newest version stays as an older one, and the next claim with `resume` restores this one.",
       body: bodySchema(rollbackBody),
       answer: "SnapshotVersion",
       errors: [404, 409, 503, 504],
@@ -90,9 +90,9 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "POST",
       path: `${PATH}/copy`,
-      summary: "Give a tenant's files to another tenant, or keep them under another workload",
+      summary: "Copy a tenant's files to another tenant or workload",
       description:
-        "Their copy is their own from then on. They have no claim on the workload meanwhile; of this tenant the files may be in use. An Event `SnapshotCopied` of the workload names both.",
+        "The copy is independent. The receiver must have no claim on the workload during the copy; the source may be in use. An Event `SnapshotCopied` of the workload names both tenants.",
       body: bodySchema(copyBody),
       status: 201,
       answer: "SnapshotVersion",
@@ -110,7 +110,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
 
 const archiveVersion = new RegExp(pattern.archiveVersion);
 
-/** Of a query parameter that names a version. */
+/** Rule of a query parameter that names a version. */
 export const versionRule = {
   accepts: (value: string): boolean => archiveVersion.test(value),
   says: "a version is a SHA-256 in lower-case hexadecimal digits, or the first 16 of them",
@@ -123,7 +123,7 @@ export function keyOf(request: RoutedRequest): SnapshotKey {
   };
 }
 
-/** A version, with what is known of it. */
+/** A version with its metadata. */
 export interface VersionRecord {
   readonly tenantId: string;
   readonly workloadRef: string;
@@ -141,7 +141,7 @@ function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots
   return first === undefined ? older : [versionRecord(key, first), ...older];
 }
 
-/** @param kept why an older version stays; undefined of the newest */
+/** @param kept why an older version is kept; undefined for the newest */
 export function versionRecord(
   { tenantId, workloadRef }: SnapshotKey,
   { sha256, sizeBytes, createdAt }: SnapshotMetadata,
@@ -197,13 +197,13 @@ async function copy(
     { ...services, replaces: present?.revision ?? "" },
   );
   const whose = `the files of tenant "${from.tenantId}" of workload "${from.workloadRef}" (version ${archiveDigits(source.sha256)})`;
-  const message = `${whose} were given to tenant "${to.tenantId}" for workload "${to.workloadRef}"`;
+  const message = `${whose} were copied to tenant "${to.tenantId}" for workload "${to.workloadRef}"`;
   recorder.record({ resource: workloads, object: target, type: "Normal", reason: "SnapshotCopied", message });
   log.info({ namespace, from, to, sha256: source.sha256 }, "snapshot copied");
   return copied;
 }
 
-/** @throws HttpError 404 that says which there are */
+/** @throws HttpError 404 that lists the existing versions */
 export function findVersion(
   key: SnapshotKey,
   kept: KeptSnapshots | undefined,
@@ -217,12 +217,12 @@ export function findVersion(
   throw new HttpError(404, `there is no version ${version} of it: there are ${there}`);
 }
 
-/** @throws HttpError 409 where the newest version is another than the expected one */
+/** @throws HttpError 409 if another version than the expected one is the newest */
 export function refuseOtherThan(expected: string | undefined, key: SnapshotKey, kept: KeptSnapshots | undefined): void {
   if (expected !== undefined && kept?.newest?.sha256.startsWith(expected) !== true) throw changed(key, expected);
 }
 
-/** @throws HttpError 409 where there is a snapshot that was not named */
+/** @throws HttpError 409 if a snapshot exists that the caller did not name */
 export function refusePresent(
   { tenantId, workloadRef }: SnapshotKey,
   kept: KeptSnapshots | undefined,
@@ -230,16 +230,16 @@ export function refusePresent(
 ): void {
   if (kept?.state !== "unrecorded" && (kept?.newest === undefined || replaces !== undefined)) return;
   const whose = `tenant ${quote(tenantId)} has a snapshot of workload ${quote(workloadRef)}`;
-  throw new HttpError(409, `${whose}: name it in replaces, or erase it first`);
+  throw new HttpError(409, `${whose}: name it in replaces, or delete it first`);
 }
 
 export function changed({ tenantId, workloadRef }: SnapshotKey, expected: string | undefined): HttpError {
-  const which = expected === undefined ? "another" : `not ${archiveDigits(expected)}`;
-  const whose = `the newest version of workload ${quote(workloadRef)} that is saved of tenant ${quote(tenantId)}`;
-  return new HttpError(409, `${whose} is ${which} any more: list the versions again`);
+  const which = expected === undefined ? "another one now" : `no longer ${archiveDigits(expected)}`;
+  const whose = `the newest saved version of workload ${quote(workloadRef)} of tenant ${quote(tenantId)}`;
+  return new HttpError(409, `${whose} is ${which}: list the versions again`);
 }
 
-/** @throws HttpError 409 where somebody else was first */
+/** @throws HttpError 409 if another writer was first */
 async function adopt(
   key: SnapshotKey,
   from: SnapshotKey & { readonly sha256: string },

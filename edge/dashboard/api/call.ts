@@ -1,8 +1,8 @@
 import { signal } from "@preact/signals";
 
-/** An answer that is no success, in the API's own words. */
+/** An error response, with the API's own message. */
 export class CallError extends Error {
-  /** 0 where the edge could not be reached. */
+  /** 0 if the edge could not be reached. */
   readonly status: number;
   readonly requestId: string | undefined;
   readonly retryAfterMs: number | undefined;
@@ -18,13 +18,12 @@ export class CallError extends Error {
   }
 }
 
-/** Whether an answer asked for the key: the login is shown over the page then. */
+/** True after a 401 response; the login then covers the page. */
 export const isLoginAsked = signal(false);
 
-/** What a call may say beside its method and path. */
 export interface CallOptions {
   readonly body?: unknown;
-  /** The version that the object still has to have. */
+  /** Value of `If-Match`: the version that the object must still have. */
   readonly ifMatch?: string;
   readonly signal?: AbortSignal;
 }
@@ -32,7 +31,7 @@ export interface CallOptions {
 /**
  * Calls the API; `path` is below `/api/v1`.
  *
- * @throws CallError where the answer is no success, or the edge cannot be reached
+ * @throws CallError if the response is an error, or the edge cannot be reached
  */
 export async function call<T>(
   method: "GET" | "POST" | "PUT" | "DELETE",
@@ -45,14 +44,14 @@ export async function call<T>(
     : ((await response.text()) as T);
 }
 
-/** For `catch`: undefined where there is no such object; all else is thrown on. */
+/** For `catch`: returns undefined for a 404 and throws every other error again. */
 export function ifGone(error: unknown): undefined {
   if (error instanceof CallError && error.status === 404) return undefined;
   throw error;
 }
 
 /**
- * The response of a call that was a success, for whoever needs its headers or reads it as it comes.
+ * Returns the response of a successful call, for callers that need its headers or read its stream.
  *
  * @throws CallError as {@link call}
  */
@@ -68,7 +67,7 @@ export async function send(method: string, path: string, options: CallOptions = 
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(aborted !== undefined && { signal: aborted }),
-      // The login is a page's own business; a browser would ask by a dialog of its own else.
+      // The page has its own login; without this the browser would show its own dialog.
       credentials: "same-origin",
     });
   } catch (cause) {
@@ -78,7 +77,7 @@ export async function send(method: string, path: string, options: CallOptions = 
   return await okResponse(response);
 }
 
-/** The response where it is a success. @throws CallError in the API's words where it is none */
+/** Returns the response if it is a success. @throws CallError with the API's message if it is an error */
 export async function okResponse(response: Response): Promise<Response> {
   if (response.ok) return response;
   if (response.status === 401) isLoginAsked.value = true;
@@ -96,7 +95,7 @@ async function words(response: Response): Promise<string> {
     const { error } = JSON.parse(text) as { error?: unknown };
     if (typeof error === "string") return error;
   } catch {
-    // A proxy in front answers what it likes.
+    // A proxy in front may answer in any format.
   }
   return `${response.status} ${response.statusText}`;
 }

@@ -13,21 +13,21 @@ export interface Pong {
   readonly id: string;
   /** The server's clock. */
   readonly time: string;
-  /** Whether the server sees the cluster as it is. */
+  /** Whether the server's cache of the cluster is fresh. */
   readonly fresh: boolean;
-  /** By kind: a list of that version or a later one has all that came before this answer. */
+  /** By kind: a list of at least this version contains everything before this pong. */
   readonly versions: Readonly<Record<string, string | undefined>>;
 }
 
-/** How far the page can be believed: it holds nothing yet, follows what happens, or may have missed something. */
+/** `loading`: no data yet; `live`: follows changes; `stale`: may have missed changes. */
 export type FeedState = "loading" | "live" | "stale";
 
-/** A part of the page that keeps a list: read once, then changed by messages. */
+/** A part of the page that holds a list: read once, then changed by messages. */
 export interface FeedReader<List> {
-  /** Its word in a pong's versions. */
+  /** The kind's name in a pong's `versions`. */
   readonly kind: string;
   takes(type: string): boolean;
-  /** Reads it; without a version it is taken as it is. */
+  /** Reads the list; without a version any list is accepted. */
   list(signal: AbortSignal): Promise<{ list: List; version: string | undefined }>;
   reset(list: List): void;
   /** Called at most once a frame. */
@@ -37,9 +37,9 @@ export interface FeedReader<List> {
 
 /** The page's one connection to `/ws`. */
 export interface Feed {
-  /** Reads the list of a part, and follows it from then on. */
+  /** Reads the list of a part and follows its changes. */
   add<List>(reader: FeedReader<List>): void;
-  /** Tries again at once what waits for its next try, and asks whether the server is still there. */
+  /** Retries pending work now, and pings the server. */
   retry(): void;
   close(): void;
 }
@@ -50,42 +50,40 @@ interface FeedSocket {
 }
 
 export interface FeedOptions {
-  /** Opens a socket that replays what came after the message `since`. */
+  /** Opens a socket that replays the messages after `since`. */
   open(
     since: string | undefined,
     listener: { onOpen(): void; onText(text: string): void; onClose(): void },
   ): FeedSocket;
-  /** Calls back when the page is painted next, or soon where it is not painted. */
+  /** Calls back at the next paint, or soon in a hidden tab. */
   nextFrame(act: () => void): void;
-  /** Nobody is told of a break that nobody sees. */
+  /** A break of a hidden page is not reported. */
   isVisible(): boolean;
   clock: { now(): number; after(ms: number, act: () => void): () => void };
-  /** Called when the connection comes and goes. */
+  /** Called when the connection is opened or lost. */
   onState(state: FeedState): void;
   onPong(pong: Pong): void;
-  /** Called when a list could not be read; it is read again. */
+  /** Called when a list could not be read; the read is retried. */
   onFailure(error: unknown): void;
 }
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
-/** A replica that is behind the socket's is asked again. */
+/** First delay before a replica that lags behind the socket is asked again. */
 const FIRST_LAG_MS = 100;
 const LONGEST_LAG_MS = 2000;
-/**
- * A page is not told that its connection is dead, so it asks after so long a silence, and believes it after so long.
- */
+/** A browser does not report a dead connection: ping after this much silence, and give up after as much again. */
 const SILENCE_MS = 15_000;
 const ANSWER_MS = 5000;
 
 interface Part {
   readonly reader: FeedReader<unknown>;
-  /** Messages that came while the list was read, which may show a state before them. */
+  /** Messages received while the list is read; they may be older than the list. */
   held: FeedMessage[];
-  /** Undefined while no list is read. */
+  /** Undefined while no read is in progress. */
   reading: AbortController | undefined;
   hasList: boolean;
-  /** The version that its list needs at least: what came before is in it, what comes later is on the socket. */
+  /** The lowest acceptable version of the list: older changes are in it, newer ones arrive on the socket. */
   wanted: string | undefined;
   cancelRetry: () => void;
   pauseMs: number;
@@ -93,10 +91,9 @@ interface Part {
 }
 
 /**
- * Follows lists over one socket. The server's answer to a ping says up to which version of each kind the socket's past
- * reaches: a list that is as new, also of another replica, and what the socket brings from then on miss no change.
- * After a break the server replays what came meanwhile, or says that it cannot (`resync`), and then all lists are read
- * anew.
+ * Follows lists over one socket. A pong reports, by kind, the version up to which the socket has delivered changes. A
+ * list of at least that version, even from another replica, and the messages after it miss no change. After a break the
+ * server replays the missed messages, or sends `resync`, and then all lists are read again.
  */
 export function createFeed(options: FeedOptions): Feed {
   const { clock, onFailure } = options;
@@ -104,7 +101,6 @@ export function createFeed(options: FeedOptions): Feed {
   let waiting: FeedMessage[] = [];
   let lastId: string | undefined;
   let socket: FeedSocket | undefined;
-  /** Whether the server has answered on this connection. */
   let isLive = false;
   let isClosed = false;
   let wasLive = false;
@@ -137,7 +133,7 @@ export function createFeed(options: FeedOptions): Feed {
     if (cancelAnswer !== undefined) return;
     to.send("ping");
     cancelAnswer = clock.after(ANSWER_MS, () => {
-      // Closing a dead connection takes its time too; nothing is to be heard of it any more.
+      // Closing a dead connection takes time as well; ignore everything it still sends.
       onLost();
       to.close();
     });
@@ -172,7 +168,7 @@ export function createFeed(options: FeedOptions): Feed {
       takePong(message as FeedMessage & Pong);
     } else if (message.type === "resync") {
       waiting = [];
-      // It comes before the first pong, at which they are read.
+      // `resync` arrives before the first pong, which starts the reads.
       for (const part of parts) part.hasList = false;
     } else {
       waiting.push(message);
@@ -190,7 +186,7 @@ export function createFeed(options: FeedOptions): Feed {
     pauseMs = FIRST_PAUSE_MS;
     for (const part of parts) {
       if (part.hasList) {
-        // What it missed has been replayed before this answer.
+        // Missed messages are replayed before this pong.
         if (isFirst) part.reader.onState("live");
       } else if (part.reading === undefined) {
         part.wanted = pong.versions[part.reader.kind];
@@ -217,7 +213,7 @@ export function createFeed(options: FeedOptions): Feed {
     const { reader } = part;
     const reading = new AbortController();
     part.reading = reading;
-    // What came since the pong counts, however often the list is read.
+    // Messages since the pong are applied however often the list is read.
     part.held = held;
     reader.list(reading.signal).then(
       ({ list, version }) => {
@@ -266,7 +262,7 @@ export function createFeed(options: FeedOptions): Feed {
       };
       parts.push(part);
       reader.onState("loading");
-      // Its list has to be as new as the socket is now, which the next pong says.
+      // The list must be as new as the socket is now; the next pong gives that version.
       if (isLive && socket !== undefined) ping(socket);
       else if (parts.length === 1) connect();
     },

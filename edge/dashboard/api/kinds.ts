@@ -6,9 +6,9 @@ import { createLiveList, type Live, type RowKind } from "./live-list.ts";
 import { readPages } from "./read-pages.ts";
 import { checkSession } from "./session.ts";
 
-/** What the page can hold of the cluster, by the name of its list. */
+/** The lists that the page can hold, by name. */
 export interface Kinds {
-  /** The list tells more than messages do. */
+  /** The list has more fields than the messages. */
   claims: ApiTypes["Claim"] & Partial<Pick<ApiTypes["ListedClaim"], "name" | "createdAt">>;
   instances: ApiTypes["Instance"];
   workloads: ApiTypes["Workload"];
@@ -17,11 +17,11 @@ export interface Kinds {
 }
 
 interface Kind<Row> extends RowKind<Row> {
-  /** Of its list, below `/api/v1`. */
+  /** Path of the list, below `/api/v1`. */
   readonly path: string;
-  /** How many at once, where there may be thousands: who reads all at once holds every other caller up. */
+  /** Page size of lists that may have thousands of rows: one large read delays every other caller. */
   readonly pageSize?: number;
-  /** What the types of its messages start with. */
+  /** The prefix of its message types. */
   readonly event: string;
 }
 
@@ -59,27 +59,27 @@ const kinds: { readonly [Name in keyof Kinds]: Kind<Kinds[Name]> } = {
   },
 };
 
-/** The status with another reason; the message of the one before does not go with it. */
+/** The status with another reason; the old message is dropped, since it belongs to the old reason. */
 function withReason<Status extends { reason?: string; message?: string }>(status: Status, reason: string | undefined) {
   if (reason === status.reason) return status;
   const { reason: _, message: __, ...rest } = status;
   return reason === undefined ? rest : { ...rest, reason };
 }
 
-/** What of a claim stays as it is. */
+/** The fields of a claim that never change. */
 function constantOf({ name, createdAt }: Kinds["claims"]): Partial<Kinds["claims"]> {
   return { ...(name !== undefined && { name }), ...(createdAt !== undefined && { createdAt }) };
 }
 
-/** How the connection is; of one kind, `live(kind).state` tells. */
+/** State of the connection; `live(kind).state` has the state of one kind. */
 export const connection = signal<FeedState>("loading");
-/** When the page last heard of the edge. */
+/** When the page last received anything from the edge. */
 export const lastHeardAt = signal(Date.now());
-/** Whether the edge sees the cluster as it is, by its last answer. */
+/** Whether the edge's cache of the cluster was fresh at the last pong. */
 export const isEdgeFresh = signal(true);
-/** How far the edge's clock is ahead of this machine's. */
+/** Milliseconds by which the edge's clock is ahead of this machine's. */
 export const clockAheadMs = signal(0);
-/** Why lists cannot be read at the moment. */
+/** Why lists cannot be read now. */
 export const listProblem = signal<Error | undefined>(undefined);
 
 const timers = {
@@ -103,13 +103,13 @@ const feed = createFeed({
     socket.onmessage = ({ data }) => onText(String(data));
     socket.onclose = () => {
       onClose();
-      // A browser does not say why a socket was refused; the edge may ask for the key.
+      // A browser does not report why a socket was refused; the edge may ask for the key.
       if (!wasOpen) void checkSession();
     };
     return { send: (text) => socket.send(text), close: () => socket.close() };
   },
   nextFrame(act) {
-    // A hidden tab gets no frames.
+    // A hidden tab gets no animation frames.
     const timer = setTimeout(once, 1000);
     const frame = requestAnimationFrame(once);
     function once(): void {
@@ -134,20 +134,20 @@ const feed = createFeed({
   },
 });
 
-/** Tries again at once what waits for its next try, such as after a login. */
+/** Retries pending work now, for example after a login. */
 export function retryFeed(): void {
   feed.retry();
 }
 
 addEventListener("online", retryFeed);
 document.addEventListener("visibilitychange", () => {
-  // What nobody saw may have been silent for long.
+  // A hidden tab may have lost its connection long ago.
   if (!document.hidden) retryFeed();
 });
 
 const started = new Map<keyof Kinds, unknown>();
 
-/** The list of a kind: started by its first reader and kept while the page is open. */
+/** The live list of a kind: started by its first reader, and open for as long as the page is. */
 export function live<Name extends keyof Kinds>(name: Name): Live<Kinds[Name]> {
   const known = started.get(name) as Live<Kinds[Name]> | undefined;
   if (known !== undefined) return known;

@@ -1,66 +1,67 @@
 import type { ReadonlySignal } from "@preact/signals";
 import type { FeedMessage, FeedState } from "./feed.ts";
 
-/** What follows a list. */
+/** Receives the rows of a list. */
 export interface RowSink<Row> {
   put(row: Row): void;
   remove(key: string): void;
   reset(rows: Iterable<Row>): void;
 }
 
-/** What a list holds, and how the messages about it are to be read. */
+/** The rows of a list, and how messages change them. */
 export interface RowKind<Row> {
   readonly keyOf: (row: Row) => string;
-  /** The row by what a message shows of it, and the row before. @default what the message shows */
+  /** The row made from a message and the previous row. @default the message's object */
   readonly rowOf?: (shown: never, before: Row | undefined) => Row | undefined;
-  /** Whether a row has more than messages show and the row before had. @default false */
+  /** Whether rows have fields that messages lack and the previous row has them. @default false */
   readonly isPartial?: boolean;
 }
 
-/** The rows of a list as its messages have them. */
+/** A list kept up to date by messages. */
 export interface LiveList<Row> {
   readonly rows: ReadonlyMap<string, Row>;
   reset(rows: readonly Row[]): void;
   apply(batch: readonly FeedMessage[]): void;
-  /** Has a sink filled and kept up to date; the function it returns ends that. */
+  /** Fills a sink and keeps it up to date; returns a function that stops. */
   follow(sink: RowSink<Row>): () => void;
 }
 
 /** A list that is kept up to date. */
 export interface Live<Row> {
-  /** Goes up with each change of the rows. */
+  /** Increases with each change of the rows. */
   readonly version: ReadonlySignal<number>;
   readonly rows: ReadonlyMap<string, Row>;
   readonly state: ReadonlySignal<FeedState>;
   keyOf(row: Row): string;
-  /** Has a sink filled and kept up to date, before `version` goes up; the function it returns ends that. */
+  /** Fills a sink and keeps it up to date, before `version` increases; returns a function that stops. */
   follow(sink: RowSink<Row>): () => void;
 }
 
-/** A row is read again after so long where that failed, or where more has come meanwhile. */
+/** Delay before a row is read again after a failure, or after a change during the read. */
 const AGAIN_MS = 1000;
 
-/** The part of what messages show that tells of what they do not. */
+/** The fields of a message that show whether other fields have changed. */
 interface Shown {
   readonly generation?: number;
   readonly phase?: string;
   readonly reason?: string;
 }
 
-/** Whether what a message does not show may have changed: the spec, or the words that go with a reason. */
+/** Whether fields that messages lack may have changed: the spec, or the message of a reason. */
 function hasMore(now: Shown, was: Shown): boolean {
   if (now.generation !== was.generation || now.phase !== was.phase || now.reason !== was.reason) return true;
-  // The edge tells that words have changed by a message with nothing new; with a number that is new they may too.
+  // The edge announces a new status message with an unchanged object; the status message may also have changed together
+  // with a number.
   return now.reason !== undefined || JSON.stringify(now) === JSON.stringify(was);
 }
 
 /**
- * Makes an empty list. Where messages show less than rows, a row is read by itself when a message tells that something
- * has changed which it does not show: its spec, or the sentence that goes with its reason.
+ * Makes an empty list. If messages have fewer fields than rows, a row is read on its own when a message shows that a
+ * missing field has changed: its spec, or the message of its reason.
  *
- * @param options.readOne reads a row; undefined where there is none any more
- * @param options.onRead called when a row that was read has been put
- * @param options.onFailure called when one could not be read; it is read again
+ * @param options.readOne reads a row; undefined if it no longer exists
+ * @param options.onRead called after a row was read and put
+ * @param options.onFailure called when a row could not be read; the read is retried
  */
 export function createLiveList<Row>(
   { keyOf, rowOf, isPartial = false }: RowKind<Row>,
@@ -73,9 +74,9 @@ export function createLiveList<Row>(
 ): LiveList<Row> {
   const rows = new Map<string, Row>();
   const sinks = new Set<RowSink<Row>>();
-  /** By key: what the last message showed of a row. */
+  /** By key: the object of the last message. */
   const shown = new Map<string, Shown>();
-  /** By key: whether more has come since the reading began. */
+  /** By key: whether another message arrived since the read began. */
   const reading = new Map<string, boolean>();
 
   function put(key: string, row: Row): void {
@@ -109,9 +110,9 @@ export function createLiveList<Row>(
     options.readOne(key).then(
       (row) => {
         const last = shown.get(key);
-        // A message tells of one that has gone.
+        // Deletions arrive as messages.
         if (row !== undefined && last !== undefined) {
-          // What messages show, they may have shown newer meanwhile.
+          // A message may have brought newer fields during the read.
           put(key, rowOf?.(last as never, row) ?? row);
           options.onRead();
         }
@@ -125,7 +126,7 @@ export function createLiveList<Row>(
     );
   }
 
-  /** Of something that changes all the time it is enough to be right for a second ago. */
+  /** Rows that change all the time are read once a second. */
   function readSoon(key: string): void {
     options.clock.after(AGAIN_MS, () => {
       reading.delete(key);

@@ -2,9 +2,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { CallError } from "./call.ts";
 import { logins } from "./session.ts";
 
-/** What was read of the API, and how it went the last time. */
+/** The result of a read, and the error of the last one. */
 export interface Loaded<T> {
-  /** Undefined until it was read once. */
+  /** Undefined before the first read succeeds. */
   readonly value: T | undefined;
   readonly error: Error | undefined;
   again(): void;
@@ -15,18 +15,18 @@ const PAUSE_MS = 1000;
 interface Reading {
   readonly aborted: AbortController;
   isUnderWay: boolean;
-  /** Whether something changed since the reading under way began. */
+  /** Whether something changed since the current read began. */
   isAsked: boolean;
   startedAt: number;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
 
 /**
- * Reads something when the component comes to the page, and again when `version` changes or it is asked for. One
- * reading at a time: what changes all the time is read all the same.
+ * Reads when the component mounts, when `version` changes, and on request. Only one read runs at a time, so that a
+ * resource that changes all the time is still shown.
  *
- * @param of what is read: another one shows nothing of the one before; undefined reads nothing
- * @param leastMs from the start of a reading to the next one's
+ * @param of identifies what is read: a new value clears the old result; undefined reads nothing
+ * @param leastMs minimum time between the starts of two reads
  */
 export function useLoad<T>(
   of: string | undefined,
@@ -53,7 +53,7 @@ export function useLoad<T>(
     };
   }, [of]);
   useEffect(ask, [of, version]);
-  // What was refused before somebody logged in is read after it.
+  // A read that was refused before the login is repeated after it.
   const wasRefused = shown.error instanceof CallError && shown.error.status === 401;
   const login = logins.value;
   useEffect(() => {

@@ -1,13 +1,13 @@
-/** A page of a list, as the API answers it. */
+/** A page of a list, as the API returns it. */
 export interface ListPage<Row> {
   readonly rows: readonly Row[];
-  /** Of all that is in it; undefined where the API does not say. */
+  /** Version of the whole list; undefined if the API does not report one. */
   readonly version: string | undefined;
-  /** Where the next page goes on; undefined after the last one. */
+  /** Cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;
 }
 
-/** Reads a list page by page; it is as new as the oldest of them, since another replica may answer each. */
+/** Reads a list page by page. Its version is the oldest of the pages', since a different replica may answer each. */
 export async function readPages<Row>(
   read: (after: string | undefined) => Promise<ListPage<Row>>,
 ): Promise<{ list: Row[]; version: string | undefined }> {
@@ -23,7 +23,7 @@ export async function readPages<Row>(
   return { list, version };
 }
 
-/** Resource versions are decimal numbers of any length (KEP-5504); one that is not known is before none. */
+/** Resource versions are decimal numbers of any length (KEP-5504); an unknown version is older than every known one. */
 export function isBefore(version: string | undefined, wanted: string | undefined): boolean {
   if (version === undefined || wanted === undefined) return false;
   return version.length === wanted.length ? version < wanted : version.length < wanted.length;

@@ -1,7 +1,7 @@
 import { CallError, okResponse } from "./call.ts";
 
 /**
- * Calls the API with a file, and tells how many bytes of it have gone, which `fetch` does not.
+ * Calls the API with a file and reports the bytes sent, which `fetch` cannot.
  *
  * @throws CallError as `call` does; the signal's reason
  */
@@ -21,9 +21,7 @@ export async function sendFile<T>(
       request.upload.onprogress = ({ loaded }) => onSent(loaded);
       request.onload = () => resolve();
       request.onerror = () =>
-        reject(
-          new CallError("the file could not be sent: it cannot be read, or the edge cannot be reached", { status: 0 }),
-        );
+        reject(new CallError("Cannot send the file: it cannot be read, or the edge cannot be reached", { status: 0 }));
       request.onabort = () => reject(signal.reason);
       request.send(file);
     });

@@ -13,9 +13,9 @@ type ClaimDetail = ApiTypes["ClaimDetail"];
 const tenantPath = ({ tenantId }: ClaimKey): string => `/tenants/${encodeURIComponent(tenantId)}`;
 
 /**
- * Asks first: the pod goes.
+ * Asks for confirmation first: the pod is deleted.
  *
- * @param shown what the page shows of the claim; it is read where that is not there yet
+ * @param shown the claim as the page shows it; read from the API if undefined
  */
 export async function release(key: ClaimKey, shown: ClaimDetail | undefined): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
@@ -30,23 +30,23 @@ export async function release(key: ClaimKey, shown: ClaimDetail | undefined): Pr
   return `The claim of ${tenantId} on ${workloadRef} is being released.`;
 }
 
-/** Asks first: the tenant begins without what was saved. */
+/** Asks for confirmation first: the tenant starts without the saved files. */
 export async function retryWithoutFiles(key: ClaimKey): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
   const isMeant = await confirm({
-    title: `Claim ${workloadRef} for ${tenantId} without the files?`,
+    title: `Claim ${workloadRef} for ${tenantId} without saved files?`,
     lost: (
       <p>
-        <b>{tenantId}</b> begins with empty folders. What was saved stays; what comes now is saved as a newer version,
-        and of the older ones the newest three stay.
+        <b>{tenantId}</b> starts with empty folders. The saved files are kept: the next save is a newer version, and the
+        three newest older versions stay.
       </p>
     ),
-    verb: "Claim without the files",
+    verb: "Claim without files",
   });
   return isMeant ? claim(key, false) : undefined;
 }
 
-/** Asks first: what the pod holds is lost. */
+/** Asks for confirmation first: unsaved files in the pod are lost. */
 export async function destroy(instance: Pick<ApiTypes["Instance"], "name" | "tenantId" | "workloadRef" | "claimedAt">) {
   const { name, tenantId, workloadRef, claimedAt } = instance;
   const of = tenantId === undefined || workloadRef === undefined ? undefined : { tenantId, workloadRef };
@@ -55,10 +55,10 @@ export async function destroy(instance: Pick<ApiTypes["Instance"], "name" | "ten
     title: `Destroy instance ${name}?`,
     lost:
       tenantId === undefined ? (
-        <p>The pod is deleted at once. Nobody has claimed it; its pool makes another.</p>
+        <p>The pod is deleted now. No tenant has claimed it; its pool starts another one.</p>
       ) : (
         <p>
-          The pod is deleted at once. What <b>{tenantId}</b> has written {since(claimedAt)} is <b>not saved</b>.{" "}
+          The pod is deleted now. The files that <b>{tenantId}</b> has written {since(claimedAt)} are <b>not saved</b>.{" "}
           {destroyWords(instance, claimed)}
         </p>
       ),
@@ -66,23 +66,23 @@ export async function destroy(instance: Pick<ApiTypes["Instance"], "name" | "ten
     ...(tenantId !== undefined && { type: tenantId }),
   });
   if (!isMeant) return undefined;
-  // A warm pod may have been given to somebody while this was asked.
+  // A warm pod may have been claimed while the question was open.
   const query = new URLSearchParams({ tenant: tenantId ?? "" });
   await call("POST", `/instances/${encodeURIComponent(name)}/destroy?${query}`);
-  return `Instance ${name} is destroyed.`;
+  return `Instance ${name} is being destroyed.`;
 }
 
-/** Asks first: gives up files that cannot be saved; `shown` as {@link release} has it. */
+/** Asks for confirmation first: discards files that cannot be saved; `shown` as in {@link release}. */
 export async function discard(key: ClaimKey, shown: ClaimDetail | undefined): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
   const { uid, claimedAt, message } = shown ?? (await readClaim(key));
   const isMeant = await confirm({
-    title: `Discard what ${tenantId} has in ${workloadRef}?`,
+    title: `Discard the unsaved files of ${tenantId} in ${workloadRef}?`,
     lost: (
       <>
         <p>
-          The files that could not be saved {since(claimedAt)} are <b>given up</b>; what was saved before stays. The pod
-          goes.
+          The files that could not be saved {since(claimedAt)} are <b>discarded</b>; earlier saved versions stay. The
+          pod is deleted.
         </p>
         {message !== undefined && <p class="muted">{message}</p>}
       </>
@@ -92,10 +92,10 @@ export async function discard(key: ClaimKey, shown: ClaimDetail | undefined): Pr
   });
   if (!isMeant) return undefined;
   await call("POST", `${tenantPath(key)}/discard`, { body: { workload: workloadRef, uid } });
-  return `The files of ${tenantId} in ${workloadRef} are discarded.`;
+  return `The unsaved files of ${tenantId} in ${workloadRef} are discarded.`;
 }
 
-/** Read when the question is asked, of the pod itself: its workload may have been changed since it was made. */
+/** Reads the pod itself when the question opens: its workload may have changed since the pod was made. */
 function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
   const read = useLoad(`release ${tenantId} ${workloadRef}`, async (signal) => {
     const path = `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`;
@@ -111,8 +111,8 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
   const saved = useLoad(`snapshots ${tenantId}`, (signal) =>
     call<ApiTypes["Snapshot"][]>("GET", `/snapshots?limit=1000&tenant=${encodeURIComponent(tenantId)}`, { signal }),
   );
-  if (read.error !== undefined) return <p>What is saved is not known: {read.error.message}</p>;
-  if (read.value === undefined) return <p>Reading what is saved …</p>;
+  if (read.error !== undefined) return <p>Cannot read what will be saved: {read.error.message}</p>;
+  if (read.value === undefined) return <p>Reading what will be saved …</p>;
   const { claim, savedDirs } = read.value;
   const present = saved.value?.find((one) => one.workloadRef === workloadRef);
   const outcome = releaseOutcome({ claim, savedDirs, present });
@@ -123,13 +123,14 @@ function WhatReleaseDoes({ tenantId, workloadRef }: ClaimKey) {
         {!outcome.saves && ": "}
         {outcome.words}
       </p>
-      {saved.error !== undefined && <p class="muted">What was saved before is not known: {saved.error.message}</p>}
+      {saved.error !== undefined && <p class="muted">Cannot read the saved versions: {saved.error.message}</p>}
       {present !== undefined && (
         <p class="muted">
-          The present version is of <When at={present.createdAt} />, {sizeWords(present.sizeBytes)}. {outcome.present}
+          The newest saved version is from <When at={present.createdAt} />, {sizeWords(present.sizeBytes)}.{" "}
+          {outcome.present}
         </p>
       )}
-      {saved.value !== undefined && present === undefined && <p class="muted">Nothing was saved before.</p>}
+      {saved.value !== undefined && present === undefined && <p class="muted">Nothing has been saved before.</p>}
     </>
   );
 }

@@ -6,7 +6,7 @@ import { Problem } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import type { ClaimKey } from "./claim.ts";
 
-/** Where the instance is reached from outside, and a way in where its workload asks for a link. */
+/** The outside address of the instance, and a link if its workload asks for one. */
 export function Address({ of, url }: { of: ClaimKey; url: string }) {
   const workloads = live("workloads");
   workloads.version.value;
@@ -30,7 +30,7 @@ function Linked({ of, url }: { of: ClaimKey; url: string }) {
       <>
         <Outward url={link.url} words={url} />{" "}
         <span class="muted">
-          with a link that ends <When at={link.expiresAt} />
+          with a link that expires <When at={link.expiresAt} />
         </span>
       </>
     );
@@ -39,7 +39,7 @@ function Linked({ of, url }: { of: ClaimKey; url: string }) {
     <>
       <code>{url}</code>{" "}
       <button type="button" onClick={() => void make().catch(setError)}>
-        Make a link
+        Create link
       </button>
       <Problem error={error} />
     </>
@@ -51,7 +51,7 @@ function Linked({ of, url }: { of: ClaimKey; url: string }) {
   }
 }
 
-/** What runs there is the tenant's: it learns nothing of this page. */
+/** The tenant's page learns nothing about this page. */
 function Outward({ url, words = url }: { url: string; words?: string }) {
   return (
     <a href={url} target="_blank" rel="noopener noreferrer">

@@ -1,13 +1,13 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 
-/** Whose claim, on what. */
+/** The tenant and the workload of a claim. */
 export interface ClaimKey {
   readonly tenantId: string;
   readonly workloadRef: string;
 }
 
-/** Claims for the tenant, with files where `resume` says so; goes on for at most 30 s. */
+/** Claims for the tenant, with saved files if `resume` says so; waits at most 30 s. */
 export async function claim(key: ClaimKey, resume: boolean | { version: string }): Promise<string> {
   const { tenantId, workloadRef } = key;
   const path = `/tenants/${encodeURIComponent(tenantId)}/claim`;
@@ -15,26 +15,26 @@ export async function claim(key: ClaimKey, resume: boolean | { version: string }
   return `${tenantId} has an instance of ${workloadRef}${source === undefined ? "" : `, source ${source}`}.`;
 }
 
-/** Whether a claim call can begin anew with other files: there is no claim, or it has failed. */
+/** Whether a new claim call can choose other files: there is no claim, or it has failed. */
 export function isOpen(claim: Pick<ApiTypes["Claim"], "phase"> | undefined): boolean {
   return claim === undefined || claim.phase === "Error";
 }
 
-/** Whether the claim's pod can be destroyed: in a release that would end the save, which is for `Discard` to do. */
+/** Whether the claim's pod can be destroyed. During a release that would stop the save; use `Discard` then. */
 export function isDestroyable({ phase, instanceId }: Pick<ApiTypes["Claim"], "phase" | "instanceId">): boolean {
   return instanceId !== undefined && (phase === "Active" || phase === "Pending");
 }
 
 /**
- * Claims again as the claim asks for it now. What the page shows of it may be missing or of before, and a claim without
- * the files that the tenant asked for begins with empty folders.
+ * Claims again with the claim's current request. The page may show no claim or an old one, and a claim without files
+ * would start with empty folders although the tenant asked for files.
  */
 export async function retry(key: ClaimKey): Promise<string> {
   const { resume, resumeVersion } = await readClaim(key);
   return claim(key, resumeVersion === undefined ? resume : { version: resumeVersion });
 }
 
-/** The claim as the edge knows it at this moment. */
+/** Reads the claim's current state from the edge. */
 export function readClaim({ tenantId, workloadRef }: ClaimKey): Promise<ApiTypes["ClaimDetail"]> {
   return call("GET", `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`);
 }

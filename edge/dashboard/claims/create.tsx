@@ -4,7 +4,7 @@ import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { navigate, place } from "../route.ts";
 import { claim } from "./claim.ts";
 
-/** Claims a workload for a tenant; `?workload=` and `?tenant=` are filled in. */
+/** Claims a workload for a tenant; `?workload=` and `?tenant=` fill in the form. */
 export default function CreateClaim() {
   const { searchParams } = place.value;
   const [tenantId, setTenantId] = useState(searchParams.get("tenant") ?? "");
@@ -64,7 +64,7 @@ export default function CreateClaim() {
         </div>
         <label>
           <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}
-          with the files that were saved
+          with saved files
         </label>
         <div class="acts">
           <Act acts={acts} verb="Claim" class="primary" disabled={!isComplete} act={run} />
@@ -76,7 +76,7 @@ export default function CreateClaim() {
 
   async function run(): Promise<string> {
     const said = await claim({ tenantId, workloadRef }, withFiles);
-    // It may have taken half a minute.
+    // The claim may have taken 30 s.
     if (!isLeft.current)
       navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);
     return said;

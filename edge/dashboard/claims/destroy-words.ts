@@ -1,23 +1,23 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 
 /**
- * Says what becomes of a tenant's claim when a pod of theirs is destroyed.
+ * Describes what happens to a tenant's claim when its pod is destroyed.
  *
- * @param claim undefined where the claim is gone, or was another workload's
+ * @param claim undefined if the claim no longer exists, or belonged to another workload
  */
 export function destroyWords(
   pod: { readonly name: string },
   claim: Pick<ApiTypes["Claim"], "phase" | "instanceId"> | undefined,
 ): string {
-  if (claim === undefined) return "There is no claim that it belongs to any longer.";
+  if (claim === undefined) return "The pod no longer belongs to a claim.";
   const { phase, instanceId } = claim;
-  // An end of the pod is an end of the save.
+  // Deleting the pod stops the save.
   if (phase === "Releasing" || phase === "Released")
-    return "The claim is being released: what is not saved by then never is, and the claim goes.";
-  if (phase === "ReleaseFailed") return "What could not be saved is given up, and the claim goes.";
-  if (phase === "Error") return "The claim has failed already, and stays so until it is claimed again.";
+    return "The claim is being released: files that are not saved yet are lost, and the claim is deleted.";
+  if (phase === "ReleaseFailed") return "The unsaved files are lost, and the claim is deleted.";
+  if (phase === "Error") return "The claim has already failed and stays failed until it is claimed again.";
   if (instanceId !== undefined && instanceId !== pod.name)
-    return `The claim has another pod, ${instanceId}, and keeps it.`;
-  if (phase === "Pending") return "The claim waits for a pod: another one is started at once.";
-  return "The claim stays, without a pod, until it is claimed again.";
+    return `The claim has another pod, ${instanceId}, and is not affected.`;
+  if (phase === "Pending") return "The claim is waiting for a pod: another one starts immediately.";
+  return "The claim stays without a pod until it is claimed again.";
 }

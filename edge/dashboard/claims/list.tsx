@@ -57,7 +57,7 @@ export default function Claims() {
         open={({ tenantId, workloadRef }) => `/dashboard/claims/${tenantId}/${workloadRef}`}
         empty={
           <>
-            <p>Nobody has claimed a pod. To claim one of the workload hello for the tenant alice:</p>
+            <p>No claims yet. To claim the workload hello for the tenant alice:</p>
             <Command line={curlLine("/tenants/alice/claim", { workload: "hello" })} />
           </>
         }

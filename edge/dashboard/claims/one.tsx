@@ -28,7 +28,7 @@ export default function Claim({ params }: { params: PageParams }) {
   const { tenant: tenantId = "", workload: workloadRef = "" } = params;
   const key = { tenantId, workloadRef };
   const claims = live("claims");
-  // Only the changes of this claim have the detail read again.
+  // Only changes of this claim trigger another read of the detail.
   claims.version.value;
   const row = claims.rows.get(`${tenantId}/${workloadRef}`);
   const path = `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`;
@@ -43,8 +43,8 @@ export default function Claim({ params }: { params: PageParams }) {
       <h1>
         {workloadRef} <small>claimed by {tenantId}</small>
       </h1>
-      {row === undefined && claims.state.value === "loading" && <p class="muted">Reading …</p>}
-      {row === undefined && claims.state.value !== "loading" && <Nobody claimKey={key} acts={acts} />}
+      {row === undefined && claims.state.value === "loading" && <p class="muted">Loading…</p>}
+      {row === undefined && claims.state.value !== "loading" && <NoClaim claimKey={key} acts={acts} />}
       {row !== undefined && <Shown claimKey={key} row={row} detail={detail.value} acts={acts} />}
       <Problem error={detail.error} />
     </>
@@ -54,16 +54,16 @@ export default function Claim({ params }: { params: PageParams }) {
 function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimDetail | undefined; acts: Acts }) {
   const { claimKey: key, row, detail, acts } = props;
   const { phase, reason, source, instanceId, endpoint, claimedAt } = row;
-  // The connection tells no messages, and the detail may be of a moment before.
+  // Messages on the connection have no status message, and the detail may be older.
   const message = row.message ?? (detail?.reason === reason ? detail?.message : undefined);
   const { createdAt, requestedAt, timeline, waitsFor, snapshot } = detail ?? {};
   const now = useNow(phase === "Pending");
   const start = createdAt === undefined ? [] : claimSegments({ phase, createdAt, requestedAt, source, timeline });
   const took = start.length === 0 ? undefined : claimMs({ timeline });
   const remedy = remedyOf(reason);
-  // It keeps its phase when its pod is destroyed, and the pod's name, but not the endpoint.
+  // After its pod is destroyed, the claim keeps its phase and the pod's name, but not the endpoint.
   const isWithoutPod = phase === "Active" && endpoint === undefined;
-  // While it waits for its next start it may have no address.
+  // A crashing pod may have no address between two starts.
   const isCrashing = phase === "Active" && reason === "CrashLooping";
   const hasPod = isDestroyable(row) && !isWithoutPod;
   const destroyed = { name: instanceId ?? "", ...key, ...(claimedAt !== undefined && { claimedAt }) };
@@ -74,7 +74,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
         {(phase === "Error" || isWithoutPod) && <Act acts={acts} verb="Retry" class="primary" act={() => retry(key)} />}
         {reason === "RestoreFailed" && isOpen(row) && (
           <>
-            <Act acts={acts} verb="Retry without the files" act={() => retryWithoutFiles(key)} />
+            <Act acts={acts} verb="Retry without files" act={() => retryWithoutFiles(key)} />
             <a href={saved}>Claim another version</a>
           </>
         )}
@@ -92,7 +92,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["State", <State key="state" of={knownOf(row)} />],
           ["Source", source],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
-          ["Release asked for", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
+          ["Release requested", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
           ["Took", took !== undefined && durationWords(took)],
           ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
           ["Address", detail?.url !== undefined && <Address of={key} url={detail.url} />],
@@ -122,17 +122,17 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           )}
         </section>
       )}
-      {isWithoutPod && <p>Its pod was destroyed, or has lost its address: to claim again gets one.</p>}
+      {isWithoutPod && <p>Its pod was destroyed or has lost its address. Claim again to get a new one.</p>}
       {reason === undefined && phase === "Pending" && (
         <section aria-labelledby="waits">
-          <h2 id="waits">What it waits for</h2>
+          <h2 id="waits">Waiting for</h2>
           <Waits words={message ?? waitsFor} of={detail} />
         </section>
       )}
       {start.length > 0 && (
         <section aria-labelledby="times">
-          <h2 id="times">Time line</h2>
-          <Timeline segments={start} nowMs={now} label="Time line of the claim" />
+          <h2 id="times">Timeline</h2>
+          <Timeline segments={start} nowMs={now} label="Timeline of the claim" />
         </section>
       )}
       {detail !== undefined && (
@@ -147,7 +147,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
               </p>
             )}
             <p>
-              <a href={saved}>What was saved</a>
+              <a href={saved}>Saved versions</a>
             </p>
           </section>
           {instanceId !== undefined && (hasPod || isCrashing) && (
@@ -160,12 +160,12 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   );
 }
 
-/** What a claim waits for, as it says itself, or as the newest warning does. */
+/** What a claim waits for: its own message, or the newest warning Event. */
 function Waits({ words, of }: { words: string | undefined; of: ClaimDetail | undefined }) {
   const warning = of?.events?.findLast(({ type }) => type === "Warning");
   return (
     <>
-      {of !== undefined && <p>{words ?? "The operator has not reported anything yet."}</p>}
+      {of !== undefined && <p>{words ?? "No report from the operator yet."}</p>}
       {words === undefined && warning !== undefined && (
         <div class="said">
           <b>{warning.reason}</b> <When at={warning.at} />: <Long of={warning.message} />
@@ -175,8 +175,8 @@ function Waits({ words, of }: { words: string | undefined; of: ClaimDetail | und
   );
 }
 
-/** There is no claim any more, or none yet. */
-function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
+/** Shown when the claim does not exist. */
+function NoClaim({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
   const [withFiles, setWithFiles] = useState(true);
   return (
     <>
@@ -185,7 +185,7 @@ function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
       </p>
       <label>
         <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}
-        with the files that were saved
+        with saved files
       </label>
       <div class="acts">
         <Act acts={acts} verb="Claim" class="primary" act={() => claim(key, withFiles)} />
@@ -196,12 +196,12 @@ function Nobody({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
 }
 
 function filesWords(resumedFrom: string | undefined, phase: string): string {
-  if (resumedFrom === "none") return "It asked for files, and there were none.";
-  if (resumedFrom !== undefined) return `It was given the files of version ${resumedFrom.slice(0, 16)}.`;
-  return phase === "Pending" ? "Its pod has been given none yet." : "It began without files.";
+  if (resumedFrom === "none") return "Files were requested, but none were saved.";
+  if (resumedFrom !== undefined) return `Restored from version ${resumedFrom.slice(0, 16)}.`;
+  return phase === "Pending" ? "No files restored yet." : "Started without files.";
 }
 
-/** The time, a few times a second while something grows with it. */
+/** The current time, several times a second while a duration on the page grows. */
 function useNow(isRunning: boolean): number {
   const [now, setNow] = useState(Date.now() + clockAheadMs.peek());
   useEffect(() => {

@@ -1,31 +1,31 @@
 import type { Segment } from "../parts/segment.ts";
 
-/** What a claim tells of its start: when each step was reached, as the programs saw it. */
+/** When a claim reached each step of its start, as recorded by edge and operator. */
 export interface ClaimTimes {
   readonly phase: string;
   readonly createdAt: string;
-  /** When the API was asked; absent where it was not. */
+  /** When the API call arrived; absent if the claim was not made by the API. */
   readonly requestedAt?: string | undefined;
   readonly source?: string | undefined;
   readonly timeline?: readonly { readonly step: string; readonly at: string }[] | undefined;
 }
 
-/** What the time before a step went into. */
+/** What the time before each step was spent on. */
 const names: Readonly<Record<string, string>> = {
   Seen: "Request to operator",
   Bound: "Finding a pod",
   Scheduled: "Finding a node",
-  FilesFrom: "Waiting for the files",
+  FilesFrom: "Waiting for files",
   FilesTo: "Restoring files",
-  Started: "Starting the program",
-  Ready: "Until it is healthy",
-  Active: "Telling that it is ready",
-  Error: "Until it failed",
+  Started: "Starting program",
+  Ready: "Waiting for health check",
+  Active: "Reporting ready",
+  Error: "Until failure",
 };
-/** An attempt that got a pod has these; where one is missing, another operator did what lies before. */
+/** Every attempt that got a pod has these steps. If one is missing, another operator did the work before it. */
 const always = ["Seen", "Bound"];
 
-/** The stretches of a claim's start. A step that nobody saw leaves a gap, never a number that is made up. */
+/** The segments of a claim's start. An unrecorded step leaves a gap; no duration is estimated. */
 export function claimSegments({ phase, createdAt, requestedAt, source, timeline = [] }: ClaimTimes): Segment[] {
   const steps = timeline
     .map(({ step, at }) => ({ step, at: Date.parse(at) }))
@@ -34,20 +34,22 @@ export function claimSegments({ phase, createdAt, requestedAt, source, timeline 
     .sort((a, b) => Number(b.step === "Requested") - Number(a.step === "Requested"));
   const [first] = steps;
   const last = steps.at(-1)?.step;
-  // It is tried again, and how that goes is told at its end.
+  // A retry reports its steps only when it ends.
   if (phase === "Pending" && (last === "Active" || last === "Error")) return [];
   const created = Date.parse(createdAt);
   if (first === undefined) {
     if (phase !== "Pending") return [];
-    return [{ name: "Pending", fromMs: created, toMs: undefined, kind: "wait", note: "since, to the second" }];
+    return [
+      { name: "Pending", fromMs: created, toMs: undefined, kind: "wait", note: "start time known to the second" },
+    ];
   }
   const segments: Segment[] = [];
   let fromMs = first.at;
   if (first.step !== "Requested") {
-    // What the API was asked for, the first start answered; another pod was nobody's request.
+    // The API request was answered by the first start; a replacement pod has no request.
     const isAnother = requestedAt !== undefined;
     fromMs = isAnother ? first.at : Math.min(created, first.at);
-    const note = isAnother ? "it got another pod" : "made without the API: its creation is known to the second";
+    const note = isAnother ? "it got a replacement pod" : "created without the API: creation time known to the second";
     segments.push({ name: names[first.step] ?? first.step, fromMs, toMs: first.at, kind: "unknown", note });
     fromMs = first.at;
   }
@@ -59,7 +61,7 @@ export function claimSegments({ phase, createdAt, requestedAt, source, timeline 
     for (const one of missing) seen.add(one);
     const skew = fromMs - at;
     const note = isGap
-      ? "another operator saw what was before"
+      ? "another operator recorded the earlier steps"
       : skew > 0
         ? `the clocks of edge and operator differ by at least ${skew} ms`
         : step === "Bound" && source !== undefined
@@ -80,7 +82,7 @@ export function claimSegments({ phase, createdAt, requestedAt, source, timeline 
   return segments;
 }
 
-/** Milliseconds from the request to its answer; undefined while there is none. */
+/** Milliseconds from the request to the response; undefined before the response. */
 export function claimMs({ timeline = [] }: Pick<ClaimTimes, "timeline">): number | undefined {
   const [first, last] = [timeline[0], timeline.at(-1)];
   if (first?.step !== "Requested" || (last?.step !== "Active" && last?.step !== "Error")) return undefined;

@@ -4,13 +4,12 @@ import { call } from "../api/call.ts";
 import { Problem } from "../parts/problem.tsx";
 import { shellWords } from "./shell-words.ts";
 
-/** Runs a command in the instance and shows what it printed. */
 export function Exec({ instance }: { instance: string }) {
   const [line, setLine] = useState("");
   const [isShell, setShell] = useState(true);
   const [ran, setRan] = useState<{ argv: string[]; outcome?: ApiTypes["ExecOutcome"]; error?: Error }>();
   const [running, setRunning] = useState<AbortController>();
-  // What runs for a page that is left is not waited for.
+  // Cancels a command when its page is left.
   const latest = useRef<AbortController | undefined>(undefined);
   useEffect(() => () => latest.current?.abort(), [instance]);
   const split = isShell ? { words: ["sh", "-c", line] } : shellWords(line);
@@ -86,8 +85,8 @@ function Printed({ argv, outcome }: { argv: string[]; outcome: ApiTypes["ExecOut
   return (
     <>
       <p class={exitCode === 0 ? "" : "is-bad"}>
-        <code>{argv.at(-1)}</code> ended with exit code {exitCode}
-        {truncated === true && "; more was printed than is shown"}
+        <code>{argv.at(-1)}</code> exited with code {exitCode}
+        {truncated === true && "; output was truncated"}
       </p>
       {stdout !== "" && <Output of={stdout} label="Output" />}
       {stderr !== "" && <Output of={stderr} label="Errors" />}
@@ -95,7 +94,7 @@ function Printed({ argv, outcome }: { argv: string[]; outcome: ApiTypes["ExecOut
   );
 }
 
-/** A field, since that can be scrolled and copied from with the keyboard. */
+/** A text field can be scrolled and copied from with the keyboard. */
 function Output({ of, label }: { of: string; label: string }) {
   const rows = Math.min(20, of.trimEnd().split("\n").length);
   return <textarea class="printed" readOnly spellcheck={false} aria-label={label} rows={rows} value={of} />;

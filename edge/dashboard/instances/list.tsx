@@ -22,7 +22,7 @@ const columns: readonly Column<Instance>[] = [
   },
   { key: "address", title: "Address", text: ({ ip }) => ip ?? "", width: "minmax(0, 0.8fr)" },
   {
-    ...{ key: "used", title: "Last used", width: "minmax(0, 1.1fr)" },
+    ...{ key: "used", title: "Last activity", width: "minmax(0, 1.1fr)" },
     text: () => "",
     order: ({ lastActivity }) => lastActivity ?? "",
     cell: ({ lastActivity }) => <When at={lastActivity} />,
@@ -52,7 +52,7 @@ export default function Instances() {
         open={({ name }) => `/dashboard/instances/${name}`}
         empty={
           <>
-            <p>No pod runs: a claim starts one, and a pool keeps some ready.</p>
+            <p>No instances. A claim starts one, and a pool keeps some ready.</p>
             <Command line={curlLine("/tenants/alice/claim", { workload: "hello" })} />
           </>
         }

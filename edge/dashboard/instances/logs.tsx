@@ -1,7 +1,7 @@
 import { Log } from "../parts/log.tsx";
 import { navigate, place } from "../route.ts";
 
-/** The log of an instance, of this run or of the one before. */
+/** The log of an instance: the current run or the previous one. */
 export function Logs({ name }: { name: string }) {
   const isPrevious = place.value.searchParams.get("previous") === "1";
   const path = `/instances/${encodeURIComponent(name)}/logs${isPrevious ? "?previous=true" : ""}`;
@@ -9,8 +9,8 @@ export function Logs({ name }: { name: string }) {
     <section aria-labelledby="log">
       <h2 id="log">Log</h2>
       <label>
-        <input type="checkbox" checked={isPrevious} onChange={(event) => setPrevious(event.currentTarget.checked)} /> of
-        the run before the last restart
+        <input type="checkbox" checked={isPrevious} onChange={(event) => setPrevious(event.currentTarget.checked)} />{" "}
+        before the last restart
       </label>
       <Log path={path} label={`Log of ${name}`} />
     </section>

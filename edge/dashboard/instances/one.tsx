@@ -30,7 +30,7 @@ export default function Instance({ params }: { params: PageParams }) {
       </p>
       <h1>{name}</h1>
       {row === undefined && (
-        <p class="muted">{instances.state.value === "loading" ? "Reading …" : "There is no such instance any more."}</p>
+        <p class="muted">{instances.state.value === "loading" ? "Loading…" : "This instance no longer exists."}</p>
       )}
       {row !== undefined && (
         <div class="acts">
@@ -71,7 +71,7 @@ function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDet
           ["Address", ip !== undefined && <code>{ip}</code>],
           ["Created", <When key="created" at={createdAt} />],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
-          ["Last used", lastActivity !== undefined && <When at={lastActivity} />],
+          ["Last activity", lastActivity !== undefined && <When at={lastActivity} />],
         ]}
       />
       {detail?.containers !== undefined && <Containers of={detail.containers} />}

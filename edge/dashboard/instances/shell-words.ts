@@ -1,8 +1,9 @@
 /**
- * Splits a command as a shell does (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_02):
- * blanks between words, quotes and backslashes; nothing is expanded.
+ * Splits a command as a shell does
+ * (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_02): blanks between words, quotes
+ * and backslashes, without expansion.
  *
- * @returns the words, or what is missing
+ * @returns the words, or the syntax error
  */
 export function shellWords(line: string): { words: string[] } | { problem: string } {
   const words: string[] = [];
@@ -18,7 +19,7 @@ export function shellWords(line: string): { words: string[] } | { problem: strin
     if (char === "\\") {
       const next = line[at + 1];
       if (next === undefined) return { problem: "nothing follows the backslash" };
-      // Between double quotes it is a backslash but before these.
+      // In double quotes a backslash escapes only these characters.
       word = (word ?? "") + (quote === '"' && !'"\\$`'.includes(next) ? `\\${next}` : next);
       at += 1;
       continue;

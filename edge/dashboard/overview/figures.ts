@@ -1,23 +1,23 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 
-/** The last hour in a few figures; what nothing was measured of is undefined. */
+/** Figures of the last hour; a figure without data is undefined. */
 export interface Figures {
-  /** By minute. */
+  /** For each minute. */
   readonly claims: readonly number[];
-  /** Of the last minute that is over. */
+  /** In the last complete minute. */
   readonly perMinute: number;
-  /** By minute, in percent of its claims. */
+  /** For each minute, in percent of its claims. */
   readonly hits: readonly (number | null)[];
   /** Of the hour, in percent. */
   readonly hitRate: number | undefined;
   readonly errors: readonly number[];
   readonly errorsPerMinute: number;
   readonly sources: ApiTypes["ClaimHistory"]["sources"];
-  /** Of the source with the most claims. */
+  /** p99 of the source with the most claims. */
   readonly p99Ms: number | undefined;
 }
 
-/** Sums up the history that one replica of the edge answers. */
+/** Computes the figures from the history of one edge replica. */
 export function figuresOf({ sources, errors }: ApiTypes["ClaimHistory"]): Figures {
   const all = sums(sources.map(({ claims }) => claims));
   const warm = sums(sources.filter(({ source }) => source.startsWith("pool")).map(({ claims }) => claims));
@@ -36,7 +36,7 @@ export function figuresOf({ sources, errors }: ApiTypes["ClaimHistory"]): Figure
   };
 }
 
-/** The newest minute is not over yet, unless it is the only one. */
+/** The newest minute is incomplete; use it only if it is the only one. */
 function lastWhole(series: readonly number[]): number {
   return series.at(-2) ?? series.at(-1) ?? 0;
 }

@@ -14,9 +14,9 @@ import { durationWords } from "../parts/time-words.ts";
 import { type Figures, figuresOf } from "./figures.ts";
 import { findTroubles, headingWords, isPoolEmpty, isWaiting, SLOW_MS, type Trouble } from "./troubles.ts";
 
-/** What is wrong is looked for that often while claims come and go. */
+/** Minimum time between two checks for problems. */
 const LOOK_MS = 500;
-/** The history is read again that often while something happens; else it is as it was. */
+/** Minimum time between two reads of the history; it is not read while nothing changes. */
 const HISTORY_MS = 10_000;
 const MOST_TROUBLES = 8;
 const MOST_POOLS = 12;
@@ -53,14 +53,14 @@ export default function Overview() {
 function summary(active: number, figures: Figures | undefined): string {
   return [
     `${active.toLocaleString()} ${active === 1 ? "claim" : "claims"} active`,
-    figures !== undefined && figures.perMinute > 0 && `${figures.perMinute.toLocaleString()} new a minute`,
+    figures !== undefined && figures.perMinute > 0 && `${figures.perMinute.toLocaleString()} new per minute`,
     figures?.p99Ms !== undefined && `p99 about ${durationWords(figures.p99Ms)}`,
   ]
     .filter(Boolean)
     .join(" · ");
 }
 
-/** What is wrong by the lists as they are. */
+/** The problems that the current lists show. */
 function useTroubles(): { troubles: Trouble[]; active: number; states: string[] } {
   const lists = {
     claims: live("claims"),
@@ -70,7 +70,7 @@ function useTroubles(): { troubles: Trouble[]; active: number; states: string[] 
   };
   const version = useThrottled(() => Object.values(lists).reduce((sum, list) => sum + list.version.value, 0), LOOK_MS);
   const [look, setLook] = useState(0);
-  /** Since when claims wait and pools empty: messages do not say it, so the page knows what it has seen. */
+  /** Since when each claim waits and each pool is empty. Messages do not contain it, so the page measures it. */
   const slowSince = useRef(new Map<string, number>());
   const { nextMs, ...found } = useMemo(() => {
     const now = performance.now();
@@ -101,7 +101,7 @@ function useTroubles(): { troubles: Trouble[]; active: number; states: string[] 
       nextMs: young.length === 0 ? undefined : SLOW_MS - Math.max(...young),
     };
   }, [version, look]);
-  // What waits becomes slow without a message.
+  // A claim becomes slow without a message.
   useEffect(() => {
     if (nextMs === undefined) return;
     const timer = setTimeout(() => setLook((count) => count + 1), nextMs + 1);
@@ -114,7 +114,7 @@ function waitKey(key: string, { phase }: Kinds["claims"]): string {
   return `${phase} ${key}`;
 }
 
-/** Of one that has never had a pod: the time since it was created, by the edge's clock. */
+/** For a claim that never had a pod: the time since its creation, by the edge's clock. */
 function ageMs({ phase, createdAt, claimedAt }: Kinds["claims"]): number {
   if (phase !== "Pending" || createdAt === undefined || claimedAt !== undefined) return 0;
   return Math.max(0, Date.now() + clockAheadMs.peek() - Date.parse(createdAt));
@@ -124,7 +124,7 @@ function Troubles({ troubles }: { troubles: readonly Trouble[] }) {
   const more = troubles.length - MOST_TROUBLES;
   return (
     <section aria-labelledby="wrong">
-      <h2 id="wrong">Wrong now</h2>
+      <h2 id="wrong">Problems</h2>
       <ul class="troubles">
         {troubles.slice(0, MOST_TROUBLES).map((trouble) => (
           <TroubleRow key={trouble.key} trouble={trouble} />
@@ -137,7 +137,7 @@ function Troubles({ troubles }: { troubles: readonly Trouble[] }) {
 
 function TroubleRow({ trouble }: { trouble: Trouble }) {
   const { is, reason, what, claims, example, href } = trouble;
-  // The connection tells no messages.
+  // Messages on the connection have no status message.
   const path = example && `/tenants/${encodeURIComponent(example.tenantId)}`;
   const tenant = useLoad(path, (signal) => call<ApiTypes["Tenant"]>("GET", path ?? "", { signal }));
   const told = tenant.value?.claims.find(({ workloadRef }) => workloadRef === example?.workloadRef);
@@ -155,7 +155,7 @@ function TroubleRow({ trouble }: { trouble: Trouble }) {
       )}
       {message !== undefined && (
         <div class="wide">
-          {claims !== undefined && claims > 1 && <span class="muted">Such as {example?.tenantId}: </span>}
+          {claims !== undefined && claims > 1 && <span class="muted">For example {example?.tenantId}: </span>}
           <Long of={message} />
         </div>
       )}
@@ -170,17 +170,17 @@ function LastHour({ figures, since }: { figures: Figures | undefined; since: str
   return (
     <section aria-labelledby="hour">
       <h2 id="hour">
-        The last hour <small class="muted">as one edge saw it{since !== undefined && sinceWords(since)}</small>
+        The last hour <small class="muted">this replica only{since !== undefined && sinceWords(since)}</small>
       </h2>
       <div class="cards">
-        <Card name="New claims" value={`${perMinute.toLocaleString()} a minute`}>
-          <Sparkline values={claims} label="New claims by minute" />
+        <Card name="New claims" value={`${perMinute.toLocaleString()} per minute`}>
+          <Sparkline values={claims} label="New claims per minute" />
         </Card>
         <Card name="From a pool" value={hitRate === undefined ? "none yet" : `${hitRate.toFixed(1)} %`}>
-          <Sparkline values={hits} label="From a pool by minute" unit=" %" />
+          <Sparkline values={hits} label="From a pool, per minute" unit=" %" />
         </Card>
-        <Card name="Errors" value={`${errorsPerMinute.toLocaleString()} a minute`}>
-          <Sparkline values={errors} label="Errors by minute" />
+        <Card name="Errors" value={`${errorsPerMinute.toLocaleString()} per minute`}>
+          <Sparkline values={errors} label="Errors per minute" />
         </Card>
       </div>
       {sources.length > 0 && <Latencies sources={sources} />}
@@ -191,9 +191,7 @@ function LastHour({ figures, since }: { figures: Figures | undefined; since: str
 function sinceWords(since: string): string {
   const started = new Date(since);
   const isWhole = Date.now() - started.getTime() > 59 * 60_000;
-  return isWhole
-    ? ""
-    : `, which knows of ${started.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })} and later`;
+  return isWhole ? "" : `, since ${started.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`;
 }
 
 function Card({ name, value, children }: { name: string; value: string; children: ComponentChildren }) {
@@ -222,7 +220,7 @@ function Latencies({ sources }: { sources: Figures["sources"] }) {
           <th scope="col" class="number">
             p99
           </th>
-          <th scope="col">p99 by minute</th>
+          <th scope="col">p99 per minute</th>
         </tr>
       </thead>
       <tbody>
@@ -235,7 +233,7 @@ function Latencies({ sources }: { sources: Figures["sources"] }) {
             <td class="number">{hour.p50Ms !== null && `about ${durationWords(hour.p50Ms)}`}</td>
             <td class="number">{hour.p99Ms !== null && `about ${durationWords(hour.p99Ms)}`}</td>
             <td>
-              <Sparkline values={p99Ms} label={`p99 of ${source} by minute`} unit=" ms" />
+              <Sparkline values={p99Ms} label={`p99 of ${source} per minute`} unit=" ms" />
             </td>
           </tr>
         ))}
@@ -247,7 +245,7 @@ function Latencies({ sources }: { sources: Figures["sources"] }) {
 function Pools() {
   const pools = live("pools");
   void pools.version.value;
-  // The emptiest first: of those one wants to know.
+  // The emptiest pools first: they need attention.
   const rows = [...pools.rows.values()].sort((a, b) => shareOf(a) - shareOf(b) || (a.name < b.name ? -1 : 1));
   if (rows.length === 0) return null;
   return (
@@ -307,7 +305,7 @@ function PoolRow({ pool }: { pool: ApiTypes["Pool"] }) {
       </td>
       <td class="number">{sum(value?.hits)}</td>
       <td class="number">{sum(value?.misses)}</td>
-      <td>{value !== undefined && <Sparkline values={value.lowest} label={`Fewest ready of ${name}`} />}</td>
+      <td>{value !== undefined && <Sparkline values={value.lowest} label={`Fewest ready pods of ${name}`} />}</td>
     </tr>
   );
 }

@@ -1,19 +1,18 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 
-/** Something that is wrong now, alike things as one. */
+/** A current problem; similar problems are grouped. */
 export interface Trouble {
   readonly key: string;
   readonly is: "bad" | "warn";
-  /** One word of the API, or a few of ours where it has none. */
+  /** The API's reason, or our own words if it has none. */
   readonly reason: string;
-  /** What it is about. */
   readonly what: string;
-  /** How many claims. */
+  /** Number of claims. */
   readonly claims?: number;
-  /** One of them, whose message tells more. */
+  /** One of the claims; its message has the details. */
   readonly example?: { readonly tenantId: string; readonly workloadRef: string };
   readonly message?: string;
-  /** Where all of it is shown. */
+  /** The page with the details. */
   readonly href: string;
 }
 
@@ -22,20 +21,20 @@ export interface TroubleSources {
   readonly workloads: Iterable<ApiTypes["Workload"]>;
   readonly pools: Iterable<ApiTypes["Pool"]>;
   readonly triggers: Iterable<ApiTypes["Trigger"]>;
-  /** For how long a claim has been Pending, or Releasing, as far as the page knows. */
+  /** How long a claim has been Pending or Releasing, as measured by the page. */
   waitingMs(claim: ApiTypes["Claim"]): number;
-  /** For how long a pool has had no ready pod, as far as the page knows. */
+  /** How long a pool has had no ready pod, as measured by the page. */
   emptyMs(pool: ApiTypes["Pool"]): number;
 }
 
-/** A claim that takes longer is worth a look, and a pool that is empty for longer; a burst empties one for a moment. */
+/** A claim or an empty pool is a problem after this time; a burst empties a pool only for a moment. */
 export const SLOW_MS = 30_000;
 
-/** In this order: files that may be lost, what fails, what is about to. */
+/** Ranks: files that may be lost, then failures, then slow claims. */
 const claimTroubles = {
   ReleaseFailed: { is: "bad", rank: 0, otherwise: "SaveFailed" },
   Error: { is: "bad", rank: 1, otherwise: "Error" },
-  // Such as a program that keeps crashing: the claim keeps its pod.
+  // For example, a program that keeps crashing: the claim keeps its pod.
   Active: { is: "bad", rank: 1, otherwise: "Active" },
   Pending: { is: "warn", rank: 5, otherwise: "Pending" },
   Releasing: { is: "warn", rank: 5, otherwise: "Releasing" },
@@ -44,18 +43,17 @@ const claimTroubles = {
 /**
  * The overview's heading.
  *
- * @param of.states of the lists that it is told from
- * @param of.heardAt when they were last as they are, as a time of day
+ * @param of.states of the lists that it summarises
+ * @param of.heardAt when they were last up to date, as a time of day
  */
 export function headingWords(of: { states: readonly string[]; count: number; heardAt: string }): string {
   const { states, count, heardAt } = of;
-  if (states.includes("loading")) return "Looking …";
-  const what = count === 0 ? "Nothing" : count === 1 ? "One thing" : `${count} things`;
-  if (states.includes("stale")) return `${what} ${count > 1 ? "were" : "was"} wrong at ${heardAt}`;
-  return `${what} ${count > 1 ? "are" : "is"} wrong`;
+  if (states.includes("loading")) return "Loading…";
+  const what = count === 0 ? "No problems" : count === 1 ? "One problem" : `${count} problems`;
+  return states.includes("stale") ? `${what} at ${heardAt}` : what;
 }
 
-/** Lists what is wrong, the worst first, and of equals the most frequent. */
+/** Lists the problems: the worst first, then the most frequent. */
 export function findTroubles(sources: TroubleSources): Trouble[] {
   const found: { rank: number; trouble: Trouble }[] = [];
   for (const { rank, trouble } of claimGroups(sources).values()) found.push({ rank, trouble });
@@ -81,12 +79,12 @@ export function findTroubles(sources: TroubleSources): Trouble[] {
   return found.map(({ trouble }) => trouble);
 }
 
-/** Whether a claim is on its way to another phase. */
+/** Whether a claim is in a phase that should end by itself. */
 export function isWaiting({ phase }: ApiTypes["Claim"]): boolean {
   return phase === "Pending" || phase === "Releasing";
 }
 
-/** Whether a pool that should have pods has none that can be claimed. */
+/** Whether a pool that should have pods has no ready one. */
 export function isPoolEmpty({ status, spec }: ApiTypes["Pool"]): boolean {
   return status.ready === 0 && (status.desired ?? spec.size) > 0;
 }

@@ -3,15 +3,15 @@ import { CallError } from "../api/call.ts";
 import { useKey } from "./keys.ts";
 import { Problem } from "./problem.tsx";
 
-/** The acts of a page, one at a time, and how the last one went. */
+/** Runs the acts of a page one at a time, with the outcome of the last one. */
 export interface Acts {
-  /** The act under way. */
+  /** The running act. */
   readonly busy: string | undefined;
   readonly error: Error | undefined;
   readonly outcome: string | undefined;
-  /** Seconds until the edge wants to be asked again. */
+  /** Seconds until the edge accepts another request. */
   readonly waitSeconds: number;
-  /** Does nothing while another act is under way; an act that returns nothing was not meant after all. */
+  /** Does nothing while another act runs; an act that returns undefined was cancelled. */
   run(name: string, act: () => Promise<string | undefined>): void;
 }
 
@@ -30,7 +30,7 @@ export function useActs(): Acts {
     outcome: state.outcome,
     waitSeconds,
     run(name, act) {
-      // The state of this rendering may be older than a second press of the key.
+      // This render may be older than a second key press.
       if (isBusy.current) return;
       isBusy.current = true;
       setState({ busy: name });
@@ -49,7 +49,7 @@ export function useActs(): Acts {
   };
 }
 
-/** A button for one of the acts; `keys` do the same. */
+/** A button for an act; `keys` trigger it too. */
 export function Act(props: {
   acts: Acts;
   verb: string;
@@ -66,7 +66,7 @@ export function Act(props: {
   return (
     <>
       {keys !== undefined && <Key keys={keys} label={verb} act={run} />}
-      {/* Disabled, it would lose the focus that a reader of the screen is at. */}
+      {/* A disabled button would lose the focus of a screen reader. */}
       <button
         type="button"
         class={props.class}
@@ -81,7 +81,7 @@ export function Act(props: {
   );
 }
 
-/** How the last act went. */
+/** Outcome of the last act. */
 export function Outcome({ acts }: { acts: Acts }) {
   return (
     <div role="status" class="outcome">

@@ -1,13 +1,13 @@
 import { useState } from "preact/hooks";
 import { session } from "../api/session.ts";
 
-/** A line for a terminal, to be copied. */
+/** A shell command with a copy button. */
 export function Command({ line }: { line: string }) {
   const [copied, setCopied] = useState("");
   return (
     <div class="command">
       <pre>{line}</pre>
-      {/* Browsers have no clipboard for pages of plain HTTP beyond loopback. */}
+      {/* Browsers offer no clipboard on plain HTTP pages except on loopback. */}
       {navigator.clipboard !== undefined && (
         <button type="button" onClick={() => void copy()}>
           {copied === line ? "Copied" : "Copy"}
@@ -22,7 +22,7 @@ export function Command({ line }: { line: string }) {
   }
 }
 
-/** A call of the API as a line for a terminal; the key is not in the page, so its variable is named. */
+/** An API call as a shell command. The page does not have the key, so the command reads it from a variable. */
 export function curlLine(path: string, body: object): string {
   const key = session.value?.asksForKey === true ? ' -H "authorization: Bearer $TENANCY_API_KEY"' : "";
   return `curl ${location.origin}/api/v1${path}${key} --json '${JSON.stringify(body)}'`;

@@ -4,19 +4,19 @@ import { useState } from "preact/hooks";
 import { Dialog } from "./dialog.tsx";
 
 interface Question {
-  /** Names the act and the object. */
+  /** Names the action and the object. */
   readonly title: string;
-  /** What is lost by it. */
+  /** What would be lost. */
   readonly lost: ComponentChildren;
-  /** What the button says. */
+  /** The button's label. */
   readonly verb: string;
-  /** What has to be typed first, for what cannot be undone. */
+  /** Text that must be typed first, for actions that cannot be undone. */
   readonly type?: string;
 }
 
 const asked = signal<(Question & { answer(isMeant: boolean): void }) | undefined>(undefined);
 
-/** Asks before something is lost; resolves with whether it is meant. A question takes the place of one before it. */
+/** Asks for confirmation; resolves to the answer. A new question replaces an open one. */
 export function confirm(question: Question): Promise<boolean> {
   asked.value?.answer(false);
   return new Promise((resolve) => {
@@ -31,7 +31,7 @@ export function confirm(question: Question): Promise<boolean> {
   });
 }
 
-/** Where the questions appear; the shell has it. */
+/** Renders the questions; part of the shell. */
 export function Confirmation() {
   const question = asked.value;
   return question === undefined ? null : <Ask key={question.title} {...question} />;
@@ -51,7 +51,7 @@ function Ask({ title, lost, verb, type, answer }: Question & { answer(isMeant: b
         {type !== undefined && (
           <label>
             <span>
-              Type <code>{type}</code> to go on
+              Type <code>{type}</code> to confirm
             </span>
             <input
               value={typed}
@@ -62,7 +62,7 @@ function Ask({ title, lost, verb, type, answer }: Question & { answer(isMeant: b
           </label>
         )}
         <div class="acts">
-          {/* The first that can be focused is what showModal() focuses, unless one says autofocus. */}
+          {/* showModal() focuses the first focusable element, unless one has autofocus. */}
           <button type="button" autofocus onClick={() => answer(false)}>
             Cancel
           </button>

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
-/** A modal dialog, open for as long as it is on the page; the focus goes back to where it was. */
+/** A modal dialog, open while it is mounted; afterwards the focus returns to where it was. */
 export function Dialog(props: {
   title: string;
   class?: string;
-  /** Escape; without it the dialog stays. */
+  /** Called on Escape; without it the dialog stays open. */
   onCancel?: () => void;
   children: ComponentChildren;
 }) {
@@ -31,7 +31,7 @@ export function Dialog(props: {
         onCancel?.();
       }}
       onClose={(event) => {
-        // A second Escape closes it whatever the page says.
+        // Browsers close the dialog on a second Escape whatever the page does.
         if (!event.currentTarget.isConnected) return;
         if (onCancel === undefined) event.currentTarget.showModal();
         else onCancel();

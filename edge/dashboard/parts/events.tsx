@@ -3,9 +3,9 @@ import { Long } from "./long.tsx";
 import { When } from "./when.tsx";
 
 /**
- * The Events that the cluster keeps of something, the newest first, or why they are not known.
+ * The Events of an object, newest first, or why they cannot be read.
  *
- * @param props.above a text that the page shows already
+ * @param props.above a text that the page already shows
  */
 export function Events(props: { of: Pick<ApiTypes["ClaimDetail"], "events" | "eventsProblem">; above?: string }) {
   const { above } = props;
@@ -15,7 +15,7 @@ export function Events(props: { of: Pick<ApiTypes["ClaimDetail"], "events" | "ev
       <h2 id="events">Events</h2>
       {eventsProblem !== undefined && <p class="is-warn">{eventsProblem}</p>}
       {events === undefined ? null : events.length === 0 ? (
-        <p class="muted">The cluster keeps none; it forgets them after about an hour.</p>
+        <p class="muted">No Events. The cluster deletes them after about an hour.</p>
       ) : (
         <table aria-labelledby="events">
           <thead>

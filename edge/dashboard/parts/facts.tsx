@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** Names and what is known of them; what is not known is left out. */
+/** Labels with values; undefined values are left out. */
 export function Facts({ of }: { of: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">

@@ -1,20 +1,20 @@
-/** What is known of something that runs, or of what is to run it. */
+/** The known state of something that runs or should run. */
 export interface Known {
   readonly phase: string;
-  /** The API's word for what is wrong or waited for. */
+  /** The API's reason. */
   readonly reason?: string | undefined;
-  /** Of an instance: whether its program answers. */
+  /** Of an instance: whether its health check passes. */
   readonly ready?: boolean | undefined;
   /** Of an instance. */
   readonly restarts?: number | undefined;
 }
 
-/** How something fares, for people. */
+/** A state as people read it. */
 export interface Health {
   readonly is: "bad" | "warn" | "ok" | "plain";
   /** An adjective, such as `Ready`. */
   readonly word: string;
-  /** What the word leaves out. */
+  /** Detail that the word omits. */
   readonly why?: string;
 }
 
@@ -40,7 +40,7 @@ const phases: Readonly<Record<string, Health>> = {
 
 const crashing: Health = { is: "bad", word: "Crash looping" };
 const unavailable: Health = { is: "bad", word: "Image unavailable" };
-/** What a reason says more than the phase of something that goes on. */
+/** Reasons that say more than an ongoing phase. */
 const reasons: Readonly<Record<string, Health>> = {
   CrashLooping: crashing,
   CrashLoopBackOff: crashing,
@@ -53,7 +53,10 @@ const reasons: Readonly<Record<string, Health>> = {
   Unschedulable: { is: "warn", word: "Unschedulable" },
 };
 
-/** Says how anything fares: its phase alone may be `Active` or `Running` while its program ends again and again. */
+/**
+ * Derives the state to show. The phase alone is not enough: it may be `Active` or `Running` while the program keeps
+ * crashing.
+ */
 export function healthOf({ phase, reason, ready, restarts = 0 }: Known): Health {
   const base = phases[phase] ?? { is: "plain", word: phase };
   const why = reason !== undefined && { why: reason };

@@ -1,34 +1,34 @@
-/** A key and what it does, for the help and the palette. */
+/** A key binding, for the help and the palette. */
 export interface KeyBinding {
-  /** Such as `j`, `Control+k`, or `g c` for one after the other; as `KeyboardEvent.key` has it. */
+  /** Such as `j`, `Control+k`, or `g c` for two keys in sequence; names as in `KeyboardEvent.key`. */
   readonly keys: string;
   readonly label: string;
   act(): void;
 }
 
-/** The part of a `KeyboardEvent` that is looked at. */
+/** The part of a `KeyboardEvent` that is used. */
 export interface KeyPress {
   readonly key: string;
   readonly ctrlKey: boolean;
   readonly metaKey: boolean;
   readonly altKey: boolean;
   readonly timeStamp: number;
-  /** Whether it comes from a key that is held down. */
+  /** Whether the key is held down. */
   readonly repeat: boolean;
-  /** Whether a field has the focus, where letters are text. */
+  /** Whether a field has the focus, so that letters are text. */
   readonly isTyping: boolean;
 }
 
 const SEQUENCE_MS = 1500;
 
-/** Returns a function that finds what a key press, with the one before it, is bound to. */
+/** Returns a function that finds the binding of a key press, given the press before it. */
 export function createKeyMatcher(): (press: KeyPress, all: readonly KeyBinding[]) => KeyBinding | undefined {
   let first: { key: string; at: number } | undefined;
   return (press, all) => {
     const before = first;
     first = undefined;
     if (press.altKey) return undefined;
-    // The press that closed a dialog does not go back as well.
+    // The Escape press that closed a dialog must not also go back.
     if (press.repeat && press.key === "Escape") return undefined;
     const isControl = press.ctrlKey || press.metaKey;
     if (press.isTyping && !isControl) return undefined;

@@ -3,10 +3,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { readStored, store } from "../stored.ts";
 import type { KeyBinding } from "./key-matcher.ts";
 
-/** All bindings of what is on the page at the moment; of two with one key the newer one counts. */
+/** All current bindings; of two with the same key the newer one wins. */
 export const bindings = signal<readonly KeyBinding[]>([]);
 /**
- * Whether keys without Control do anything; https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html
+ * Whether keys without Control are enabled; https://www.w3.org/WAI/WCAG22/Understanding/character-key-shortcuts.html
  */
 export const hasLetterKeys = signal(readStored("letters") !== "off");
 
@@ -15,7 +15,7 @@ export function letterKeys(areOn: boolean): void {
   store("letters", areOn ? undefined : "off");
 }
 
-/** Binds a key for as long as the component is on the page. */
+/** Binds a key while the component is mounted. */
 export function useKey(keys: string, label: string, act: () => void): void {
   const latest = useRef(act);
   latest.current = act;

@@ -1,28 +1,28 @@
-/** Lines of a log, the newest of them, and which of them hold what is looked for. */
+/** The newest lines of a log, and the matches of a search. */
 export interface LogLines {
-  /** Lines that can be read, of which the first may not be the log's first. */
+  /** Number of lines held; the first may not be the log's first line. */
   readonly count: number;
-  /** How many were let go at the beginning. */
+  /** Number of oldest lines dropped. */
   readonly dropped: number;
-  /** Places of the lines that hold what is looked for, in order; undefined while nothing is looked for. */
+  /** Indexes of the matching lines, in order; undefined without a search. */
   readonly hits: readonly number[] | undefined;
   line(at: number): string;
-  /** Adds what came; a line without its end waits for the rest. */
+  /** Adds received text; an incomplete line waits for the rest. */
   add(text: string): void;
-  /** Nothing follows: the last line is as it is. */
+  /** The log has ended: an incomplete last line is complete. */
   end(): void;
-  /** Looks for text in any case; the empty one ends that. */
+  /** Searches without regard to case; an empty text ends the search. */
   find(text: string): void;
 }
 
 const LIMIT = 50_000;
 const LINE_LIMIT = 4096;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal's own, https://man7.org/linux/man-pages/man4/console_codes.4.html
+// biome-ignore lint/suspicious/noControlCharactersInRegex: terminal escapes, https://man7.org/linux/man-pages/man4/console_codes.4.html
 const escapes = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: what has no glyph is shown by its picture.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are shown as their control pictures.
 const controls = /[\x00-\x08\x0a-\x1f\x7f]/g;
 
-/** @param limit lines that are kept at least */
+/** @param limit minimum number of lines held */
 export function createLogLines(limit = LIMIT): LogLines {
   let lines: string[] = [];
   let rest = "";
@@ -57,13 +57,13 @@ export function createLogLines(limit = LIMIT): LogLines {
     add(text) {
       const parts = (rest + text).split("\n");
       rest = parts.pop() ?? "";
-      // Without an end in sight it is cut here too, or it would grow for as long as the log is read.
+      // A line without an end is cut here too; otherwise it would grow for as long as the log is read.
       if (rest.length > LINE_LIMIT * 16) {
         parts.push(rest);
         rest = "";
       }
       for (const part of parts) lines.push(readable(part));
-      // A fifth at a time: each time moves all lines.
+      // Drop a fifth at a time, since each drop moves all lines.
       if (lines.length > limit * 1.2) {
         dropped += lines.length - limit;
         lines = lines.slice(-limit);
@@ -84,7 +84,7 @@ export function createLogLines(limit = LIMIT): LogLines {
   };
 }
 
-/** A line as text: without what a terminal would take as orders, and not longer than can be shown. */
+/** A line as text: without terminal escape sequences, and cut to a length that can be shown. */
 function readable(line: string): string {
   const text = line
     .replace(/\r$/, "")

@@ -16,10 +16,10 @@ const words: Readonly<Record<State, string>> = {
   reading: "reading …",
   following: "following",
   ended: "ended",
-  hidden: "stopped while the page was not seen",
+  hidden: "stopped while the page was hidden",
 };
 
-/** A log that is followed while the page is seen, with search; what is looked for is in the address. */
+/** A log that is followed while the page is visible, with a search whose text is in the address. */
 export function Log({ path, label }: { path: string; label: string }) {
   const find = place.value.searchParams.get("find") ?? "";
   const [round, setRound] = useState(0);
@@ -43,7 +43,7 @@ export function Log({ path, label }: { path: string; label: string }) {
   }, [path, round]);
   useEffect(() => {
     const onSeen = (): void => {
-      // Followers are few in all: a page that nobody looks at keeps no place.
+      // The edge allows few log readers: a hidden page gives up its slot.
       if (document.hidden) return;
       if (state.peek() === "hidden") setRound((before) => before + 1);
     };
@@ -54,7 +54,7 @@ export function Log({ path, label }: { path: string; label: string }) {
     lines.find(find);
     version.value += 1;
   }, [find, lines]);
-  useKey("/", "Find in the log", () => input.current?.focus());
+  useKey("/", "Find in log", () => input.current?.focus());
 
   version.value;
   const { hits } = lines;
@@ -71,21 +71,21 @@ export function Log({ path, label }: { path: string; label: string }) {
     <div class="log">
       <div class="filter">
         <input
-          {...{ ref: input, type: "search", placeholder: "Find", "aria-label": "Find in the log", value: find }}
+          {...{ ref: input, type: "search", placeholder: "Find", "aria-label": "Find in log", value: find }}
           spellcheck={false}
           onInput={(event) => setFind(event.currentTarget.value)}
         />
         <button type="button" aria-pressed={isAtEnd} onClick={() => setAtEnd(!isAtEnd)}>
-          Follow the end
+          Follow
         </button>
         {state.value === "ended" && (
           <button type="button" onClick={() => setRound(round + 1)}>
-            Read again
+            Reload
           </button>
         )}
         <span class="muted">
           {hits === undefined ? `${lines.count} lines` : `${hits.length} of ${lines.count} lines`}
-          {lines.dropped > 0 && `, ${lines.dropped} older ones let go`}, {words[state.value]}
+          {lines.dropped > 0 && `, ${lines.dropped} older lines dropped`}, {words[state.value]}
         </span>
       </div>
       <Problem error={error.value} />
@@ -124,7 +124,7 @@ interface Reading {
   readonly error: { value: Error | undefined };
 }
 
-/** Reads a log from its last lines on, until it ends, the page is hidden, or it is stopped. */
+/** Reads a log from its last lines, until it ends, the page is hidden, or the read is stopped. */
 function follow(path: string, { lines, version, state, error }: Reading): { stop(): void } {
   const aborted = new AbortController();
   let frame = 0;
@@ -145,7 +145,7 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
     },
     (cause: Error) => {
       if (aborted.signal.aborted) return;
-      error.value = cause instanceof CallError ? cause : new Error("the connection to the edge broke", { cause });
+      error.value = cause instanceof CallError ? cause : new Error("Connection to the edge lost", { cause });
       state.value = "ended";
     },
   );
@@ -177,7 +177,7 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
     version.value += 1;
   }
 
-  /** An answer that has begun has no words for why it broke; one that is not followed has. */
+  /** A response that has begun cannot explain why it broke off; a second request without `follow` can. */
   async function explain(): Promise<void> {
     if (aborted.signal.aborted || lines.count > 0) return;
     await send("GET", `${path}${path.includes("?") ? "&" : "?"}tail=1`, { signal: aborted.signal });

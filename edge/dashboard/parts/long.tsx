@@ -1,7 +1,7 @@
-/** So many characters at the start and at the end: errors name their cause last. */
+/** Characters shown from the start and from the end: errors name their cause last. */
 const EDGE = 110;
 
-/** A text that is shown whole when it is asked for, where it is longer than two lines. */
+/** A text of more than two lines is shortened, and shown whole on request. */
 export function Long({ of }: { of: string }) {
   if (of.length <= 2 * EDGE + 20) return <>{of}</>;
   return (

@@ -1,9 +1,7 @@
 import { useState } from "preact/hooks";
 import { CallError } from "../api/call.ts";
 
-/**
- * Why something could not be done or read, in the API's own words; with the request's id where it was the edge's fault.
- */
+/** Shows an error in the API's own words, with the request id if the edge is at fault. */
 export function Problem({ error }: { error: Error | undefined }) {
   if (error === undefined) return null;
   const requestId = error instanceof CallError && error.status >= 500 ? error.requestId : undefined;
@@ -12,7 +10,7 @@ export function Problem({ error }: { error: Error | undefined }) {
       <p>{error.message}</p>
       {requestId !== undefined && (
         <p class="muted">
-          request <code>{requestId}</code> <Copy text={requestId} label="Copy the request's id" />
+          request <code>{requestId}</code> <Copy text={requestId} label="Copy request id" />
         </p>
       )}
     </div>
@@ -21,7 +19,7 @@ export function Problem({ error }: { error: Error | undefined }) {
 
 function Copy({ text, label }: { text: string; label: string }) {
   const [isCopied, setCopied] = useState(false);
-  // Browsers have no clipboard for pages of plain HTTP beyond loopback.
+  // Browsers offer no clipboard on plain HTTP pages except on loopback.
   if (navigator.clipboard === undefined) return null;
   return (
     <button type="button" aria-label={label} onClick={() => void copy()}>

@@ -1,6 +1,6 @@
 const units = ["B", "kB", "MB", "GB", "TB"];
 
-/** A number of bytes in the unit that leaves few digits. */
+/** Formats a number of bytes in the unit with the fewest digits. */
 export function sizeWords(bytes: number): string {
   let value = bytes;
   let unit = 0;

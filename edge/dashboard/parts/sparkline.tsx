@@ -2,9 +2,9 @@ const WIDTH = 100;
 const HEIGHT = 32;
 
 /**
- * A line of numbers, the oldest first, as a small picture; `null` is a gap.
+ * A small line chart of numbers, oldest first; `null` is a gap.
  *
- * @param label what they are; the lowest, highest and newest are told with it
+ * @param label what the numbers are; lowest, highest and newest are added for screen readers
  */
 export function Sparkline(props: { values: readonly (number | null)[]; label: string; unit?: string }) {
   const { values, label, unit = "" } = props;
@@ -13,7 +13,7 @@ export function Sparkline(props: { values: readonly (number | null)[]; label: st
   const highest = Math.max(...known);
   const step = WIDTH / Math.max(1, values.length - 1);
   const y = (value: number): string => (HEIGHT - 2 - (value / Math.max(1, highest)) * (HEIGHT - 4)).toFixed(1);
-  // A lone point is a stroke of its own.
+  // A single point is drawn as a short stroke.
   const path = values
     .map((value, at) => {
       if (value === null) return "";

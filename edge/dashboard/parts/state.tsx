@@ -1,12 +1,11 @@
 import type { Column } from "../table/columns.tsx";
 import { type Health, healthOf, type Known } from "./health.ts";
 
-/** A shape beside the word, so that neither needs its colour. */
+/** A shape beside the word, so that neither depends on colour. */
 const shapes: Readonly<Record<Health["is"], string>> = { bad: "▲", warn: "◐", ok: "●", plain: "□" };
 /** The worst first. */
 const ranks: readonly Health["is"][] = ["bad", "warn", "ok", "plain"];
 
-/** How something fares. */
 export function State({ of }: { of: Known }) {
   const { is, word, why } = healthOf(of);
   return (
@@ -17,10 +16,7 @@ export function State({ of }: { of: Known }) {
   );
 }
 
-/**
- * The column of how rows fare, and one that only the page's address names: the API's phases, as links of before and of
- * other pages have them.
- */
+/** The state column, and a hidden one with the API's phase, which links may filter by. */
 export function stateColumns<Row>(known: (row: Row) => Known, options: { phases: readonly string[] }): Column<Row>[] {
   const { phases } = options;
   return [

@@ -2,10 +2,10 @@ import { effect, untracked } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 
 /**
- * What `read` makes of signals, at most once in so many milliseconds, and of their last values: the component is not
- * drawn anew at each of their changes. A page that nobody sees follows when it is seen again.
+ * A value that `read` computes from signals, updated at most once in `pauseMs`, so that the component does not render
+ * at each change. A hidden page updates when it is shown again.
  *
- * @param of another one is read anew
+ * @param of a new value reads immediately
  */
 export function useThrottled<T>(read: () => T, pauseMs: number, of?: unknown): T {
   const [shown, setShown] = useState(() => untracked(read));
@@ -19,7 +19,7 @@ export function useThrottled<T>(read: () => T, pauseMs: number, of?: unknown): T
       if (document.hidden || !isDue) return;
       isDue = false;
       followedAt = performance.now();
-      // As a function, since what is read may be one.
+      // Wrapped, since the value may be a function.
       const next = untracked(read);
       setShown(() => next);
     }

@@ -2,7 +2,7 @@ const SECOND_MS = 1000;
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** How long ago, or in how long, to the second within a minute. */
+/** A relative time, past or future; in seconds below one minute. */
 export function timeWords(time: number, now: number): string {
   const ms = now - time;
   const size = Math.abs(ms);
@@ -15,7 +15,7 @@ export function timeWords(time: number, now: number): string {
   return ms >= 0 ? `${words} ago` : `in ${words}`;
 }
 
-/** The local time; where the date is not today's, the date, and the time to the minute. */
+/** The local time; with the date, and without seconds, unless it is today. */
 export function localTime(time: number, now: number): string {
   const at = new Date(time);
   const isToday = Math.abs(now - time) < DAY_MS && at.getDate() === new Date(now).getDate();

@@ -1,7 +1,7 @@
 import type { Segment } from "./segment.ts";
 import { durationWords } from "./time-words.ts";
 
-/** Stretches below each other on one scale, as a table whose bars are SVG: the numbers are there to be read too. */
+/** Segments below each other on one scale, as a table with SVG bars, so that the numbers can be read too. */
 export function Timeline({ segments, nowMs, label }: { segments: readonly Segment[]; nowMs: number; label: string }) {
   const start = Math.min(...segments.map(({ fromMs }) => fromMs));
   const end = Math.max(...segments.map(({ toMs }) => toMs ?? nowMs), start + 1);

@@ -4,12 +4,12 @@ import { clockAheadMs } from "../api/kinds.ts";
 import { localTime, timeWords } from "./time-words.ts";
 
 const HOUR_MS = 3_600_000;
-/** The edge's clock, so that times are right on a machine whose own is off. */
+/** The edge's time, so that times are right even if this machine's clock is wrong. */
 const now = signal(Date.now());
 let readers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
 
-/** A time: relative within an hour of now, else local; its title is ISO 8601. */
+/** A time: relative within an hour of now, otherwise local; its title is ISO 8601. */
 export function When({ at }: { at: string | undefined }) {
   const time = Date.parse(at ?? "");
   const isRelative = Math.abs(now.value - time) < HOUR_MS;
@@ -22,7 +22,7 @@ export function When({ at }: { at: string | undefined }) {
   );
 }
 
-/** One timer for all that are on the page, and none where the page is not seen. */
+/** One timer for all times on the page, and none while the page is hidden. */
 function tick(): () => void {
   readers += 1;
   if (readers === 1) run();

@@ -7,7 +7,7 @@ type PoolHistory = ApiTypes["PoolHistory"];
 
 const HEIGHT_PX = 180;
 
-/** A pool's last hour: its depth, and below it what it gave and what came after. */
+/** A pool's last hour: ready pods, and below them hits, misses and refills. */
 export default function Chart({ history }: { history: PoolHistory }) {
   const { since, stepSeconds, ready, lowest, warming, hits, misses, refilled } = history;
   const from = Date.parse(since) / 1000;
@@ -51,7 +51,7 @@ function Series({ title, times, lines }: { title: string; times: readonly number
   useEffect(() => {
     const { current } = box;
     if (current === null) return;
-    // A canvas knows no custom properties: each is asked for when it is drawn, in the theme of then.
+    // A canvas cannot use custom properties: each is resolved at drawing time, in the current theme.
     const probe = current.appendChild(document.createElement("i"));
     const color = (name: string): string => {
       probe.style.color = `var(${name})`;
@@ -70,7 +70,7 @@ function Series({ title, times, lines }: { title: string; times: readonly number
         cursor: { show: false },
         scales: {
           x: { range: (_, first, last) => timeRange(first, last) },
-          // A whole number, so that the highest has its line.
+          // A whole number, so that the highest value has a grid line.
           y: { range: (_, __, most) => [0, Math.max(1, Math.ceil(most * 1.05))] },
         },
         axes: [

@@ -47,7 +47,7 @@ export default function Pools() {
       <div class="title">
         <h1>Pools</h1>
         <a class="button" href="/dashboard/create/pool">
-          Create a pool
+          Create pool
         </a>
       </div>
       <Table
@@ -57,9 +57,7 @@ export default function Pools() {
         open={({ name }) => `/dashboard/pools/${name}`}
         empty={
           <>
-            <p>
-              No pool keeps pods warm, so every claim starts a pod of its own. For two warm pods of the workload hello:
-            </p>
+            <p>No pools, so every claim starts its own pod. To keep two warm pods of the workload hello:</p>
             <Command line={curlLine("/pools", { name: "hello", spec: { workloadRef: "hello", size: 2 } })} />
           </>
         }

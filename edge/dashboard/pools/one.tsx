@@ -27,7 +27,9 @@ export default function One({ params }: { params: PageParams }) {
       name={name}
       lost={({ status }) => {
         const pods = status.ready + status.warming;
-        return <p>Its {pods === 1 ? "warm pod goes" : `${pods} warm pods go`} with it. Claimed ones stay.</p>;
+        return (
+          <p>Its {pods === 1 ? "warm pod is deleted" : `${pods} warm pods are deleted`} with it. Claimed pods stay.</p>
+        );
       }}
       first={({ row, path, acts }) => <Scale key={row.spec.size} pool={row} path={path} acts={acts} />}
     >
@@ -56,7 +58,7 @@ function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
           ],
           ["Ready", `${ready} of ${spec.size}`],
           ["Starting", String(warming)],
-          ["Aiming for", desired === undefined || desired === spec.size ? undefined : String(desired)],
+          ["Target", desired === undefined || desired === spec.size ? undefined : String(desired)],
           ["Created", <When key="created" at={createdAt} />],
         ]}
       />
@@ -98,7 +100,7 @@ function Scale({ pool, path, acts }: { pool: Pool; path: string; acts: Acts }) {
   );
 }
 
-/** Changes the size alone, of the spec as it was read for the question. */
+/** Changes only the size, of the spec as it was read for the question. */
 async function scale(path: string, size: number): Promise<string | undefined> {
   const { object, ...precondition } = await readTagged<Pool>(path);
   const { name, spec, status } = object;
@@ -107,7 +109,7 @@ async function scale(path: string, size: number): Promise<string | undefined> {
     const pods = fewer === 1 ? "1 warm pod is" : `${fewer} warm pods are`;
     const isMeant = await confirm({
       title: `Scale pool ${name} from ${spec.size} to ${size}?`,
-      lost: <p>{fewer === 0 ? "No pod is deleted." : `${pods} deleted; nobody uses them.`} Claimed ones stay.</p>,
+      lost: <p>{fewer === 0 ? "No pod is deleted." : `${pods} deleted; no tenant uses them.`} Claimed pods stay.</p>,
       verb: "Scale",
     });
     if (!isMeant) return undefined;
@@ -118,7 +120,7 @@ async function scale(path: string, size: number): Promise<string | undefined> {
 
 const READ_EVERY_MS = 5000;
 
-/** The last hour; read again when the pool has changed, so that nothing is asked of a pool that rests. */
+/** The last hour; read again only when the pool has changed, so that an idle pool costs no requests. */
 function Hour({ path, row }: { path: string; row: Pool }) {
   const history = useLoad(
     `${path}/history`,
@@ -142,10 +144,10 @@ function Hour({ path, row }: { path: string; row: Pool }) {
           <p>{poolWords(value)}</p>
           {Chart !== undefined && <Chart history={value} />}
           <p class="muted">
-            As the edge {value.replica} saw it since <When at={value.since} />.
+            Recorded by edge replica {value.replica} since <When at={value.since} />.
           </p>
           <details>
-            <summary>By the minute</summary>
+            <summary>Each minute</summary>
             <Minutes of={value} />
           </details>
         </>
@@ -157,7 +159,7 @@ function Hour({ path, row }: { path: string; row: Pool }) {
 function Minutes({ of }: { of: PoolHistory }) {
   const columns = ["ready", "lowest", "hits", "misses", "refilled"] as const;
   return (
-    <table aria-label="The last hour by the minute">
+    <table aria-label="The last hour, each minute">
       <thead>
         <tr>
           <th scope="col">Minute</th>

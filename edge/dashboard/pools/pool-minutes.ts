@@ -18,12 +18,12 @@ const MINUTE_MS = 60_000;
 const HOUR_SECONDS = 3600;
 const LEAST_SECONDS = 300;
 
-/** What of time a chart shows, in seconds: an hour at most, and of a younger history no more than there is. */
+/** The time range of a chart, in seconds: at most an hour, and less if the history is shorter. */
 export function timeRange(first: number, last: number): [from: number, to: number] {
   return [Math.max(last - HOUR_SECONDS, Math.min(first, last - LEAST_SECONDS)), last];
 }
 
-/** A history by the minute, the oldest first: 60 rows can be read, 360 cannot. */
+/** A history for each minute, oldest first: 60 rows are readable, 360 are not. */
 export function poolMinutes(history: PoolHistory): PoolMinute[] {
   const minutes = new Map<number, PoolMinute>();
   const from = Date.parse(history.since);
@@ -43,13 +43,16 @@ export function poolMinutes(history: PoolHistory): PoolMinute[] {
   return [...minutes.values()];
 }
 
-/** What a pool did in the hour, in words. */
+/** A sentence about the pool's last hour. */
 export function poolWords(history: PoolHistory): string {
   const sum = (series: readonly number[]): number => series.reduce((all, one) => all + one, 0);
   const [hits, misses, refilled] = [sum(history.hits), sum(history.misses), sum(history.refilled)];
   const claims = hits + misses;
-  if (claims === 0) return `Nobody claimed from it; ${refilled} pods became ready.`;
+  if (claims === 0) return `No claims used it; ${refilled} pods became ready.`;
   const rate = Math.floor((100 * hits) / claims);
   const lowest = Math.min(...history.lowest);
-  return `${hits} of ${claims} claims found a warm pod (${rate} %), ${misses} started cold; ${refilled} pods became ready; at the least ${lowest} were.`;
+  return (
+    `${hits} of ${claims} claims got a warm pod (${rate} %), ${misses} started cold; ${refilled} pods became ` +
+    `ready; the fewest ready at once: ${lowest}.`
+  );
 }

@@ -1,13 +1,13 @@
 import { Dialog } from "../parts/dialog.tsx";
 import { bindings, hasLetterKeys, letterKeys } from "../parts/keys.ts";
 
-/** What is pressed always, whatever page is shown. */
+/** Keys that work on every page. */
 const always: readonly [keys: string, label: string][] = [
   ["↑ ↓ PgUp PgDn Home End", "In a table: another row"],
   ["Enter", "In a table: open the row"],
 ];
 
-/** All keys that do something at the moment. */
+/** All keys that are active now. */
 export default function Help({ close }: { close(): void }) {
   // A newer binding of the same key hides the older one.
   const shown = new Map(bindings.value.map(({ keys, label }) => [keys, label]));
@@ -31,7 +31,7 @@ export default function Help({ close }: { close(): void }) {
           checked={hasLetterKeys.value}
           onChange={(event) => letterKeys(event.currentTarget.checked)}
         />
-        <span>Single letters do something</span>
+        <span>Enable single-letter keys</span>
       </label>
       <div class="acts">
         <button type="button" autofocus onClick={close}>

@@ -4,7 +4,7 @@ import { retryFeed } from "../api/kinds.ts";
 import { logIn } from "../api/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 
-/** Asks for the key over the page as it is, so that what was being typed there is kept. */
+/** Asks for the key on top of the page, so that typed input is kept. */
 export function Login() {
   return isLoginAsked.value ? <KeyForm /> : null;
 }
@@ -16,7 +16,7 @@ function KeyForm() {
   async function submit(form: HTMLFormElement): Promise<void> {
     const field = form.elements.namedItem("key") as HTMLInputElement;
     const key = field.value;
-    // It is in no other place of the page, not even for the time of the call.
+    // The key stays nowhere in the page, not even during the call.
     field.value = "";
     setBusy(true);
     try {
@@ -38,7 +38,7 @@ function KeyForm() {
           if (!isBusy) void submit(event.currentTarget);
         }}
       >
-        {/* Password managers store a password with a user name, and Chromium warns where a form has none. */}
+        {/* Password managers store a password with a user name, and Chromium warns about a form without one. */}
         <input name="user" autocomplete="username" value="tenancy" readOnly hidden />
         <label>
           <span>API key</span>

@@ -3,12 +3,12 @@ import { type Page, pages } from "../pages.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate, place } from "../route.ts";
 
-/** A phone has room for so many in its bar; the others are behind "More". */
+/** Number of links in the bar of a phone; the others are behind "More". */
 const FIRST_ON_PHONE = 4;
 
 const linked = pages.flatMap(({ path, navigation }) => (navigation === undefined ? [] : [{ path, ...navigation }]));
 
-/** The links to the lists, and the keys that go there. */
+/** Links to the lists, and the keys that open them. */
 export function Navigation({ current }: { current: Page | undefined }) {
   const more = useRef<HTMLDetailsElement>(null);
   const { pathname } = place.value;

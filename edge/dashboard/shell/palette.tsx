@@ -11,7 +11,7 @@ interface Choice {
   act(): void;
 }
 
-/** What of a kind is found, and where it is shown. */
+/** The objects of a kind that the palette finds, and their pages. */
 interface Findable<Row> {
   readonly group: string;
   text(row: Row): string;
@@ -33,7 +33,7 @@ const findable: { readonly [Name in keyof Kinds]?: Findable<Kinds[Name]> } = {
 const MOST_OF_A_KIND = 8;
 
 /**
- * Goes to a page or an object, or does what a key of the page does, by a part of its name.
+ * Opens a page or an object, or runs a key's act, by a part of its name.
  * https://www.w3.org/WAI/ARIA/apg/patterns/combobox/
  */
 export default function Palette({ close }: { close(): void }) {
@@ -56,7 +56,7 @@ export default function Palette({ close }: { close(): void }) {
         autofocus
         autocomplete="off"
         spellcheck={false}
-        aria-label="A page, a tenant, an instance or an act"
+        aria-label="Page, tenant, instance or act"
         aria-expanded={choices.length > 0}
         aria-controls={id}
         aria-activedescendant={active < 0 ? undefined : `${id}-${active}`}
@@ -90,7 +90,7 @@ export default function Palette({ close }: { close(): void }) {
           </div>
         ))}
       </div>
-      {choices.length === 0 && <p class="muted">Nothing has that in its name.</p>}
+      {choices.length === 0 && <p class="muted">No match.</p>}
     </Dialog>
   );
 }
@@ -112,7 +112,7 @@ function objectsOf<Name extends keyof Kinds>(name: Name, has: (words: string) =>
   const found = findable[name] as Findable<Kinds[Name]> | undefined;
   if (found === undefined) return [];
   const list = live(name);
-  // Read, so that what comes is found too.
+  // Subscribe, so that new objects are found too.
   void list.version.value;
   const choices: Choice[] = [];
   for (const row of list.rows.values()) {

@@ -6,7 +6,7 @@ type Theme = "system" | "light" | "dark";
 const root = document.documentElement;
 const theme = signal<Theme>((root.dataset.theme as Theme | undefined) ?? "system");
 
-/** Light or dark, by the system or by choice, which is kept in the browser. */
+/** Light or dark: the system's theme or a choice, which the browser stores. */
 export function ThemeChoice() {
   return (
     <select

@@ -6,21 +6,21 @@ import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
 
-/** A version of what was saved; older ones have a `version`. */
+/** A saved version; older ones have a `version`. */
 export type Version = ApiTypes["Snapshot"];
 
-/** One that can be restored. */
+/** A version that can be restored. */
 export type KnownVersion = Version & { readonly sha256: string };
 
-/** The digits that name a version to people and to the API. */
+/** The digits of its digest that people and the API use as the version's name. */
 export const digitsOf = ({ sha256 }: KnownVersion): string => sha256.slice(0, 16);
 
-/** Below `/api/v1`. */
+/** Path below `/api/v1`. */
 export function snapshotPath({ tenantId, workloadRef }: ClaimKey): string {
   return `/tenants/${encodeURIComponent(tenantId)}/snapshots/${encodeURIComponent(workloadRef)}`;
 }
 
-/** All that is saved now, the newest first. */
+/** All saved versions, newest first. */
 export async function readVersions(
   { tenantId, workloadRef }: ClaimKey,
   options: { signal?: AbortSignal } = {},
@@ -29,23 +29,23 @@ export async function readVersions(
   return (await call<Version[]>("GET", path, options)).filter((one) => one.workloadRef === workloadRef);
 }
 
-/** What a claim with files is given; undefined where nothing is saved. */
+/** The version that a claim with files restores; undefined if nothing is saved. */
 async function readNewest(key: ClaimKey): Promise<Version | undefined> {
   return (await readVersions(key)).find(({ version }) => version === undefined);
 }
 
-/** Asks first: all versions go, and none that was saved since the question was opened. */
+/** Asks for confirmation first: deletes all versions, except those saved after the question opened. */
 export async function deleteSnapshot(key: ClaimKey): Promise<string | undefined> {
   const { tenantId, workloadRef } = key;
   const versions = await readVersions(key);
-  if (versions.length === 0) return `Nothing is saved of ${tenantId} in ${workloadRef} any more.`;
+  if (versions.length === 0) return `No saved version of ${tenantId} in ${workloadRef} is left.`;
   const isMeant = await confirm({
-    title: `Delete what was saved of ${tenantId} in ${workloadRef}?`,
+    title: `Delete all saved versions of ${tenantId} in ${workloadRef}?`,
     lost: (
       <>
         <p>
-          {versions.length === 1 ? "The one version" : `All ${versions.length} versions`} of the files{" "}
-          {versions.length === 1 ? "is" : "are"} erased and cannot be brought back:
+          {versions.length === 1 ? "The only version" : `All ${versions.length} versions`} of the files{" "}
+          {versions.length === 1 ? "is" : "are"} deleted and cannot be restored:
         </p>
         <ul>
           {versions.map(({ path, sizeBytes, createdAt }) => (
@@ -55,8 +55,8 @@ export async function deleteSnapshot(key: ClaimKey): Promise<string | undefined>
           ))}
         </ul>
         <p>
-          A running claim keeps its files. Its release saves them anew, unless it is released for idleness and its
-          workload saves nothing then.
+          A running claim keeps its files. Its release saves them again, unless it is released as idle and its workload
+          does not save idle sessions.
         </p>
       </>
     ),
@@ -67,10 +67,10 @@ export async function deleteSnapshot(key: ClaimKey): Promise<string | undefined>
   const newest = versions.find(({ version }) => version === undefined)?.sha256;
   const query = newest === undefined ? "" : `?newest=${newest}`;
   await call("DELETE", `${snapshotPath(key)}${query}`);
-  return `What was saved of ${tenantId} in ${workloadRef} is deleted.`;
+  return `The saved versions of ${tenantId} in ${workloadRef} are deleted.`;
 }
 
-/** Asks first: the next session begins with other files than those of the last one. */
+/** Asks for confirmation first: the next session starts with other files than the last one had. */
 export async function rollBack(to: KnownVersion): Promise<string | undefined> {
   const { tenantId, workloadRef, sha256, sizeBytes, createdAt } = to;
   const newest = await readNewest(to);
@@ -79,7 +79,7 @@ export async function rollBack(to: KnownVersion): Promise<string | undefined> {
     lost: (
       <>
         <p>
-          The next claim with files has those of <When at={createdAt} />, {sizeWords(sizeBytes)}.
+          The next claim with files restores those from <When at={createdAt} />, {sizeWords(sizeBytes)}.
         </p>
         <WhatStays of={newest} whose={tenantId} />
       </>
@@ -92,7 +92,7 @@ export async function rollBack(to: KnownVersion): Promise<string | undefined> {
   return `${workloadRef} of ${tenantId} is rolled back to ${digitsOf(to)}.`;
 }
 
-/** Asks first: one tenant can read the files of another from then on. */
+/** Asks for confirmation first: one tenant can then read the files of another. */
 export async function copyTo(tenantId: string, version: KnownVersion): Promise<string | undefined> {
   const { tenantId: owner, workloadRef, sha256, sizeBytes, createdAt } = version;
   const present = await readNewest({ tenantId, workloadRef });
@@ -102,10 +102,10 @@ export async function copyTo(tenantId: string, version: KnownVersion): Promise<s
       <>
         <p>
           <b>
-            This gives one tenant's files to another: {tenantId} can read and keep all that {owner} has saved
+            This gives one tenant's files to another: {tenantId} can read and keep everything that {owner} has saved
           </b>{" "}
-          in version <code>{digitsOf(version)}</code>, of <When at={createdAt} />, {sizeWords(sizeBytes)}. It cannot be
-          taken back. An Event names both.
+          in version <code>{digitsOf(version)}</code>, from <When at={createdAt} />, {sizeWords(sizeBytes)}. This cannot
+          be undone. An Event names both tenants.
         </p>
         <WhatStays of={present} whose={tenantId} />
       </>
@@ -117,10 +117,10 @@ export async function copyTo(tenantId: string, version: KnownVersion): Promise<s
   const replaces = present?.sha256;
   const body = { tenantId, version: sha256, ...(replaces !== undefined && { replaces }) };
   await call("POST", `${snapshotPath(version)}/copy`, { body });
-  return `${tenantId} has the files of ${owner} in ${workloadRef}, version ${digitsOf(version)}.`;
+  return `${tenantId} now has the files of ${owner} in ${workloadRef}, version ${digitsOf(version)}.`;
 }
 
-/** Asks first: the next session begins with other files than those of the last one. */
+/** Asks for confirmation first: the next session starts with other files than the last one had. */
 export async function upload(
   key: ClaimKey,
   sent: { file: File; onStart: () => void; onSent: (bytes: number) => void; signal: AbortSignal },
@@ -133,7 +133,7 @@ export async function upload(
     lost: (
       <>
         <p>
-          The next claim with files has those of {file.name}, {sizeWords(file.size)}.
+          The next claim with files restores those of {file.name}, {sizeWords(file.size)}.
         </p>
         <WhatStays of={present} whose={tenantId} />
       </>
@@ -145,16 +145,16 @@ export async function upload(
   const query = present?.sha256 === undefined ? "" : `?replaces=${present.sha256}`;
   const path = `${snapshotPath(key)}/archive${query}`;
   const { version, sizeBytes } = await sendFile<ApiTypes["SnapshotVersion"]>("PUT", path, { file, onSent, signal });
-  return `The archive is what was saved last of ${tenantId} in ${workloadRef}: version ${version}, ${sizeWords(sizeBytes)}.`;
+  return `The archive is now the newest version of ${tenantId} in ${workloadRef}: ${version}, ${sizeWords(sizeBytes)}.`;
 }
 
-/** What becomes of the newest version when another takes its place. */
+/** What happens to the newest version when another replaces it. */
 function WhatStays({ of, whose }: { of: Version | undefined; whose: string }) {
-  if (of === undefined) return <p>Nothing is saved of {whose} that it would replace.</p>;
+  if (of === undefined) return <p>It replaces no saved version of {whose}.</p>;
   return (
     <p>
-      What {whose} has now, of <When at={of.createdAt} />, {sizeWords(of.sizeBytes)}, stays as an older version. Of
-      those that were replaced, the newest three stay.
+      The newest version of {whose}, from <When at={of.createdAt} />, {sizeWords(of.sizeBytes)}, stays as an older
+      version. The three newest replaced versions are kept.
     </p>
   );
 }

@@ -3,7 +3,6 @@ import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { copyTo, digitsOf, type KnownVersion } from "./acts.tsx";
 
-/** Gives a version to another tenant. */
 export function Copy({ of }: { of: readonly KnownVersion[] }) {
   const [tenantId, setTenantId] = useState("");
   const [picked, setPicked] = useState<string>();
@@ -27,7 +26,7 @@ export function Copy({ of }: { of: readonly KnownVersion[] }) {
             {of.map((one) => (
               <option key={one.path} value={one.sha256}>
                 {digitsOf(one)}, {sizeWords(one.sizeBytes)}
-                {one.version === undefined && ", the newest"}
+                {one.version === undefined && ", newest"}
               </option>
             ))}
           </select>
@@ -42,7 +41,9 @@ export function Copy({ of }: { of: readonly KnownVersion[] }) {
             value={tenantId}
             onInput={(event) => setTenantId(event.currentTarget.value)}
           />
-          <p class="muted">The copy is their own from then on, and they have no claim on the workload meanwhile.</p>
+          <p class="muted">
+            The copy then belongs to the other tenant, who must have no claim on the workload during the copy.
+          </p>
         </div>
         <div class="acts">
           <Act acts={acts} verb={VERB} class="danger" disabled={!isComplete} act={run} />

@@ -28,17 +28,17 @@ const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<Sn
     cell: ({ createdAt }) => <When at={createdAt} />,
   },
   {
-    ...{ key: "takes", title: "With versions", isNumber: true },
+    ...{ key: "takes", title: "All versions", isNumber: true },
     text: ({ versions, takes }) => `${sizeWords(takes.own)}${versions === 1 ? "" : ` in ${versions}`}`,
     order: ({ takes }) => takes.own,
   },
   {
-    ...{ key: "tenant-takes", title: "Of the tenant", isNumber: true },
+    ...{ key: "tenant-takes", title: "Tenant's total", isNumber: true },
     text: ({ takes }) => ofLimit(takes.tenant, tenantBytes),
     order: ({ takes }) => takes.tenant,
   },
   {
-    ...{ key: "workload-takes", title: "Of the workload", isNumber: true },
+    ...{ key: "workload-takes", title: "Workload's total", isNumber: true },
     text: ({ takes }) => ofLimit(takes.workload, workloadBytes),
     order: ({ takes }) => takes.workload,
   },
@@ -47,7 +47,7 @@ const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<Sn
     text: stateOf,
     cell: (row) =>
       stateOf(row) === "cannot be restored" ? (
-        <span class="is-bad" title="What was recorded beside the archive is lost.">
+        <span class="is-bad" title="The metadata of the archive is lost.">
           <span aria-hidden="true">▲</span> cannot be restored
         </span>
       ) : (
@@ -79,25 +79,23 @@ export default function Snapshots() {
     again("the page was opened");
     return followReleases(live("claims"));
   }, []);
-  useKey("r", "Read the snapshots again", () => again("you asked for it"));
+  useKey("r", "Reload snapshots", () => again("you asked for it"));
   return (
     <>
       <div class="title">
         <h1>Snapshots</h1>
         <button type="button" disabled={isReading} onClick={() => again("you asked for it")}>
-          {isReading ? "Reading…" : "Read again"}
+          {isReading ? "Loading…" : "Reload"}
         </button>
         {read !== undefined && (
           <p class="muted">
-            Read <When at={new Date(read.at).toISOString()} />, because {read.because}. Nothing follows what is saved.
+            Read <When at={new Date(read.at).toISOString()} />, because {read.because}. This list does not refresh
+            itself.
           </p>
         )}
       </div>
       {isPart && (
-        <p>
-          There are more snapshots than this page holds. It shows the first ones by tenant, and the sums of workloads
-          count these alone.
-        </p>
+        <p>Not all snapshots are shown: only the first ones by tenant. The totals of workloads count only these.</p>
       )}
       <Problem error={error ?? stats.error} />
       <Table
@@ -107,8 +105,8 @@ export default function Snapshots() {
         open={({ tenantId, workloadRef }) => `/dashboard/snapshots/${tenantId}/${workloadRef}`}
         empty={
           <p>
-            Nothing is saved. A release saves the folders that a workload lists in{" "}
-            <code>spec.filesystem.overlayDirs</code>; a workload without any keeps no files.
+            No snapshots yet. A release saves the folders that a workload lists in{" "}
+            <code>spec.filesystem.overlayDirs</code>; a workload without such folders saves no files.
           </p>
         }
       />

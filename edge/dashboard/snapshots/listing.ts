@@ -7,14 +7,14 @@ import type { Live, RowSink } from "../api/live-list.ts";
 
 type Snapshot = ApiTypes["Snapshot"];
 
-/** What is saved of a tenant in a workload: its newest version, and what it takes with the others. */
+/** The saved files of a tenant in a workload: the newest version, and the size of all versions. */
 export interface SnapshotRow extends Snapshot {
   readonly versions: number;
-  /** Bytes of all versions, and of all that the tenant has, and that all tenants have in the workload. */
+  /** Bytes of all versions: of this row, of the tenant, and of all tenants in the workload. */
   readonly takes: { readonly own: number; readonly tenant: number; readonly workload: number };
 }
 
-/** @param all with older versions, which come after the newest */
+/** @param all with older versions, each after its newest */
 export function snapshotRows(all: readonly Snapshot[]): SnapshotRow[] {
   const own = new Map<string, Snapshot[]>();
   const takes = { tenant: new Map<string, number>(), workload: new Map<string, number>() };
@@ -40,16 +40,16 @@ export function snapshotRows(all: readonly Snapshot[]): SnapshotRow[] {
   });
 }
 
-/** The snapshots as they were read: nothing tells of what changes in their store. */
+/** The snapshots as last read: the store does not announce changes. */
 export interface SnapshotListing {
   readonly live: Live<SnapshotRow>;
-  /** When it was read last, and why. */
+  /** When it was last read, and why. */
   readonly read: { readonly at: number; readonly because: string } | undefined;
-  /** Whether there are more than the page holds: then it has the first ones by tenant. */
+  /** Whether the page holds only a part: the first snapshots by tenant. */
   readonly isPart: boolean;
   readonly isReading: boolean;
   readonly error: Error | undefined;
-  /** Reads it again, once what is being read is there. */
+  /** Reads it again, after the current read. */
   again(because: string): void;
 }
 
@@ -63,7 +63,7 @@ const part = signal(false);
 const error = signal<Error | undefined>(undefined);
 let next: string | undefined;
 
-/** Of the whole page, so that one who comes back sees what was there. */
+/** Kept for the whole page, so that going back shows the same list. */
 export const snapshotListing: SnapshotListing = {
   live: {
     ...{ version, rows, state, keyOf: snapshotKey },
@@ -91,12 +91,12 @@ export const snapshotListing: SnapshotListing = {
   },
 };
 
-/** All that is saved is listed each time, so releases have it read that often at most. */
+/** Each read lists everything in the store, so reads after releases are limited to this rate. */
 const PAUSE_MS = 10_000;
 const PAGE_SNAPSHOTS = 1000;
 const MOST_PAGES = 10;
 
-/** The first snapshots, with their older versions, as many as the page holds. */
+/** The first snapshots with their older versions, as many as the page holds. */
 async function readFirst(): Promise<{ all: Snapshot[]; isPart: boolean }> {
   const all: Snapshot[] = [];
   let after: string | null = null;
@@ -112,8 +112,8 @@ async function readFirst(): Promise<{ all: Snapshot[]; isPart: boolean }> {
 }
 
 /**
- * Has it read again after releases: one saves the tenant's files, and its claim goes with that. The function it returns
- * ends that.
+ * Reads again after releases, since a release saves the tenant's files and deletes the claim. Returns a function that
+ * stops.
  */
 export function followReleases(claims: Live<Kinds["claims"]>): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -126,7 +126,7 @@ export function followReleases(claims: Live<Kinds["claims"]>): () => void {
       timer ??= setTimeout(
         () => {
           timer = undefined;
-          snapshotListing.again(`${tenant}'s claim on ${workload} has ended`);
+          snapshotListing.again(`${tenant}'s claim on ${workload} ended`);
         },
         Math.max(0, PAUSE_MS - sinceMs),
       );

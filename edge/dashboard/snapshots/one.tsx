@@ -18,22 +18,22 @@ import {
 import { Copy } from "./copy.tsx";
 import { Upload } from "./upload.tsx";
 
-/** All versions of what was saved of a tenant in a workload. */
+/** All saved versions of a tenant in a workload. */
 export default function One({ params }: { params: PageParams }) {
   const { tenant: tenantId = "", workload: workloadRef = "" } = params;
   const key = { tenantId, workloadRef };
   const claims = live("claims");
   claims.version.value;
-  // A release that has ended saved a version.
+  // A finished release saved a version.
   const row = claims.rows.get(`${tenantId}/${workloadRef}`);
   const read = useLoad(`versions ${tenantId} ${workloadRef}`, (signal) => readVersions(key, { signal }), row?.phase);
   const acts = useActs();
   const versions = read.value ?? [];
-  // A version that was gone back to is the newest and an older one.
+  // After a rollback the same version is both the newest and an older one.
   const known = versions
     .filter(isKnown)
     .filter(({ sha256 }, at, all) => all.findIndex((one) => one.sha256 === sha256) === at);
-  // While there is a claim, its release would replace what becomes the newest now: the API refuses that.
+  // While there is a claim, its release would replace the new newest version: the API refuses that.
   const isFree = claims.state.value !== "loading" && (row === undefined || row.phase === "Released");
   const newest = versions.find(({ version }) => version === undefined);
   return (
@@ -43,11 +43,11 @@ export default function One({ params }: { params: PageParams }) {
         <a href={`/dashboard/snapshots?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
       </p>
       <h1>
-        {workloadRef} <small>saved of {tenantId}</small>
+        {workloadRef} <small>saved versions of {tenantId}</small>
       </h1>
       <div class="acts">
         <button type="button" onClick={read.again}>
-          Read again
+          Reload
         </button>
         {versions.length > 0 && (
           <Act acts={acts} verb="Delete" class="danger" act={() => changed(deleteSnapshot(key))} />
@@ -55,8 +55,8 @@ export default function One({ params }: { params: PageParams }) {
       </div>
       <Outcome acts={acts} />
       <Problem error={read.error} />
-      {read.value === undefined && read.error === undefined && <p class="muted">Reading what is saved …</p>}
-      {read.value !== undefined && versions.length === 0 && <p>Nothing is saved.</p>}
+      {read.value === undefined && read.error === undefined && <p class="muted">Reading versions …</p>}
+      {read.value !== undefined && versions.length === 0 && <p>No saved versions.</p>}
       {versions.length > 0 && (
         <table aria-label="Versions" class="stack">
           <thead>
@@ -66,8 +66,8 @@ export default function One({ params }: { params: PageParams }) {
                 Size
               </th>
               <th scope="col">Version</th>
-              <th scope="col">Why it is kept</th>
-              <th scope="col">Act</th>
+              <th scope="col">Kept because</th>
+              <th scope="col">Action</th>
             </tr>
           </thead>
           <tbody>
@@ -89,9 +89,9 @@ export default function One({ params }: { params: PageParams }) {
         <p>
           <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>The claim</a>{" "}
           {isOpen(row)
-            ? "has failed: it can be made anew with any version."
-            : "keeps the files that it has; its release saves them as a new version."}
-          {!isFree && " To roll back or to upload, release it first."}
+            ? "has failed: claim again with any version."
+            : "keeps its current files; its release saves them as a new version."}
+          {!isFree && " Release it before you roll back or upload."}
         </p>
       )}
       {known.length > 0 && <Copy of={known} />}
@@ -99,7 +99,7 @@ export default function One({ params }: { params: PageParams }) {
     </>
   );
 
-  /** What an act has changed is read again. */
+  /** Reads again after an act. */
   async function changed(act: Promise<string | undefined>): Promise<string | undefined> {
     const said = await act;
     if (said !== undefined) read.again();
@@ -109,7 +109,7 @@ export default function One({ params }: { params: PageParams }) {
 
 function Row(props: {
   of: Version;
-  /** Whether its files are those of the newest version. */
+  /** Whether its digest is that of the newest version. */
   isNewest: boolean;
   isOpen: boolean;
   /** Whether another version can become the newest. */
@@ -127,7 +127,7 @@ function Row(props: {
       <td class="number" data-label="size">
         {sizeWords(sizeBytes)}
       </td>
-      <td>{isKnown(of) ? <code title={of.sha256}>{digitsOf(of)}</code> : "lost, so that it cannot be restored"}</td>
+      <td>{isKnown(of) ? <code title={of.sha256}>{digitsOf(of)}</code> : "metadata lost: cannot be restored"}</td>
       <td>{keptWords(of)}</td>
       <td>
         {isKnown(of) && (
@@ -152,7 +152,6 @@ const isKnown = (version: Version): version is KnownVersion => version.sha256 !=
 const short = ({ sha256 }: KnownVersion): string => sha256.slice(0, 8);
 
 function keptWords({ version, kept, sha256 }: Version): string {
-  if (version === undefined)
-    return sha256 === undefined ? "the newest" : "the newest, which a claim with files is given";
-  return kept === "history" ? "a session went on from it" : "replaced by one that did not go on from it";
+  if (version === undefined) return sha256 === undefined ? "newest" : "newest: restored by a claim with files";
+  return kept === "history" ? "A later session started from it" : "Replaced by a fresh session";
 }

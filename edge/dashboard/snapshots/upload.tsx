@@ -6,7 +6,7 @@ import { sizeWords } from "../parts/size-words.ts";
 import { leaveGuard } from "../route.ts";
 import { upload } from "./acts.tsx";
 
-/** Makes a file of this machine what was saved last. */
+/** Uploads a local file as the newest version. */
 export function Upload({ of, onEnd }: { of: ClaimKey; onEnd(): void }) {
   const [file, setFile] = useState<File>();
   const [sent, setSent] = useState<number>();
@@ -15,7 +15,7 @@ export function Upload({ of, onEnd }: { of: ClaimKey; onEnd(): void }) {
   useEffect(() => {
     const end = leaveGuard.set(() => {
       if (running.current?.isSending !== true) return undefined;
-      const lost = <p>It ends, and what was sent is not stored.</p>;
+      const lost = <p>The upload stops, and nothing is stored.</p>;
       return confirm({ title: "Leave during the upload?", lost, verb: "Leave" });
     });
     return () => {
@@ -23,7 +23,7 @@ export function Upload({ of, onEnd }: { of: ClaimKey; onEnd(): void }) {
       stop();
     };
   }, []);
-  const stop = (): void => running.current?.aborted.abort(new Error("The upload was stopped."));
+  const stop = (): void => running.current?.aborted.abort(new Error("Upload cancelled."));
   const total = file?.size ?? 0;
   return (
     <section aria-labelledby="upload">
@@ -45,23 +45,23 @@ export function Upload({ of, onEnd }: { of: ClaimKey; onEnd(): void }) {
             onChange={(event) => setFile(event.currentTarget.files?.[0])}
           />
           <p class="muted">
-            A tar or tar.gz of the folders that the workload keeps, as a download has them. It is checked, and becomes
-            the newest version.
+            A tar or tar.gz of the folders that the workload saves, as in a download. It is checked and becomes the
+            newest version.
           </p>
         </div>
         <div class="acts">
           <Act acts={acts} verb="Upload" disabled={file === undefined} act={run} />
           {sent !== undefined && sent < total && (
             <button type="button" onClick={stop}>
-              Stop
+              Cancel
             </button>
           )}
         </div>
       </form>
       {sent !== undefined && (
         <p>
-          <progress aria-label="Sent of the archive" max={total} value={sent} />{" "}
-          {sent < total ? `${sizeWords(sent)} of ${sizeWords(total)} sent` : "All is sent; it is checked and stored …"}
+          <progress aria-label="Upload progress" max={total} value={sent} />{" "}
+          {sent < total ? `${sizeWords(sent)} of ${sizeWords(total)} sent` : "Upload complete; checking and storing …"}
         </p>
       )}
       <Outcome acts={acts} />

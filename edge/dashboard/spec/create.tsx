@@ -8,11 +8,11 @@ const kinds: Readonly<Record<string, { path: string; schema: string }>> = {
   trigger: { path: "/triggers", schema: "TriggerSpec" },
 };
 
-/** Creates a workload, a pool or a trigger; `?workload=` is what it is for. */
+/** Creates a workload, a pool or a trigger; `?workload=` preselects the workload. */
 export default function Create({ params }: { params: PageParams }) {
   const { kind = "" } = params;
   const found = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-  if (found === undefined) return <h1>There is nothing of that kind to create</h1>;
+  if (found === undefined) return <h1>Cannot create this kind of object</h1>;
   const { path, schema } = found;
   const workloadRef = place.value.searchParams.get("workload") ?? undefined;
   return (
@@ -20,7 +20,7 @@ export default function Create({ params }: { params: PageParams }) {
       <p class="crumbs">
         <a href={`/dashboard${path}`}>{`${kind[0]?.toUpperCase()}${kind.slice(1)}s`}</a>
       </p>
-      <h1>Create a {kind}</h1>
+      <h1>Create {kind}</h1>
       <SpecForm
         key={kind}
         schema={schema}

@@ -20,14 +20,14 @@ export function isEdited(): boolean {
 }
 
 /**
- * Edits a spec as it is now: read anew, and written only where nobody has changed it meanwhile.
+ * Edits the current spec: read again before editing, and written only if unchanged since.
  *
- * @param props.also what a change does beyond itself
+ * @param props.also further effects of a change
  */
 export function EditSpec(props: { noun: string; path: string; schema: string; also?: ComponentChildren }) {
   const { noun, path, schema, also } = props;
   const read = useLoad(path, (signal) => readTagged<Named>(path, { signal }));
-  // What stands in the form, and over which spec: it is made again over one that is read anew.
+  // The form's content and the spec that it changes; rebased when the spec is read again.
   const typed = useRef<Typed | undefined>(undefined);
   if (read.value === undefined) return <Problem error={read.error} />;
   const { object, ...precondition } = read.value;
@@ -35,7 +35,7 @@ export function EditSpec(props: { noun: string; path: string; schema: string; al
     <>
       <div class="acts">
         <button type="button" onClick={read.again}>
-          Read again
+          Reload
         </button>
       </div>
       <Problem error={read.error} />
@@ -77,7 +77,7 @@ function EditObject(props: {
     <>
       {clashes.length > 0 && (
         <div role="status">
-          <p class="is-warn">Somebody else has changed these too, and the form has theirs. You wrote:</p>
+          <p class="is-warn">Someone else changed these fields too, and the form shows their values. You wrote:</p>
           <ul>
             {clashes.map((line) => (
               <li key={line}>
@@ -113,7 +113,7 @@ function EditObject(props: {
 function Changes({ of, also }: { of: readonly string[]; also: ComponentChildren }) {
   return (
     <>
-      {of.length === 0 && <p>Nothing changes.</p>}
+      {of.length === 0 && <p>No changes.</p>}
       <ul>
         {of.map((line) => (
           <li key={line}>

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import type { FeedState } from "../api/feed.ts";
 
-/** Stands where an object was, or is not yet; a reader of the screen goes on here after it was deleted. */
+/** Shown in place of an object that does not exist; after a deletion a screen reader continues here. */
 export function Gone({ noun, path, state }: { noun: string; path: string; state: FeedState }) {
   const line = useRef<HTMLParagraphElement>(null);
   useLayoutEffect(() => {
@@ -10,10 +10,10 @@ export function Gone({ noun, path, state }: { noun: string; path: string; state:
   return (
     <p class="muted" tabIndex={-1} ref={line}>
       {state === "loading" ? (
-        "Reading …"
+        "Loading…"
       ) : (
         <>
-          There is no such {noun}. <a href={`/dashboard${path}`}>All {noun}s</a>
+          This {noun} does not exist. <a href={`/dashboard${path}`}>All {noun}s</a>
         </>
       )}
     </p>

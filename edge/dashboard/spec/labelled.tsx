@@ -6,7 +6,7 @@ interface Described {
   readonly "aria-invalid": boolean;
 }
 
-/** A control with its label, its help, and what is wrong with it. */
+/** A control with its label, help and problem. */
 export function Labelled(props: {
   label: string;
   help: string;

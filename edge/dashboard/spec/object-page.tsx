@@ -8,23 +8,23 @@ import { EditSpec, isEdited } from "./edit.tsx";
 import { Gone } from "./gone.tsx";
 import { readTagged } from "./read-tagged.ts";
 
-/** An object that is there, with what the parts of its page work with. */
+/** An existing object, with what the parts of its page need. */
 export interface Shown<Row> {
   readonly row: Row;
-  /** Of the object, below `/api/v1`. */
+  /** Path of the object, below `/api/v1`. */
   readonly path: string;
   readonly acts: Acts;
 }
 
-/** The page of one object that has a spec: the form that changes it, its deletion, and what is shown of it. */
+/** The page of one object with a spec: its edit form, its deletion and its content. */
 export function ObjectPage<Kind extends "workloads" | "pools" | "triggers">(props: {
   kind: Kind;
   name: string;
-  /** What a change does beyond itself. */
+  /** Further effects of a change. */
   also?: ComponentChildren;
-  /** What is lost with the object, as it was read for the question. */
+  /** What a deletion loses, given the object as read for the question. */
   lost(object: Kinds[Kind]): ComponentChildren;
-  /** What stands before `Edit`. @default nothing */
+  /** Content before `Edit`. @default nothing */
   first?(shown: Shown<Kinds[Kind]>): ComponentChildren;
   children(shown: Shown<Kinds[Kind]>): ComponentChildren;
 }) {

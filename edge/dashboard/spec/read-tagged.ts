@@ -1,8 +1,7 @@
 import { send } from "../api/call.ts";
 
 /**
- * Reads an object as it is now, with what has a write of it made over nothing else: the ETag, which a proxy may have
- * taken off.
+ * Reads the current object and the ETag with which a write applies to nothing else. A proxy may have removed the ETag.
  */
 export async function readTagged<T>(
   path: string,

@@ -1,4 +1,4 @@
-/** The part of a JSON Schema that a form is drawn from. */
+/** The part of a JSON Schema that a form needs. */
 export interface FieldSchema {
   readonly type?: string;
   readonly description?: string;
@@ -15,9 +15,9 @@ export interface FieldSchema {
 
 /** A field of a form. */
 export interface SpecField {
-  /** In the spec, such as `resources.memoryMb`. */
+  /** Path in the spec, such as `resources.memoryMb`. */
   readonly path: string;
-  /** A line an entry, `KEY=value` a line, or JSON, for what no single field can hold. */
+  /** `lines`: one entry a line; `pairs`: `KEY=value` a line; `json`: for values that no single control can hold. */
   readonly kind: "text" | "number" | "flag" | "choice" | "lines" | "pairs" | "json";
   readonly help: string;
   readonly isRequired: boolean;
@@ -26,13 +26,13 @@ export interface SpecField {
 
 type Spec = Readonly<Record<string, unknown>>;
 
-/** By schema: what nearly all set, beside what its words require. */
+/** By schema: the fields that most people set, in addition to the required ones. */
 export const usualFields: Readonly<Record<string, readonly string[]>> = {
   WorkloadSpec: ["image.ref", "network.access", "network.ports", "filesystem.overlayDirs"],
   TriggerSpec: ["tenant.static", "tenant.from", "config.path", "config.schedule"],
 };
 
-/** The fields of an object's schema, those of the objects in it among them. */
+/** The fields of a schema, including those of nested objects. */
 export function specFields(schema: FieldSchema, at = "", isRequired = true): SpecField[] {
   return Object.entries(schema.properties ?? {}).flatMap(([name, part]) => {
     const path = at === "" ? name : `${at}.${name}`;
@@ -60,7 +60,7 @@ export function valueAt(spec: Spec, path: string): unknown {
   return value;
 }
 
-/** The spec with another value; without one, the objects that held nothing else go too. */
+/** The spec with another value; without a value, objects that become empty are removed too. */
 export function withValue(spec: Spec, path: string, value: unknown): Spec {
   const [name = "", ...rest] = path.split(".");
   const { [name]: before, ...others } = spec;
@@ -70,13 +70,13 @@ export function withValue(spec: Spec, path: string, value: unknown): Spec {
 }
 
 /**
- * The field as a value can be edited in it: JSON where its own control would change the value, such as an entry of more
- * than one line, or an empty list.
+ * The control in which a value can be edited: JSON if the field's own control would change the value, such as an entry
+ * with line breaks, or an empty list.
  */
 export function editableField(field: SpecField, value: unknown): SpecField {
   if (value === undefined || field.kind === "json") return field;
   const text = fieldText(field, value);
-  // Controls normalise line ends, and those of one line drop them.
+  // Controls normalise line breaks, and single-line controls remove them.
   const isKept = !(isOneLine(field) ? /[\r\n]/ : /\r/).test(text);
   if (isKept && JSON.stringify(fieldValue(field, text)) === JSON.stringify(value)) return field;
   return { ...field, kind: "json" };
@@ -86,7 +86,7 @@ function isOneLine({ kind }: SpecField): boolean {
   return kind !== "lines" && kind !== "pairs" && kind !== "json";
 }
 
-/** What stands in a field's control. */
+/** The text of a field's control. */
 export function fieldText(field: SpecField, value: unknown): string {
   const { kind, schema } = field;
   if (value === undefined) return "";
@@ -96,12 +96,12 @@ export function fieldText(field: SpecField, value: unknown): string {
       .map(([name, text]) => `${name}=${text}`)
       .join("\n");
   }
-  // What is no JSON was typed there, and is shown as it was.
+  // Text that is not JSON was typed, and is shown unchanged.
   const isPlain = kind !== "json" || (schema.type !== "string" && fieldValue(field, String(value)) === value);
   return typeof value === "string" && isPlain ? value : JSON.stringify(value, null, 2);
 }
 
-/** The value that a control's text stands for; what cannot be one stays text, which the API says more of. */
+/** The value of a control's text; text that cannot be converted stays text, and the API reports the problem. */
 export function fieldValue({ kind, schema }: SpecField, text: string): unknown {
   if (text.trim() === "") return undefined;
   switch (kind) {
@@ -134,7 +134,7 @@ export function fieldValue({ kind, schema }: SpecField, text: string): unknown {
   }
 }
 
-/** The API's sentences by the field that each is about; those about none come as `""`. */
+/** Splits the API's message by field; sentences about no field have the key `""`. */
 export function problemsByField(message: string, fields: readonly SpecField[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const sentence of message.split(/; (?=body\.|and \d+ more$)/)) {
@@ -148,7 +148,7 @@ export function problemsByField(message: string, fields: readonly SpecField[]): 
   return found;
 }
 
-/** What differs between two specs, a line a place. */
+/** The differences between two specs, one line each. */
 export function specChanges(before: unknown, after: unknown, at = "spec"): string[] {
   if (isObject(before) && isObject(after)) {
     return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name) =>
@@ -158,12 +158,12 @@ export function specChanges(before: unknown, after: unknown, at = "spec"): strin
   const [was, is] = [JSON.stringify(before), JSON.stringify(after)];
   if (was === is) return [];
   if (was === undefined) return [`${at}: ${is}`];
-  return [is === undefined ? `${at}: ${was}, taken out` : `${at}: ${was} → ${is}`];
+  return [is === undefined ? `${at}: ${was}, removed` : `${at}: ${was} → ${is}`];
 }
 
 /**
- * Makes the changes of one person again over those of another: where both changed a place, the other's stays, and
- * `clashes` names it.
+ * Applies one person's changes on top of another's: if both changed a field, the other's value stays and `clashes`
+ * names the field.
  */
 export function rebased(
   { before, mine, theirs }: { before: unknown; mine: unknown; theirs: unknown },
@@ -172,7 +172,7 @@ export function rebased(
   if (isSame(mine, before) || isSame(mine, theirs)) return { value: theirs, clashes: [] };
   if (isSame(theirs, before)) return { value: mine, clashes: [] };
   if (!isObject(mine) || !isObject(theirs)) {
-    return { value: theirs, clashes: [`${at}: ${mine === undefined ? "taken out" : JSON.stringify(mine)}`] };
+    return { value: theirs, clashes: [`${at}: ${mine === undefined ? "removed" : JSON.stringify(mine)}`] };
   }
   const old = isObject(before) ? before : {};
   const parts = [...new Set([...Object.keys(theirs), ...Object.keys(mine)])].map((name) => {

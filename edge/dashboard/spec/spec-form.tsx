@@ -16,21 +16,21 @@ interface Document {
 const CHECK_AFTER_MS = 300;
 
 /**
- * A form that is drawn from the API's document, or its JSON; what the API has to say of it, by a dry run, stands at the
+ * A form generated from the OpenAPI document, or its JSON. A dry run checks it, and the API's messages appear at the
  * fields.
  */
 export function SpecForm(props: {
-  /** In the document, such as `WorkloadSpec`. */
+  /** Name in the OpenAPI document, such as `WorkloadSpec`. */
   schema: string;
   spec: Spec;
-  /** What stands in the form at first. @default the spec */
+  /** Initial content. @default the spec */
   start?: Spec;
-  /** Called with what stands in the form. */
+  /** Called with the form's content after each change. */
   onTyped?(spec: Spec): void;
-  /** Undefined where the object has one; else what is asked for. */
+  /** Undefined if the object already has a name; otherwise the form asks for it. */
   name: string | undefined;
   verb: string;
-  /** Writes it, or only has it checked. */
+  /** Writes the object, or only validates it. */
   write(given: { name: string; spec: Spec; dryRun: boolean; signal?: AbortSignal }): Promise<void>;
   onCancel(): void;
 }) {
@@ -45,7 +45,7 @@ export function SpecForm(props: {
   const [json, setJson] = useState<string>();
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(false);
-  // The state of a rendering may be older than a second press of the key.
+  // This render may be older than a second key press.
   const isWriting = useRef(false);
   const form = useRef<HTMLFormElement>(null);
   const isTouched = name !== (props.name ?? "") || spec !== first;
@@ -103,7 +103,7 @@ export function SpecForm(props: {
       )}
       <div class="acts">
         <button type="button" aria-pressed={json !== undefined} onClick={turn}>
-          As JSON
+          Edit as JSON
         </button>
       </div>
       {above !== undefined && <Problem error={typeof above === "string" ? new Error(above) : above} />}
@@ -169,7 +169,7 @@ export function SpecForm(props: {
     if (isWriting.current || jsonProblem !== undefined) return;
     isWriting.current = true;
     setBusy(true);
-    // After this has been written, a check would find that it is there already.
+    // A check after the write would report that the object already exists.
     endCheck.current();
     try {
       await write({ name, spec, dryRun: false });
@@ -179,7 +179,7 @@ export function SpecForm(props: {
     } finally {
       isWriting.current = false;
       setBusy(false);
-      // Once the answer is on the page.
+      // After the response is rendered.
       requestAnimationFrame(() => {
         const bad = form.current?.querySelector<HTMLElement>("[aria-invalid=true]");
         if (bad != null) bad.focus();
@@ -193,7 +193,7 @@ function NotSaved({ changes }: { changes: readonly string[] }) {
   return (
     <>
       <p>
-        What you changed is <b>not saved</b>:
+        Your changes are <b>not saved</b>:
       </p>
       <ul>
         {changes.map((line) => (

@@ -5,7 +5,7 @@ import { editableField, type FieldSchema, fieldText, fieldValue, type SpecField,
 
 type Spec = Readonly<Record<string, unknown>>;
 
-/** What is needed, and what most have, first; the rest is folded, a group each, unless something stands in it. */
+/** Required and usual fields first; the others in collapsed groups, unless a field of the group is set. */
 export function SpecGroups(props: {
   fields: readonly SpecField[];
   firstPaths: readonly string[];
@@ -47,7 +47,7 @@ export function SpecGroups(props: {
   );
 }
 
-/** A group that is open at first where something stands in it, and that a problem opens. */
+/** A group that is open at first if a field is set, and opens when a field has a problem. */
 function Folded(props: {
   name: string;
   holds: string;
@@ -70,7 +70,7 @@ function Folded(props: {
   );
 }
 
-/** Of a field within its group. */
+/** Label of a field within its group. */
 function labelOf(path: string): string {
   return path.split(".").slice(1).join(".") || path;
 }
@@ -83,11 +83,12 @@ function Field(props: {
   change(value: unknown): void;
 }) {
   const { label, value, problem, change } = props;
-  // As it came: what is typed meanwhile does not change the control.
+  // The control is chosen once: typing does not change it.
   const [field] = useState(() => editableField(props.field, value));
   const { kind, isRequired, schema } = field;
-  const help = kind === props.field.kind ? field.help : `${field.help} As JSON, since plain lines would change it.`;
-  // The text as it was typed: what it stands for may be written in another way.
+  const help =
+    kind === props.field.kind ? field.help : `${field.help} As JSON, since plain lines would change the value.`;
+  // The text as typed: the value may have another notation.
   const [typed, setTyped] = useState(() => fieldText(field, value));
   const set = (text: string): void => {
     setTyped(text);
@@ -104,7 +105,7 @@ function Field(props: {
           case "choice":
             return (
               <select {...shared} onChange={onInput}>
-                <option value="">{defaultText === "" ? "–" : `${defaultText}, by default`}</option>
+                <option value="">{defaultText === "" ? "–" : `${defaultText} (default)`}</option>
                 {(kind === "flag" ? ["true", "false"] : (schema.enum ?? [])).map((choice) => (
                   <option key={choice}>{choice}</option>
                 ))}
@@ -119,7 +120,7 @@ function Field(props: {
                 class="mono"
                 spellcheck={false}
                 rows={Math.min(8, typed.split("\n").length + 1)}
-                placeholder={kind === "lines" ? "one a line" : kind === "pairs" ? "NAME=value, one a line" : "JSON"}
+                placeholder={kind === "lines" ? "one per line" : kind === "pairs" ? "NAME=value, one per line" : "JSON"}
                 onInput={onInput}
               />
             );

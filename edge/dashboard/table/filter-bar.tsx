@@ -6,27 +6,26 @@ import { navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
 import { type Filter, readFilter, writeFilter } from "./filter.ts";
 
-/** The address follows a field this long after its last key. */
+/** Delay between the last key and the change of the address. */
 const TYPING_MS = 150;
-/** How often the choices are gathered anew while rows come and go. */
+/** How often the choices are collected again while rows change. */
 const CHOICES_MS = 2000;
 
-/** Shows all rows, in the order that they have. */
+/** Shows all rows in the default order. */
 export function clearFilter<Row>(columns: readonly Column<Row>[]): void {
   write({ ...readFilter(place.value.searchParams, columns), text: "", fields: new Map() }, columns);
 }
 
-/** The search field and the choices above a table. */
 export function FilterBar<Row>(props: {
   live: Live<Row>;
   columns: readonly Column<Row>[];
   filter: Filter;
   label: string;
-  /** How many rows it leaves. */
+  /** Number of matching rows. */
   count: number;
-  /** Whether the order is chosen here, since no heads of columns show. */
+  /** Whether the order is chosen here, because no column headers are shown. */
   hasOrder: boolean;
-  /** Called when the keys are to go to the rows. */
+  /** Called when the keyboard should go to the rows. */
   onDone(): void;
 }) {
   const { live, columns, filter, label, count } = props;
@@ -45,7 +44,7 @@ export function FilterBar<Row>(props: {
   }, [version]);
   useEffect(() => () => clearTimeout(gathering.current), []);
   useEffect(() => () => clearTimeout(timer.current), []);
-  // Back and links change the address, not the field that somebody is typing in.
+  // Back and links change the address; the field that has the focus is left alone.
   useEffect(() => {
     const input = field.current;
     if (input !== null && document.activeElement !== input) input.value = filter.text;
@@ -67,7 +66,7 @@ export function FilterBar<Row>(props: {
   }
 
   function set(change: Partial<Filter>): void {
-    // By the address of now: a field that was typed in says so a moment later.
+    // Use the current address: a field updates it with a delay.
     write({ ...readFilter(place.value.searchParams, columns), ...change }, columns);
   }
 
@@ -95,7 +94,7 @@ export function FilterBar<Row>(props: {
         onInput={(event) => typed(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (!["Escape", "Enter", "ArrowDown"].includes(event.key)) return;
-          // Browsers empty a search field at Escape; the filter is to stay.
+          // Browsers clear a search field on Escape; keep the filter.
           event.preventDefault();
           if (event.key === "Escape") event.currentTarget.blur();
           else props.onDone();
@@ -151,7 +150,7 @@ function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; se
         props.set({ sort: key === "" ? undefined : { key, descending: key !== value } });
       }}
     >
-      <option value="">Order: by name</option>
+      <option value="">Order by name</option>
       {props.columns.filter(isSeen).flatMap(({ key, title }) => [
         <option key={key} value={key}>
           {title} ↑
@@ -164,7 +163,6 @@ function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; se
   );
 }
 
-/** Whether a column is shown. */
 export function isSeen<Row>({ isHidden }: Column<Row>): boolean {
   return isHidden !== true;
 }

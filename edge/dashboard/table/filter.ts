@@ -1,31 +1,31 @@
 import { compareText } from "./view.ts";
 
-/** What of a table is shown, and in which order; the query of the page's address says it. */
+/** The rows that a table shows, and their order, as stored in the page's query. */
 export interface Filter {
-  /** A part of what some column shows, in any case. */
+  /** Text that a visible column contains, in any case. */
   readonly text: string;
-  /** By column: the values of which a row has to show one. */
+  /** By column: the accepted values. */
   readonly fields: ReadonlyMap<string, ReadonlySet<string>>;
   readonly sort: { readonly key: string; readonly descending: boolean } | undefined;
 }
 
-/** The part of a column that filters look at. */
+/** The part of a column that filters use. */
 export interface FilterColumn<Row> {
   readonly key: string;
-  /** What is shown, searched and, without `order`, sorted by. */
+  /** What is shown and searched; also the sort key without `order`. */
   text(row: Row): string;
-  /** What is sorted by. */
+  /** The sort key. */
   order?(row: Row): string | number;
   /**
-   * What the address may name of it, which is offered above the table too: any value that a row has, or those listed.
-   * `address`: any value, which is not offered. @default nothing
+   * The values that the address may name, also offered above the table: `true` for any value of a row, or the listed
+   * ones. `address`: any value, not offered. @default nothing
    */
   readonly choices?: true | readonly string[] | "address";
-  /** Whether it is neither shown nor searched, for the page's address alone. @default false */
+  /** Neither shown nor searched; only for the address. @default false */
   readonly isHidden?: boolean;
 }
 
-/** Reads a filter; what names no column or no value of it is ignored. */
+/** Reads a filter; unknown columns and values are ignored. */
 export function readFilter<Row>(query: URLSearchParams, columns: readonly FilterColumn<Row>[]): Filter {
   const fields = new Map<string, ReadonlySet<string>>();
   for (const { key, choices } of columns) {
@@ -43,7 +43,7 @@ export function readFilter<Row>(query: URLSearchParams, columns: readonly Filter
   };
 }
 
-/** Writes a filter into a copy of the query, where everything else stays as it is. */
+/** Writes a filter into a copy of the query and leaves the other parameters unchanged. */
 export function writeFilter<Row>(
   filter: Filter,
   options: { query: URLSearchParams; columns: readonly FilterColumn<Row>[] },
@@ -58,7 +58,7 @@ export function writeFilter<Row>(
   return query;
 }
 
-/** What a filter comes to, for a view. */
+/** Applies a filter to a view. */
 export function applyFilter<Row>(
   filter: Filter,
   columns: readonly FilterColumn<Row>[],

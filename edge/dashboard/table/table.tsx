@@ -9,29 +9,29 @@ import { applyFilter, type Filter, readFilter } from "./filter.ts";
 import { clearFilter, FilterBar, isSeen } from "./filter-bar.tsx";
 import { createView } from "./view.ts";
 
-/** In root em, so that larger text has its room: 32 px as a rule. */
+/** In root em, so that rows grow with the text size: normally 32 px. */
 const ROW_REM = 32 / 13;
 /** On a phone a row has two lines. */
 const TALL_ROW_REM = 64 / 13;
 const NARROW_REM = 640 / 13;
-/** Rows beyond what is seen, so that a quick scroll shows no gap. */
+/** Extra rows above and below, so that fast scrolling shows no gap. */
 const SPARE_ROWS = 8;
 
-/** The place is kept after so long a rest. */
+/** The scroll position is stored after this pause. */
 const SETTLED_MS = 200;
 
 /**
- * A live list of any length, filtered and sorted by the page's address: what is seen of it is in the document, which no
- * `<table>` allows. The grid has the focus and names its active row.
+ * A live list of any length, filtered and sorted by the page's address. Only visible rows are in the document, which
+ * `<table>` does not allow. The grid has the focus and names its active row.
  * https://www.w3.org/WAI/ARIA/apg/patterns/grid/
  */
 export function Table<Row>(props: {
   live: Live<Row>;
   columns: readonly Column<Row>[];
-  /** The page of a row. */
+  /** Path of a row's page. */
   open(row: Row): string;
   label: string;
-  /** What to say, and to do, where there are no rows at all. */
+  /** Shown when there are no rows at all. */
   empty: ComponentChildren;
 }) {
   const { live, columns, open, label } = props;
@@ -40,7 +40,7 @@ export function Table<Row>(props: {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const size = useSignal({ width: 1280, height: 600, rem: 13 });
-  /** Rows come and go above it, so it is kept by its key; the index is for when it goes itself. */
+  /** Rows above it come and go, so it is found by key; the index is used if the row itself is removed. */
   const active = useSignal<{ key: string; index: number } | undefined>(undefined);
   const view = useMemo(() => createView(keyOf), [live]);
   const resting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -85,7 +85,7 @@ export function Table<Row>(props: {
     resting.current = setTimeout(() => location.href === href && keepNow(), SETTLED_MS);
   }
 
-  // Read, so that a change of either draws the table anew.
+  // Subscribe, so that a change of either renders the table.
   void live.version.value;
   void filled.value;
   const { rows } = view;
@@ -107,7 +107,7 @@ export function Table<Row>(props: {
     return at >= 0 ? at : Math.min(active.value.index, view.rows.length - 1);
   }
 
-  // Back shows the rows that were seen, once their height is there.
+  // Back restores the scroll position once the rows have their height.
   const drawn = rows.length;
   useLayoutEffect(() => {
     if (before.current === undefined || drawn === 0) return;
@@ -117,9 +117,9 @@ export function Table<Row>(props: {
     if (key !== undefined && view.indexOf(key) >= 0) active.value = { key, index: view.indexOf(key) };
   });
 
-  // The next row takes the place of one that has gone, and is kept by its own key from then on.
+  // If the active row is removed, the next row becomes active.
   useEffect(() => {
-    // A key may have been pressed since the table was drawn.
+    // A key may have been pressed since the last render.
     const at = indexOfActive();
     const row = view.rows[at];
     if (row === undefined) return;
@@ -129,7 +129,7 @@ export function Table<Row>(props: {
   });
 
   function move(step: number): void {
-    // Keys may come faster than the table is drawn.
+    // Keys may arrive faster than renders.
     const from = indexOfActive();
     const at = Math.max(0, Math.min(view.rows.length - 1, from < 0 ? Math.max(0, step - 1) : from + step));
     const row = view.rows[at];
@@ -231,7 +231,7 @@ export function Table<Row>(props: {
       {rows.length === 0 && (
         <div class="nothing">
           {!isRead ? (
-            <p class="muted">Reading…</p>
+            <p class="muted">Loading…</p>
           ) : live.rows.size > 0 ? (
             <>
               <p>None of the {live.rows.size.toLocaleString()} matches the filter.</p>
@@ -293,7 +293,7 @@ function tracks<Row>(columns: readonly Column<Row>[]): string {
   return columns.map(({ width }) => width ?? "minmax(0, 1fr)").join(" ");
 }
 
-/** @param before the columns before it, where each is in one of two lines */
+/** @param before the columns before it, to find out whether each is in the first or second line */
 function cellClass<Row>({ isNumber, phone }: Column<Row>, before: readonly Column<Row>[] | undefined): string {
   if (before === undefined) return isNumber === true ? "number" : "";
   return before.some((other) => other.phone === phone) ? `line-${phone} end` : `line-${phone}`;

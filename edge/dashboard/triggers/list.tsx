@@ -16,7 +16,7 @@ const columns: readonly Column<Trigger>[] = [
   ...stateColumns<Trigger>((trigger) => ({ phase: phaseOf(trigger) }), {
     phases: ["Active", "Error", "Pending"],
   }),
-  { key: "source", title: "Events from", text: sourceOf, width: "minmax(0, 1.4fr)", phone: 2 },
+  { key: "source", title: "Event source", text: sourceOf, width: "minmax(0, 1.4fr)", phone: 2 },
   {
     ...{ key: "workload", title: "Workload", choices: true },
     text: ({ spec }) => spec.workloadRef,
@@ -42,7 +42,7 @@ export default function Triggers() {
       <div class="title">
         <h1>Triggers</h1>
         <a class="button" href="/dashboard/create/trigger">
-          Create a trigger
+          Create trigger
         </a>
       </div>
       <Table
@@ -52,7 +52,7 @@ export default function Triggers() {
         open={({ name }) => `/dashboard/triggers/${name}`}
         empty={
           <>
-            <p>No event from outside reaches a tenant. To have a tenant's pod called every night at three:</p>
+            <p>No triggers. To call a tenant's pod every night at three:</p>
             <Command line={curlLine("/triggers", nightly)} />
           </>
         }
@@ -66,7 +66,7 @@ const nightly = {
   spec: { type: "cron", workloadRef: "hello", tenant: { static: "alice" }, config: { schedule: "0 3 * * *" } },
 };
 
-/** Until the gateway has looked at it, it has none. */
+/** A trigger has no phase until the gateway has reconciled it. */
 function phaseOf({ status }: Trigger): string {
   return status.phase ?? "Pending";
 }

@@ -21,9 +21,9 @@ export default function One({ params }: { params: PageParams }) {
     <ObjectPage
       kind="triggers"
       name={name}
-      also={<p>Events that are under way end as they began.</p>}
+      also={<p>Events in progress finish under the old spec.</p>}
       lost={() => (
-        <p>Events from outside are no longer taken; what became of the last ones is forgotten. Its claims stay.</p>
+        <p>Events are no longer accepted, and the delivery history is deleted. Claims made by the trigger stay.</p>
       )}
     >
       {({ row, path }) => (
@@ -62,7 +62,7 @@ function Shown({ trigger: { spec, status, createdAt } }: { trigger: Trigger }) {
       {detail !== undefined && detail !== "" && (
         <section aria-labelledby="detail">
           <h2 id="detail" class={phase === "Error" ? "is-bad" : ""}>
-            What the gateway says
+            Message from the gateway
           </h2>
           <p>{detail}</p>
         </section>
@@ -73,7 +73,7 @@ function Shown({ trigger: { spec, status, createdAt } }: { trigger: Trigger }) {
 
 const READ_EVERY_MS = 5000;
 
-/** What became of the last events, and a test; read again when something in the cluster has changed. */
+/** The last deliveries and a test; read again when claims or instances change. */
 function Events({ trigger, path }: { trigger: Trigger; path: string }) {
   const [claims, instances] = [live("claims").version.value, live("instances").version.value];
   const read = useLoad(
@@ -98,12 +98,12 @@ function Events({ trigger, path }: { trigger: Trigger; path: string }) {
         {edges > 0 && (
           <p class="muted">
             {all.length === 0 && "None. "}
-            As {edges === 1 ? "one edge remembers" : `${edges} edges remember`} them: the last 50 since its start.
+            From {edges === 1 ? "one replica" : `${edges} replicas`}: the last 50 events since its start.
           </p>
         )}
         <div class="acts">
           <button type="button" onClick={read.again}>
-            Read again
+            Reload
           </button>
         </div>
       </section>
@@ -124,7 +124,7 @@ function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
             Status
           </th>
           <th scope="col" class="number">
-            Took
+            Duration
           </th>
           <th scope="col">Pod</th>
           <th scope="col">Event</th>

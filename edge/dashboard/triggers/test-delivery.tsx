@@ -8,7 +8,7 @@ import { resultLook, tenantWords } from "./deliveries.ts";
 
 type Trigger = ApiTypes["Trigger"];
 
-/** Sends the trigger an event and shows what became of it. */
+/** Sends the trigger a test event and shows the result. */
 export function TestDelivery({ trigger, onEnd }: { trigger: Trigger; onEnd(): void }) {
   const { name, spec } = trigger;
   const [data, setData] = useState(() => JSON.stringify(spec.config.payload ?? {}, null, 2));
@@ -38,7 +38,7 @@ export function TestDelivery({ trigger, onEnd }: { trigger: Trigger; onEnd(): vo
         </div>
         {spec.type === "messenger" && (
           <div class="field">
-            <label for="words">What a person writes</label>
+            <label for="words">Message text</label>
             <input id="words" value={words} onInput={(event) => setWords(event.currentTarget.value)} />
           </div>
         )}
@@ -53,11 +53,11 @@ export function TestDelivery({ trigger, onEnd }: { trigger: Trigger; onEnd(): vo
 
   async function send(): Promise<string | undefined> {
     const isMeant = await confirm({
-      title: `Send ${name} an event?`,
+      title: `Send a test event to ${name}?`,
       lost: (
         <p>
-          It takes the way of a real one: it claims a pod of {spec.workloadRef} for{" "}
-          {tenantWords(spec.tenant, given.value)} and runs the event there. It is marked as a test.
+          It is handled like a real event: it claims a pod of {spec.workloadRef} for{" "}
+          {tenantWords(spec.tenant, given.value)} and delivers the event to it. It is marked as a test.
         </p>
       ),
       verb: "Send",
@@ -69,7 +69,7 @@ export function TestDelivery({ trigger, onEnd }: { trigger: Trigger; onEnd(): vo
     const outcome = await call<ApiTypes["TestDelivery"]>("POST", path, { body });
     setCame(outcome);
     onEnd();
-    return `The event ${outcome.id} was ${outcome.result}.`;
+    return `Event ${outcome.id}: ${outcome.result}.`;
   }
 }
 
@@ -88,11 +88,11 @@ function Came({ of }: { of: ApiTypes["TestDelivery"] }) {
           readOnly
           spellcheck={false}
           rows={Math.min(16, body.split("\n").length + 1)}
-          aria-label={`Answer of the container, ${contentType ?? "of no type"}`}
+          aria-label={`Response of the container, ${contentType ?? "no content type"}`}
           value={body}
         />
       )}
-      {truncated === true && <p class="muted">There was more.</p>}
+      {truncated === true && <p class="muted">The response was truncated.</p>}
     </>
   );
 }

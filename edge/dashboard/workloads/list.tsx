@@ -30,7 +30,7 @@ const columns: readonly Column<WorkloadRow>[] = [
     text: ({ spec }) => ((spec.filesystem?.overlayDirs?.length ?? 0) > 0 ? "saved" : "not kept"),
   },
   {
-    ...{ key: "idle", title: "Idle release", width: "minmax(0, 0.8fr)" },
+    ...{ key: "idle", title: "Released when idle", width: "minmax(0, 0.8fr)" },
     text: ({ spec }) => idleOf(spec),
     order: ({ spec }) => spec.idle?.timeoutSeconds ?? Number.POSITIVE_INFINITY,
   },
@@ -52,7 +52,7 @@ export default function Workloads() {
       <div class="title">
         <h1>Workloads</h1>
         <a class="button" href="/dashboard/create/workload">
-          Create a workload
+          Create workload
         </a>
       </div>
       <Table
@@ -62,7 +62,7 @@ export default function Workloads() {
         open={({ name }) => `/dashboard/workloads/${name}`}
         empty={
           <>
-            <p>No workload is described. A workload says which container a tenant gets; to make the example's:</p>
+            <p>No workloads. A workload describes the container that a tenant gets. To create the example:</p>
             <Command line="kubectl apply -f manifests/examples/hello-workload.yaml" />
           </>
         }

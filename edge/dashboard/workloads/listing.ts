@@ -2,7 +2,7 @@ import { computed } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import type { Live } from "../api/live-list.ts";
 
-/** A workload, and the reason why what uses it fails, where something does. */
+/** A workload, and why its users fail, if they do. */
 export type WorkloadRow = ApiTypes["Workload"] & { readonly failing?: string };
 
 interface Lists {
@@ -11,32 +11,32 @@ interface Lists {
   readonly pools: Live<ApiTypes["Pool"]>;
 }
 
-/** Which workload something uses, and why it fails where it does. */
+/** The workload that something uses, and why that use fails. */
 interface Use {
   readonly workload: string;
   readonly reason: string | undefined;
 }
 
-/** Those that lie in the workload, not in the tenant's files, the cluster or the claim. */
+/** Reasons caused by the workload, not by the tenant's files, the cluster or the claim. */
 const ownReasons = new Set(["CrashLooping", "ImagePullFailed", "StartTimeout"]);
 
-/** Why a claim fails, where that lies in its workload. */
+/** Why a claim fails, if its workload is the cause. */
 export function claimFailure({ reason }: Pick<ApiTypes["Claim"], "reason">): string | undefined {
   return reason !== undefined && ownReasons.has(reason) ? reason : undefined;
 }
 
-/** Why a pool fails, where that lies in its workload. */
+/** Why a pool fails, if its workload is the cause. */
 export function poolFailure({ status }: Pick<ApiTypes["Pool"], "status">): string | undefined {
   return status.phase === "Degraded" ? (status.reason ?? status.phase) : undefined;
 }
 
-/** Why a workload is not what it should be: by itself, or by what uses it. */
+/** The reason of a problem: the workload's own, or that of its users. */
 export function reasonOf({ status, failing }: WorkloadRow): string | undefined {
   return status.reason ?? failing;
 }
 
 /**
- * The list of workloads with how what uses them fares: a workload is `Ready` once it is described well, whatever its
+ * The list of workloads with the state of their users. A workload is `Ready` once its spec is valid, whatever its
  * program does.
  */
 export function workloadListing({ workloads, claims, pools }: Lists): Live<WorkloadRow> {
@@ -45,7 +45,7 @@ export function workloadListing({ workloads, claims, pools }: Lists): Live<Workl
     ...{ keyOf: workloads.keyOf, state: workloads.state, rows },
     version: computed(() => workloads.version.value + claims.version.value + pools.version.value),
     follow(sink) {
-      /** By workload, by what uses it. */
+      /** By workload, then by user. */
       const failures = new Map<string, Map<string, string>>();
       const joined = (row: ApiTypes["Workload"]): WorkloadRow => {
         const [failing] = failures.get(row.name)?.values() ?? [];
@@ -95,7 +95,7 @@ export function workloadListing({ workloads, claims, pools }: Lists): Live<Workl
             sink.reset(rows.values());
           },
         }),
-        // A claim's key has a slash in it, a pool's has none.
+        // A claim's key contains a slash; a pool's does not.
         followUsers(claims, (claim) => ({ workload: claim.workloadRef, reason: claimFailure(claim) })),
         followUsers(pools, (pool) => ({ workload: pool.spec.workloadRef, reason: poolFailure(pool) })),
       ];

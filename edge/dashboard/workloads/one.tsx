@@ -20,7 +20,7 @@ type Workload = ApiTypes["Workload"];
 
 export default function One({ params }: { params: PageParams }) {
   const { name = "" } = params;
-  // Read beforehand, since questions say what uses it.
+  // Loaded early, since the questions name the users.
   live("claims");
   live("pools");
   return (
@@ -31,7 +31,7 @@ export default function One({ params }: { params: PageParams }) {
       lost={() => (
         <>
           <Users of={name} />
-          <p>While something uses it, it stays Terminating, and nothing new can use it. Tenants' saved files stay.</p>
+          <p>While it is in use, it stays Terminating and cannot be claimed. Saved files of tenants stay.</p>
         </>
       )}
       first={() => (
@@ -83,7 +83,7 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
             {failure.reason}
           </h2>
           <p>
-            The workload itself can be claimed, but what uses it fails: <a href={failure.href}>{failure.what}</a>.
+            The workload can be claimed, but what uses it fails: <a href={failure.href}>{failure.what}</a>.
           </p>
         </section>
       )}
@@ -119,7 +119,7 @@ function Pools({ of }: { of: string }) {
     <section aria-labelledby="pools">
       <h2 id="pools">Pools</h2>
       {own.length === 0 ? (
-        <p class="muted">None: each claim starts a pod of its own.</p>
+        <p class="muted">None: each claim starts its own pod.</p>
       ) : (
         <table aria-labelledby="pools">
           <thead>
@@ -149,7 +149,7 @@ function Pools({ of }: { of: string }) {
         </table>
       )}
       <p>
-        <a href={`/dashboard/create/pool?workload=${of}`}>Make a pool</a>
+        <a href={`/dashboard/create/pool?workload=${of}`}>Create pool</a>
       </p>
     </section>
   );
@@ -170,10 +170,10 @@ function Build({ name, version, acts }: { name: string; version: unknown; acts: 
           ["State", state !== undefined && <State of={{ phase: state }} />],
           ["Took", Number.isNaN(ms) ? undefined : durationWords(ms)],
           ["Ended", finishedAt !== undefined && <When at={finishedAt} />],
-          ["Steps", steps !== undefined && `${steps}, of which ${cached ?? 0} were in the cache`],
+          ["Steps", steps !== undefined && `${steps}, ${cached ?? 0} of them cached`],
           ["Commit", commit !== undefined && <code>{commit}</code>],
           ["Digest", digest !== undefined && <code>{digest}</code>],
-          ["Failed tries", tries === undefined ? undefined : String(tries)],
+          ["Failed attempts", tries === undefined ? undefined : String(tries)],
         ]}
       />
       {reason !== undefined && (
@@ -182,22 +182,22 @@ function Build({ name, version, acts }: { name: string; version: unknown; acts: 
         </div>
       )}
       <div class="acts">
-        <Act acts={acts} verb="Build anew" act={() => rebuild(path, name)} />
+        <Act acts={acts} verb="Rebuild" act={() => rebuild(path, name)} />
         <button type="button" aria-expanded={isLogShown} onClick={() => setLogShown(!isLogShown)}>
-          Log of the build
+          Build log
         </button>
       </div>
-      {isLogShown && <Log path={`${path}/logs`} label={`Log of the build of ${name}`} />}
+      {isLogShown && <Log path={`${path}/logs`} label={`Build log of ${name}`} />}
     </section>
   );
 }
 
 async function rebuild(path: string, name: string): Promise<string> {
   await call("POST", path);
-  return `${name} is built anew; the present image serves until then.`;
+  return `${name} is being rebuilt; the current image stays in use until then.`;
 }
 
-/** What uses a workload, as the page knows it. */
+/** The claims and pools of a workload. */
 function Users({ of }: { of: string }) {
   const users = useUsers(of);
   if (users === undefined) return <p>{UNKNOWN}</p>;
@@ -209,9 +209,9 @@ function Users({ of }: { of: string }) {
   );
 }
 
-const UNKNOWN = "What uses it is not known: the lists are still being read, or the connection is lost.";
+const UNKNOWN = "Cannot show what uses it: the lists are still loading, or the connection is lost.";
 
-/** The claims and pools of a workload; undefined while one of their lists is not as it is. */
+/** The claims and pools of a workload; undefined while a list is not up to date. */
 function useUsers(name: string): { claims: Kinds["claims"][]; pools: Kinds["pools"][] } | undefined {
   const [claims, pools] = [live("claims"), live("pools")];
   void (claims.version.value + pools.version.value);
@@ -222,7 +222,7 @@ function useUsers(name: string): { claims: Kinds["claims"][]; pools: Kinds["pool
   };
 }
 
-/** The first of what uses the workload and fails by its doing. */
+/** The first user that fails because of the workload. */
 function useFailure(name: string): { reason: string; what: string; href: string } | undefined {
   const { claims = [], pools = [] } = useUsers(name) ?? {};
   const claim = claims.find((one) => claimFailure(one) !== undefined);
@@ -238,7 +238,7 @@ function useFailure(name: string): { reason: string; what: string; href: string 
   );
 }
 
-/** What a change does to what runs. */
+/** Effect of a change on running pods. */
 function Rolls({ name }: { name: string }) {
   const users = useUsers(name);
   if (users === undefined) return <p>{UNKNOWN}</p>;
@@ -247,13 +247,13 @@ function Rolls({ name }: { name: string }) {
   const claimed = users.claims.filter(({ instanceId }) => instanceId !== undefined).length;
   return (
     <p>
-      {pools.length} {pools.length === 1 ? "pool rolls" : "pools roll"} to it ({pods} {pods === 1 ? "pod" : "pods"});{" "}
-      {claimed} claimed {claimed === 1 ? "pod stays as it is" : "pods stay as they are"}.
+      {pools.length} {pools.length === 1 ? "pool rolls" : "pools roll"} to the new spec ({pods}{" "}
+      {pods === 1 ? "pod" : "pods"}); {claimed} claimed {claimed === 1 ? "pod is not changed" : "pods are not changed"}.
     </p>
   );
 }
 
 function idleWords({ timeoutSeconds, action = "hibernate" }: NonNullable<Workload["spec"]["idle"]> = {}): string {
   if (timeoutSeconds === undefined) return "never";
-  return `after ${durationWords(timeoutSeconds * 1000)}, ${action === "destroy" ? "its files are not saved" : "its files are saved"}`;
+  return `after ${durationWords(timeoutSeconds * 1000)}, ${action === "destroy" ? "files are not saved" : "files are saved"}`;
 }

@@ -2,23 +2,23 @@ import * as v from "valibot";
 import { isConflict } from "../../../crds/client/api-error.ts";
 import type { AdapterContext } from "../adapter.ts";
 
-/** An occurrence that is run. */
+/** A running occurrence. */
 export interface RunningOccurrence {
-  /** The adapter that runs it; empty: it was released for another to run. */
+  /** The adapter that runs it; empty if it was released for another one. */
   readonly by: string;
   /** ISO 8601 time of its last heartbeat. */
   readonly beat: string;
 }
 
-/** What a cron trigger's status remembers; times are ISO 8601. */
+/** The state of a cron trigger, stored in its status; times are ISO 8601. */
 export interface CronState {
-  /** Pattern and time zone that the rest is about. */
+  /** Pattern and time zone that the state applies to. */
   readonly schedule: string;
   /** Occurrences up to this time belong to an earlier schedule. */
   readonly since: string;
   /** The last occurrence that was taken. */
   readonly last?: string | undefined;
-  /** Occurrences that were taken and are not done, by their times. */
+  /** Occurrences that were taken and have not finished, by time. */
   readonly running: Readonly<Record<string, RunningOccurrence>>;
 }
 
@@ -33,20 +33,20 @@ const schema = v.object({
   running: v.optional(v.record(time, v.object({ by: v.string(), beat: time })), {}),
 });
 
-/** Reads a cron trigger's state; undefined where there is none, or another adapter's. */
+/** Reads a cron trigger's state; undefined if there is none, or it belongs to another type of adapter. */
 function readCronState(state: unknown): CronState | undefined {
   const checked = v.safeParse(schema, state);
   return checked.success ? checked.output : undefined;
 }
 
-/** A cron trigger's state, which every replica reads and writes. */
+/** A cron trigger's state, shared by all replicas. */
 export interface SharedState {
   /** Reads it from the API server. @throws ApiError, NetworkError */
   read(): Promise<CronState | undefined>;
   /**
-   * Changes it so that no other change is lost; `change` is called again with what another has written meanwhile.
+   * Changes it without losing a concurrent change: `change` is called again with what another replica has written.
    *
-   * @param change makes the new state, or undefined where nothing is to be written
+   * @param change makes the new state, or undefined to write nothing
    * @returns whether it was written
    * @throws ApiError, NetworkError
    */
@@ -55,7 +55,7 @@ export interface SharedState {
 
 const MAX_TRIES = 20;
 
-/** Opens the state; changes of one process are made one after the other. */
+/** Opens the state; changes of one process run one after the other. */
 export function createSharedState({
   readState,
   writeState,
@@ -78,7 +78,7 @@ export function createSharedState({
 
   async function update(change: Parameters<SharedState["update"]>[0]): Promise<boolean> {
     for (let tries = 1; ; tries += 1) {
-      // What is known may be stale; the write then fails with a conflict.
+      // The known state may be stale; the write then fails with a conflict.
       const state = known === undefined ? await read() : known.state;
       const changed = change(state);
       if (changed === undefined) return false;

@@ -8,59 +8,59 @@ import type { GatewayMetrics } from "../gateway-metrics.ts";
 import type { TriggerEvents } from "../triggers/trigger-status.ts";
 import type { CronState, RunningOccurrence, SharedState } from "./cron-state.ts";
 
-/** A cron trigger's occurrences: each is taken by one replica, and run. */
+/** Runs a cron trigger's occurrences; one replica takes each. */
 export interface Occurrences {
   /** An occurrence is due; another replica may have taken it already. */
   fire(time: number): void;
   untilStopped(signal: AbortSignal): Promise<void>;
-  /** Resolves when everything that it has started has ended. */
+  /** Resolves when all started occurrences have ended. */
   finished(): Promise<void>;
 }
 
-/** Occurrences of one trigger that may run at once; a further one waits, within the time that it may be late. */
+/** Occurrences of one trigger that may run concurrently; another one waits, within its allowed delay. */
 const MOST_RUNNING = 16;
-/** How long the replica that took the last occurrence has to take the next one, before the others look. */
+/** The replica that took the last occurrence gets this long to take the next one before the others try. */
 const HEAD_START_MS = 250;
-/** Checks, half a lease apart, that find no new heartbeat of another's occurrence until it is taken over. */
+/** Checks, half a lease apart, without a new heartbeat before an occurrence is taken over. */
 const MISSED_HEARTBEATS = 3;
 
 /**
  * Makes the runner of a trigger's occurrences.
  *
- * An occurrence is written into the trigger's state before it runs, with the precondition that nobody else has written
- * there, and removed when it is done; in between, its process writes heartbeats. One whose process died is run again by
- * another, with the same payload id, if its last heartbeat is less than `catchUpSeconds` old
- * (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
+ * An occurrence is written into the trigger's state before it runs, with the precondition that no other process has
+ * written there, and removed when it is done. In between, its process writes heartbeats. If the process dies, another
+ * one runs the occurrence again with the same payload id, provided that the last heartbeat is less than
+ * `catchUpSeconds` old (docs/decisions/cron.md#an-occurrence-whose-process-died-is-run-again).
  */
 export function createOccurrences(options: {
   context: AdapterContext;
   state: SharedState;
   /** Unique to this adapter. */
   me: string;
-  /** What the state says of the pattern and time zone that these are occurrences of. */
+  /** The pattern and time zone of these occurrences, as stored in the state. */
   schedule: string;
-  /** How long an occurrence without a process may be run again. */
+  /** How long an occurrence without a process may still be run again. */
   catchUpMs: number;
-  /** How late an occurrence may be taken. */
+  /** Maximum delay of an occurrence. */
   lateLimitMs: number;
   leaseMs: number;
   metrics: Pick<GatewayMetrics, "count">;
   deliveryLog: DeliverySink;
   events: TriggerEvents;
-  /** Aborted when what is still in flight must end. */
+  /** Aborted when everything in flight must end. */
   hardStop: AbortSignal;
 }): Occurrences {
   const { context, state, me, schedule, catchUpMs, lateLimitMs, leaseMs, hardStop } = options;
   const { metrics, events, deliveryLog } = options;
   const { clock, log, signal, trigger } = context;
   const name = trigger.metadata.name;
-  /** Occurrences that run in this process, by their times. */
+  /** Occurrences running in this process, by time. */
   const mine = new Map<string, AbortController>();
   const work = new Set<Promise<void>>();
   let taking: Promise<void> = Promise.resolve();
   let cancelHeartbeat: (() => void) | undefined;
   let watching = false;
-  /** Whether another replica took the last occurrence, and is expected to take the next. */
+  /** Whether another replica took the last occurrence and is expected to take the next. */
   let isOthers = false;
 
   function background(task: Promise<void>): void {
@@ -72,7 +72,7 @@ export function createOccurrences(options: {
     work.add(tracked);
   }
 
-  /** Takes one after the other, so that none overtakes an earlier one. */
+  /** Takes occurrences one after the other, so that none overtakes an earlier one. */
   function fire(time: number): void {
     if (signal.aborted) return;
     const next = (): Promise<void> => take(time);
@@ -86,7 +86,7 @@ export function createOccurrences(options: {
     while (!signal.aborted) {
       let isTaken = false;
       try {
-        // Replicas that all write at once cost a write each, of which one counts.
+        // If all replicas write at once, all but one of the writes fail.
         if (isOthers) {
           if (!(await paused(HEAD_START_MS))) return;
           await state.read();
@@ -102,7 +102,7 @@ export function createOccurrences(options: {
           background(run(key));
           return;
         }
-        // The process that has taken it may die.
+        // The process that took it may die.
         if (isTaken) return watch();
       } catch (error) {
         if (isNotFound(error)) return;
@@ -114,7 +114,7 @@ export function createOccurrences(options: {
     }
   }
 
-  /** @returns false where the adapter was stopped before the pause was over */
+  /** @returns false if the adapter was stopped during the pause */
   async function paused(ms: number): Promise<boolean> {
     try {
       await sleep(ms, { clock, signal });
@@ -135,7 +135,7 @@ export function createOccurrences(options: {
       const receivedAt = new Date(clock.now()).toISOString();
       await context.run({ id: `${name}-${key}`, fields: {}, data: payload, receivedAt }, { signal: stop.signal });
     } catch (error) {
-      // Aborted by the edge's stop, for another process to run it, or because another has taken it over.
+      // Aborted because the edge stops, so that another process runs it, or because another has taken it over.
       isDone = !hardStop.aborted && !stop.signal.aborted;
       if (isDone) log.error({ occurrence: key, error: describeError(error) }, "occurrence failed");
     } finally {
@@ -162,7 +162,7 @@ export function createOccurrences(options: {
     }
   }
 
-  /** Writes heartbeats for as long as anything runs here. */
+  /** Writes heartbeats while an occurrence runs here. */
   function scheduleHeartbeat(): void {
     if (cancelHeartbeat !== undefined) return;
     cancelHeartbeat = clock.after(leaseMs / 4, () => {
@@ -220,7 +220,7 @@ export function createOccurrences(options: {
         }
       } catch (error) {
         if (isNotFound(error)) return;
-        // Others may have been disconnected as well, and must get the time for new heartbeats.
+        // Other processes may have been disconnected as well, and need time for new heartbeats.
         seen.clear();
         log.warn({ error: describeError(error) }, "cron state not read");
       }

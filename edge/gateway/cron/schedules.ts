@@ -6,19 +6,19 @@ export interface Schedule {
   next(after: number): number | undefined;
   /** The last occurrences in `(after, until]`, at most `most`, in order. */
   between(range: { after: number; until: number; most: number }): number[];
-  /** Releases what it shares with others. */
+  /** Releases what it shares with other schedules. */
   close(): void;
 }
 
-/** Opens schedules; those of the same pattern and time zone share their parsed pattern (83 KB). */
+/** Opens schedules; those with the same pattern and time zone share their parsed pattern (83 KB). */
 export type OpenSchedule = (pattern: string, timezone: string) => Schedule;
 
 /**
- * Makes the opener of schedules of five fields. Daylight-saving changes follow croner's rule, which is that of Vixie
- * cron: a fixed time of day that is skipped fires right after the gap, and one that comes twice fires the first time;
- * what has a wildcard or a step in its hours or minutes follows the clock.
+ * Makes the opener of schedules with five fields. Daylight-saving changes follow croner's rule, which is that of Vixie
+ * cron. A fixed time of day that is skipped fires right after the gap, and one that occurs twice fires the first time;
+ * patterns with a wildcard or a step in hours or minutes follow the clock.
  *
- * @throws Error that names the field of the trigger, of what it returns
+ * @throws Error that names the trigger's field, from the returned function
  */
 export function createSchedules(): OpenSchedule {
   const shared = new Map<string, { cron: Cron; users: number }>();
@@ -38,7 +38,7 @@ export function createSchedules(): OpenSchedule {
           if (found.push(time) > most) break;
         }
         if (found.length <= most) return found;
-        // croner looks at whole seconds before a time.
+        // croner considers whole seconds before a time.
         const runs = cron.previousRuns(most, new Date(Math.floor(until / 1000) * 1000 + 1000));
         return runs
           .map((run) => run.getTime())
@@ -63,8 +63,8 @@ function parse(pattern: string, timezone: string): Cron {
     next = cron.nextRun();
   } catch (cause) {
     const why = (cause instanceof Error ? cause.message : String(cause)).replace(/^Cron\w+: /, "");
-    throw new Error(`spec.config.schedule: ${pattern} in ${timezone} cannot be read: ${why}`, { cause });
+    throw new Error(`spec.config.schedule: cannot parse ${pattern} in ${timezone}: ${why}`, { cause });
   }
-  if (next === null) throw new Error(`spec.config.schedule: ${pattern} never comes true; choose a day that exists`);
+  if (next === null) throw new Error(`spec.config.schedule: ${pattern} never matches; choose a day that exists`);
   return cron;
 }

@@ -7,7 +7,7 @@ import { createOccurrences } from "./occurrences.ts";
 import { createSchedules, type Schedule } from "./schedules.ts";
 import type { Timers } from "./timers.ts";
 
-/** What all cron triggers share. */
+/** Shared by all cron triggers. */
 export interface CronServices {
   readonly timers: Timers;
   readonly metrics: Pick<GatewayMetrics, "count">;
@@ -15,27 +15,27 @@ export interface CronServices {
   readonly events: TriggerEvents;
   /** Unique to this process. */
   readonly instance: string;
-  /** An occurrence whose process shows no heartbeat for so long may be run by another. */
+  /** An occurrence may be taken over when its process has written no heartbeat for this long. */
   readonly leaseMs: number;
-  /** Aborted when what is still in flight must end. */
+  /** Aborted when everything in flight must end. */
   readonly hardStop: AbortSignal;
 }
 
 const CATCH_UP_SECONDS = 60;
-/** An occurrence that is late by less is in time, since the machine may be busy. */
+/** A smaller delay counts as on time, since the machine may be busy. */
 const IN_TIME_MS = 5000;
-/** How many of the occurrences that no process fired are caught up, the last ones. */
+/** How many missed occurrences are caught up: the last ones. */
 const MOST_CAUGHT_UP = 16;
 
 /**
- * Makes the adapter of cron triggers: five fields in a time zone, once an occurrence whatever the number of replicas.
+ * Makes the adapter of cron triggers: five fields in a time zone, once per occurrence whatever the number of replicas.
  */
 export function createCronStart(services: CronServices): StartAdapter {
   const open = createSchedules();
   let count = 0;
   return async (context) => {
     const { schedule: pattern, timezone = "UTC", catchUpSeconds = CATCH_UP_SECONDS } = context.trigger.spec.config;
-    if (pattern === undefined) throw new Error("spec.config.schedule: a cron trigger needs it");
+    if (pattern === undefined) throw new Error("spec.config.schedule: required for a cron trigger");
     const schedule = open(pattern, timezone);
     count += 1;
     const me = `${services.instance}-${count}`;
@@ -64,7 +64,7 @@ export function createCronStart(services: CronServices): StartAdapter {
 /**
  * Writes this schedule into the state: occurrences that an earlier schedule missed do not count.
  *
- * @returns the time after which occurrences are still to be run
+ * @returns the time after which occurrences must still be run
  */
 async function ensureSchedule(
   schedule: string,
@@ -85,7 +85,7 @@ async function ensureSchedule(
   return from;
 }
 
-/** Fires occurrences as they are due, until the adapter is stopped. */
+/** Fires occurrences as they become due, until the adapter is stopped. */
 async function follow(options: {
   schedule: Schedule;
   since: number;
@@ -96,7 +96,7 @@ async function follow(options: {
 }): Promise<void> {
   const { schedule, occurrences, context, services, lateLimitMs } = options;
   const { clock, signal } = context;
-  // Never goes back, so that no occurrence fires twice where the clock is set back.
+  // Never decreases, so that no occurrence fires twice if the clock is set back.
   let checkedUntil = options.since;
   let cancel: () => void = () => undefined;
 

@@ -1,8 +1,8 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 
-/** Callbacks at times of the day, all on one timer. */
+/** Callbacks at wall-clock times, all on one timer. */
 export interface Timers {
-  /** Calls back once, as soon as the clock shows that time or a later one; the function it returns cancels that. */
+  /** Calls back once, as soon as the clock shows that time or a later one; returns a function that cancels it. */
   at(time: number, callback: () => void): () => void;
   close(): void;
 }
@@ -13,7 +13,7 @@ interface Entry {
   isCancelled: boolean;
 }
 
-/** A clock that is set forward is noticed within so long; one that is set back fires nothing early. */
+/** A clock that is set forward is noticed within this time; one that is set back fires nothing early. */
 const LONGEST_SLEEP_MS = 30_000;
 
 /** Makes timers over a heap of times, with a single timer of the clock. */

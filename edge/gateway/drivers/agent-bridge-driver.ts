@@ -51,7 +51,7 @@ async function ask({ socket, call, signal }: Conversation): Promise<string> {
   }
 }
 
-/** Returns undefined for a type that this protocol may get later. @throws DriverError */
+/** Returns undefined for a type that a later version of this protocol may add. @throws DriverError */
 function parse(message: JsonMessage): AgentMessage | undefined {
   if (typeof message.type === "string" && !TYPES.includes(message.type)) return undefined;
   const parsed = v.safeParse(messageSchema, message);
@@ -64,6 +64,6 @@ function ended(message: AgentMessage & { type: "exit" | "error" }): DriverError 
   const what =
     message.type === "error"
       ? `the agent reports an error: ${oneLine(message.message)}`
-      : `the agent ended with code ${message.code ?? "none"}: ${oneLine(message.stderr)}`;
+      : `the agent exited with code ${message.code ?? "none"}: ${oneLine(message.stderr)}`;
   return new DriverError(what, { nothingSent: false });
 }

@@ -8,9 +8,8 @@ import { SocketEndError } from "./json-socket.ts";
 import { type Conversation, createSocketDriver, NotReadyError } from "./socket-driver.ts";
 
 /**
- * Identifies the gateway to a server that trusts it instead of a token, as OpenClaw does with
- * `gateway.auth.mode: "trusted-proxy"`. Such a server wants a client's address: this one is of a range that is
- * nobody's.
+ * Identifies the gateway to a server that trusts it instead of a token, as OpenClaw does with `gateway.auth.mode:
+ * "trusted-proxy"`. Such a server requires a client address; this one is from a range reserved for documentation.
  * https://www.rfc-editor.org/rfc/rfc5737
  */
 const PROXY_HEADERS = { "x-forwarded-user": "tenancy", "x-forwarded-for": "203.0.113.1", "x-forwarded-proto": "http" };
@@ -27,7 +26,7 @@ function headers({ token }: DriverCall): Record<string, string> {
 /** How long to wait for the challenge: older servers send none. */
 const CHALLENGE_MS = 2000;
 
-/** Bounds and default of the pause that a starting server asks for, as OpenClaw's own client keeps them. */
+/** Limits and default of the pause that a starting server requests, as in OpenClaw's own client. */
 const STARTING_MS = { least: 100, most: 2000, usual: 500 };
 const STARTING_CLOSE_CODE = 1013;
 
@@ -40,7 +39,7 @@ const challengeSchema = v.object({
  * Waits for the challenge and calls `connect` (OpenClaw Gateway protocol, page "Handshake and roles").
  *
  * @throws NotReadyError while the server is starting
- * @throws DriverError when it refuses
+ * @throws DriverError if it refuses
  */
 async function handshake(conversation: Conversation): Promise<void> {
   try {

@@ -22,11 +22,11 @@ const frameSchema = v.variant("type", [
   }),
 ]);
 
-/** What the server of the Gateway protocol sends (OpenClaw, page "Gateway protocol transport"). */
+/** A frame from the server of the Gateway protocol (OpenClaw, page "Gateway protocol transport"). */
 export type AgentFrame = v.InferOutput<typeof frameSchema>;
 export type AgentResponse = AgentFrame & { type: "res" };
 
-/** Reads a frame; undefined for one of a type that this protocol may get later. @throws DriverError */
+/** Reads a frame; undefined for a type that a later version may add. @throws DriverError */
 export function parseFrame(message: JsonMessage): AgentFrame | undefined {
   if (typeof message.type === "string" && message.type !== "event" && message.type !== "res") return undefined;
   const parsed = v.safeParse(frameSchema, message);
@@ -34,27 +34,27 @@ export function parseFrame(message: JsonMessage): AgentFrame | undefined {
   throw new DriverError("the agent sent a malformed frame", { nothingSent: false });
 }
 
-/** A request that the agent refused. */
+/** The error for a refused request. */
 export function refusal(what: string, { error }: AgentResponse): DriverError {
   const { code = "no code", message = "no reason given" } = error ?? {};
   return new DriverError(`the agent refused ${what}: ${oneLine(message)} (${oneLine(code)})`, { nothingSent: false });
 }
 
-/** What the server opened with. */
+/** The server's first frame. */
 export interface ConnectChallenge {
   readonly nonce: string;
   /** Milliseconds since the epoch, by the server's clock. */
   readonly ts: number;
 }
 
-/** Of OpenClaw's registry: the client that is a program of the operator's. */
+/** From OpenClaw's registry: a client that is an operator's program. */
 const CLIENT = { id: "gateway-client", version: "1", platform: "linux", mode: "backend" } as const;
 const ROLE = "operator";
 const SCOPES = ["operator.read", "operator.write"];
 
 /**
- * The params of `connect`, as the page "Handshake and roles" of the OpenClaw Gateway protocol has them. With a token, a
- * device signs the challenge: from another host, a connection without one is granted no scopes.
+ * The params of `connect`, as defined on the page "Handshake and roles" of the OpenClaw Gateway protocol. With a token,
+ * a device signs the challenge: a connection from another host without a signature gets no scopes.
  */
 export function connectParams(options: {
   token: string | undefined;
@@ -73,13 +73,13 @@ export function connectParams(options: {
   };
 }
 
-/** An Ed25519 key that OpenClaw knows a client by. */
+/** An Ed25519 key by which OpenClaw identifies a client. */
 interface DeviceIdentity {
   /** SHA-256 of the public key, in hexadecimal digits. */
   readonly id: string;
   /** The key's 32 bytes in base64url. */
   readonly publicKey: string;
-  /** The signature of a text, in base64url. */
+  /** Signs a text; base64url. */
   sign(text: string): string;
 }
 
@@ -88,8 +88,8 @@ const PKCS8_HEAD = Buffer.from("302e020100300506032b657004220420", "hex");
 const PUBLIC_KEY_BYTES = 32;
 
 /**
- * Derives a device from the Gateway's token, so that every edge and every start of it is the same device, which has to
- * be approved once.
+ * Derives a device from the Gateway's token, so that every edge, after every start, is the same device and must be
+ * approved only once.
  *
  * Follows the page "Auth and device identity" of the OpenClaw Gateway protocol.
  */

@@ -24,20 +24,20 @@ const acknowledgementSchema = v.object({
 const historySchema = v.object({ messages: v.array(v.unknown()) });
 const answerRowSchema = v.object({ role: v.literal("assistant"), __openclaw: v.object({ runId: v.string() }) });
 
-/** Rows of the history among which the answer to a repeated event is looked for. */
+/** Rows of the history in which the answer to a repeated event is searched. */
 const HISTORY_ROWS = 50;
 
 /**
- * How long a run that another connection has started may be silent before the question is repeated, which the protocol
+ * How long a run started by another connection may be silent before the question is repeated, which the protocol
  * allows: the run may have ended between its last event and the acknowledgement.
  */
 const REPEAT_MS = 5000;
 
 /**
- * Sends the payload with `chat.send` and collects the `chat` events of its run; where the run of a repeated payload has
- * ended already, the answer comes from `chat.history`.
+ * Sends the payload with `chat.send` and collects the `chat` events of its run. If the run of a repeated payload has
+ * already ended, the answer comes from `chat.history`.
  *
- * @throws DriverError when the run fails or is refused
+ * @throws DriverError if the run fails or is refused
  */
 export async function askAgent(conversation: Conversation): Promise<string> {
   const { socket, call, clock } = conversation;
@@ -72,7 +72,7 @@ export async function askAgent(conversation: Conversation): Promise<string> {
   }
 }
 
-/** Returns undefined when nothing has come by that time. */
+/** Returns undefined if nothing arrives by that time. */
 async function receive(
   { socket, clock, signal }: Conversation,
   until: number | undefined,
@@ -91,7 +91,7 @@ function acknowledgement(frame: AgentResponse): v.InferOutput<typeof acknowledge
   if (!frame.ok) throw refusal("chat.send", frame);
   const parsed = v.safeParse(acknowledgementSchema, frame.payload ?? {});
   if (!parsed.success)
-    throw new DriverError("the agent acknowledged chat.send in no known way", { nothingSent: false });
+    throw new DriverError("the agent acknowledged chat.send with an unknown status", { nothingSent: false });
   const { status, summary = "no reason given" } = parsed.output;
   if (status === "error") throw new DriverError(`the agent's run failed: ${oneLine(summary)}`, { nothingSent: false });
   return parsed.output;
@@ -103,13 +103,13 @@ function chatOf({ event, payload }: AgentFrame & { type: "event" }, runs: Readon
   return parsed.success && runs.has(parsed.output.runId) ? parsed.output : undefined;
 }
 
-/** Returns whether the answer is whole. @throws DriverError when the run has failed */
+/** Returns whether the answer is complete. @throws DriverError if the run has failed */
 function takeIn(chat: Chat, answer: BoundedText): boolean {
   const { state, deltaText } = chat;
   const whole = chatMessageText(chat.message);
   switch (state) {
     case "delta":
-      // Where there is a message, it is the answer so far.
+      // If there is a message, it is the answer so far.
       if (whole !== undefined) answer.replace(whole);
       else if (chat.replace === true) answer.replace(deltaText ?? "");
       else answer.append(deltaText ?? "");
@@ -136,7 +136,7 @@ function pastAnswer(frame: AgentResponse, runs: ReadonlySet<string>): string {
   const row = rows.findLast((candidate) => v.is(answerRowSchema, candidate) && runs.has(candidate.__openclaw.runId));
   const text = chatMessageText(row);
   if (text !== undefined) return text;
-  throw new DriverError("the agent has answered this event before, and its history does not show what", {
+  throw new DriverError("the agent has answered this event before, and its history does not contain the answer", {
     nothingSent: false,
   });
 }
@@ -145,8 +145,8 @@ const messageSchema = v.object({ content: v.union([v.string(), v.array(v.unknown
 const textBlockSchema = v.object({ type: v.literal("text"), text: v.string() });
 
 /**
- * The text of a chat message of the Gateway protocol, whose content is a string or a list of blocks; undefined where it
- * is neither.
+ * The text of a chat message of the Gateway protocol, whose content is a string or a list of blocks; undefined
+ * otherwise.
  */
 function chatMessageText(message: unknown): string | undefined {
   const parsed = v.safeParse(messageSchema, message);

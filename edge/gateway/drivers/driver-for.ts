@@ -6,8 +6,8 @@ import type { Driver } from "./driver.ts";
 import { createHttpDriver } from "./http-driver.ts";
 
 /**
- * Makes the driver that `spec.driver` names; without one it is plain HTTP. Made once for each trigger: it keeps
- * connections open for a moment, for the next event, and needs no closing.
+ * Makes the driver that `spec.driver` names; plain HTTP by default. Made once per trigger: it keeps connections open
+ * for a moment, for the next event, and needs no closing.
  */
 export function driverFor(spec: Pick<TriggerSpec, "driver">, options: { clock?: Clock } = {}): Driver {
   const { clock = systemClock } = options;

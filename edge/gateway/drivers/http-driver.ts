@@ -14,18 +14,18 @@ import {
 } from "./driver.ts";
 
 /**
- * How long a connection without a request on it is kept. Shorter than servers keep theirs (2 to 75 s), since what goes
- * out on one that the server is closing is lost and, a POST, must not be sent again.
+ * How long an idle connection is kept. Shorter than servers keep theirs (2 to 75 s): a request on a connection that the
+ * server is closing is lost and, as a POST, must not be repeated.
  */
 const KEEP_ALIVE_MS = 1000;
 
 const utf8 = new TextDecoder();
 
 /**
- * Posts the payload as JSON to the container. Whatever status it answers with is its reply, but for redirects: a pod
- * must not send the gateway elsewhere.
+ * Posts the payload as JSON to the container. Every status is passed on as its reply, except redirects: a pod must not
+ * direct the gateway elsewhere.
  *
- * @throws the signal's reason when it is aborted, by the driver that is returned
+ * @throws the signal's reason when it is aborted, from the returned driver
  */
 export function createHttpDriver({ clock }: { clock: Clock }): Driver {
   const post = createPoster({ clock, keepAliveMs: KEEP_ALIVE_MS });
@@ -69,7 +69,7 @@ async function postPayload(post: Post, { call, signal }: Attempt): ReturnType<Dr
     maxReplyBytes: MAX_REPLY_BYTES,
     checkStatus(status) {
       if (status < 200 || (status >= 300 && status < 400)) {
-        throw new Error(`it answered with status ${status}, which is no answer to pass on`);
+        throw new Error(`it answered with status ${status}, which cannot be passed on`);
       }
     },
     signal,

@@ -13,20 +13,20 @@ export type JsonMessage = Readonly<Record<string, unknown>>;
 export interface JsonSocket {
   send(message: JsonMessage): void;
   /**
-   * Waits for the next message; for one caller at a time.
+   * Waits for the next message; only one caller at a time.
    *
-   * @throws SocketEndError when the connection has ended, or was cut because a message was not a JSON object
+   * @throws SocketEndError when the connection has ended, or was closed because a message was not a JSON object
    * @throws the signal's reason when it is aborted
    */
   receive(signal: AbortSignal): Promise<JsonMessage>;
-  /** Sends the close frame and ends the connection at once. */
+  /** Sends the close frame and ends the connection immediately. */
   close(): void;
 }
 
 /** A connection that ended before its conversation did. */
 export class SocketEndError extends Error {
   override readonly name = "SocketEndError";
-  /** Of the close frame, 1006 without one. https://www.rfc-editor.org/rfc/rfc6455#section-7.4 */
+  /** From the close frame; 1006 without one. https://www.rfc-editor.org/rfc/rfc6455#section-7.4 */
   readonly code: number;
 
   constructor(message: string, { code = 1006, cause }: { code?: number; cause?: unknown } = {}) {
@@ -35,24 +35,24 @@ export class SocketEndError extends Error {
   }
 }
 
-/** After how long the kernel asks a silent peer whether it is there, which a busy program need not answer itself. */
+/** Interval of TCP keep-alive probes, which the kernel of a busy program answers. */
 const KEEP_ALIVE_MS = 15_000;
 
 const MAX_REASON_CHARACTERS = 200;
 
 /**
- * What a container may send in one conversation, so that none can keep the gateway reading: room for an answer of 1 MiB
- * in single tokens, or repeated whole with each of a few hundred pieces.
+ * Limit of what a container may send in one conversation, so that none can keep the gateway reading: enough for an
+ * answer of 1 MiB in single tokens, or repeated whole with each of a few hundred chunks.
  */
 const MAX_RECEIVED_BYTES = 256 * 1024 * 1024;
 
-/** The least that a message counts for, since each takes processor time. */
+/** Minimum size that a message counts as, since each costs CPU time. */
 const LEAST_MESSAGE_BYTES = 1024;
 
 /**
  * Opens a WebSocket without compression; redirects are not followed.
  *
- * @throws DriverError when it does not open; `nothingSent` unless an HTTP server has refused it for good
+ * @throws DriverError if it does not open; `nothingSent` unless an HTTP server has refused it permanently
  * @throws the signal's reason when it is aborted
  */
 export function openJsonSocket(options: {
@@ -74,7 +74,7 @@ export function openJsonSocket(options: {
       createConnection: () =>
         connect({ host: hostName(url), port: Number(url.port) || 80 }).setKeepAlive(true, KEEP_ALIVE_MS),
     });
-    // Listens from the start: the first message can come with the answer to the upgrade.
+    // Listens from the start: the first message can arrive with the upgrade response.
     const opened = readMessages(socket);
     const ignoreAbort = onAbort(signal, () => fail(signal.reason));
 
@@ -125,7 +125,7 @@ function readMessages(socket: WebSocket): JsonSocket {
     notify?.();
   });
   socket.on("ping", () => count(0));
-  socket.on("error", (cause) => finish(new SocketEndError(`the connection broke: ${cause.message}`, { cause })));
+  socket.on("error", (cause) => finish(new SocketEndError(`the connection was lost: ${cause.message}`, { cause })));
   socket.on("close", (code, reason) => {
     const why = reason.length > 0 ? ` (${reason.toString("utf8").slice(0, MAX_REASON_CHARACTERS)})` : "";
     finish(new SocketEndError(`the container closed the connection with ${code}${why}`, { code }));
@@ -157,14 +157,14 @@ function readMessages(socket: WebSocket): JsonSocket {
   };
 }
 
-/** The message, or what the text is instead. */
+/** The message, or a description of what the text is instead. */
 function parseObject(text: string): JsonMessage | string {
   let value: unknown;
   try {
     value = parseForeignJson(text, { characters: MAX_REPLY_BYTES });
   } catch (error) {
-    return error instanceof JsonBoundError ? `a message that ${error.message}` : "what is no JSON object";
+    return error instanceof JsonBoundError ? `a message that ${error.message}` : "something other than a JSON object";
   }
   const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return isObject ? (value as JsonMessage) : "what is no JSON object";
+  return isObject ? (value as JsonMessage) : "something other than a JSON object";
 }

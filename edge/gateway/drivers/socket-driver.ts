@@ -20,26 +20,26 @@ export interface Conversation {
   readonly socket: JsonSocket;
   readonly call: DriverCall;
   readonly clock: Clock;
-  /** What limits the present step. */
+  /** Limits the current step. */
   readonly signal: AbortSignal;
 }
 
 /** A protocol that an agent speaks over WebSocket. */
 export interface AgentProtocol {
-  /** Where `driverOptions.path` does not say. */
+  /** Default of `driverOptions.path`. */
   readonly path: string;
-  /** Headers of the upgrade. */
+  /** Headers of the upgrade request. */
   headers?(call: DriverCall): Record<string, string>;
-  /** Makes a new connection ready for a prompt; sends nothing of the event. @throws NotReadyError, DriverError */
+  /** Prepares a new connection for a prompt; sends nothing of the event. @throws NotReadyError, DriverError */
   handshake(conversation: Conversation): Promise<void>;
-  /** Asks, and resolves with the answer when it is whole. @throws DriverError */
+  /** Sends the prompt, and resolves to the complete answer. @throws DriverError */
   ask(conversation: Conversation): Promise<string>;
 }
 
-/** An agent that said that it is still starting. */
+/** An agent that reports that it is still starting. */
 export class NotReadyError extends Error {
   override readonly name = "NotReadyError";
-  /** Milliseconds until it may be asked again. */
+  /** Milliseconds before the next attempt. */
   readonly retryAfterMs: number;
 
   constructor(message: string, options: { retryAfterMs: number }) {
@@ -48,14 +48,14 @@ export class NotReadyError extends Error {
   }
 }
 
-/** How often an agent that says that it is starting is asked again. */
+/** Number of retries while an agent reports that it is starting. */
 const MAX_STARTING_RETRIES = 20;
 
 /**
- * Makes a driver of a protocol: one connection an event, a limited handshake, and one retry where the connection failed
- * before anything was sent on it.
+ * Makes a driver from a protocol: one connection per event, a time limit for the handshake, and one retry if the
+ * connection failed before anything was sent.
  *
- * @throws the signal's reason when it is aborted, by the driver that is returned
+ * @throws the signal's reason when it is aborted, from the returned driver
  */
 export function createSocketDriver(protocol: AgentProtocol, { clock }: { clock: Clock }): Driver {
   return async (call) => {
@@ -81,11 +81,11 @@ export function createSocketDriver(protocol: AgentProtocol, { clock }: { clock: 
 /** A connection that did not open. */
 class UnopenedError extends DriverError {}
 
-/** An agent's output as it grows. */
+/** An agent's output as it arrives. */
 export interface BoundedText {
-  /** @throws DriverError when the whole gets larger than 1 MiB */
+  /** @throws DriverError if the total exceeds 1 MiB */
   append(piece: string): void;
-  /** Takes the place of what there was. @throws DriverError as `append` */
+  /** Replaces the text so far. @throws DriverError as `append` */
   replace(text: string): void;
   toString(): string;
 }
@@ -113,7 +113,7 @@ export function createBoundedText(): BoundedText {
   };
 }
 
-/** What an agent is asked: what a person wrote, else the event's data as JSON. */
+/** The prompt for an agent: the person's text, or the event's data as JSON. */
 export function promptText({ text, data }: TriggerPayload): string {
   return text ?? JSON.stringify(data ?? null);
 }

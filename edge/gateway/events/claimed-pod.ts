@@ -11,8 +11,8 @@ import { type DriverCall, DriverError, PodGoneError } from "../drivers/driver.ts
 const NOTICED_MS = 5000;
 
 /**
- * Waits until a claim shows another pod than the one that could not be reached, another address of it, or that it has
- * none; for at most 5 s, since the container may exist and refuse connections.
+ * Waits until a claim has another pod than the unreachable one, another address of it, or none; at most 5 s, since the
+ * container may be running and refuse connections.
  */
 export async function untilPodChanges(
   claimed: ClaimKey & Pick<ClaimResponse, "instanceId" | "endpoint">,
@@ -41,16 +41,16 @@ export async function untilPodChanges(
   }
 }
 
-/** A claimed pod whose address is known. */
+/** A claimed pod with a known address. */
 type ClaimedPod = ClaimKey & Required<Pick<ClaimResponse, "instanceId" | "endpoint">>;
 
 /**
- * Does the work for as long as the pod has the endpoint that was claimed: its signal is aborted with a `PodGoneError`
- * as soon as the watch shows the pod without it, or `drainMs` after its release has begun, and with the given signal's
- * reason. What the pod does after that may miss the files that the release saves. The watch may be late, so the work's
- * result is given only once it is known that a release waits for it: the pod has to say that it is in flight.
+ * Runs the work while the pod has the claimed endpoint. Its signal is aborted with a `PodGoneError` as soon as the
+ * watch shows the pod without the endpoint, or `drainMs` after its release has begun, and with the given signal's
+ * reason. A release may not save what the pod does after that. The watch may be late, so the work's result is returned
+ * only once it is certain that a release waits for it: the pod must announce the work as in flight.
  *
- * @throws DriverError where the claim has another pod by now; PodGoneError where a release may have missed the work
+ * @throws DriverError if the claim has another pod now; PodGoneError if a release may not have saved the work
  */
 export async function whilePodIsCurrent<T>(
   claimed: ClaimedPod,
@@ -74,12 +74,12 @@ export async function whilePodIsCurrent<T>(
   let cancelDrain: (() => void) | undefined;
   void follow();
   try {
-    // Where the answer comes soon, this is known by then.
+    // Starts the check now, so that a quick answer does not wait for it.
     void hold.isHeld(releasedAt);
     const done = await work({ signal: linked.signal, confirm });
     const isHeld = hold.isHeld(releasedAt);
     if (isHeld !== true && !(await orAborted(isHeld, linked.signal)))
-      throw new PodGoneError(`pod ${instanceId} is released, and what it has done may not be saved`);
+      throw new PodGoneError(`pod ${instanceId} is being released, and its changes may not be saved`);
     return done;
   } finally {
     ended.abort();
@@ -93,7 +93,7 @@ export async function whilePodIsCurrent<T>(
       if (pod?.status?.podIP !== endpoint.host) return gone.abort(podGone());
       const claim = claimOf(cache.claims.store.by("key", claimKey(claimed)));
       if (claim?.metadata.deletionTimestamp !== undefined)
-        cancelDrain ??= clock.after(drainMs, () => gone.abort(new PodGoneError(`pod ${instanceId} is released`)));
+        cancelDrain ??= clock.after(drainMs, () => gone.abort(new PodGoneError(`pod ${instanceId} is being released`)));
       await waiters.next(claimed, [ended.signal]);
     }
   }

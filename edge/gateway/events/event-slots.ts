@@ -1,21 +1,22 @@
 import { onAbort } from "../../../crds/waits.ts";
 
-/** Too many events of a trigger wait already, and no tenant has more of them than this event's. */
+/** Too many events of a trigger are waiting, and no tenant has more of them than this event's. */
 export class TooManyWaiting extends Error {
   override readonly name = "TooManyWaiting";
 
   constructor() {
-    super("too many events wait for their turn already; try again later");
+    super("too many events are waiting; try again later");
   }
 }
 
-/** Limits how many events are in flight. */
+/** Limits the number of events in flight. */
 export interface EventSlots {
   /**
-   * Waits for a slot among those of a tenant, of a trigger and of all; the function it returns releases the slot.
+   * Waits for a slot of a tenant, of a trigger and of all; returns a function that releases it.
    *
-   * @param event.tenant left out where all events of the trigger are one tenant's
-   * @throws TooManyWaiting, also later on, for another tenant's event; the signal's reason when it is aborted first
+   * @param event.tenant omitted if all events of the trigger belong to one tenant
+   * @throws TooManyWaiting, also later, in favour of another tenant's event; the signal's reason when it is aborted
+   * first
    */
   acquire(event: { trigger: string; tenant?: string | undefined }, signal: AbortSignal): Promise<() => void>;
   readonly inFlight: number;
@@ -30,7 +31,7 @@ interface Waiting {
 interface TenantQueue {
   readonly trigger: string;
   readonly tenant: string;
-  /** How many may be in flight. */
+  /** Maximum in flight. */
   readonly limit: number;
   inFlight: number;
   readonly waiting: Set<Waiting>;
@@ -39,17 +40,17 @@ interface TenantQueue {
 interface TriggerQueue {
   inFlight: number;
   waiting: number;
-  /** In the order in which the tenants were last served: the one that waited longest comes first. */
+  /** Ordered by when the tenants were last served: the one that has waited longest comes first. */
   readonly tenants: Map<string, TenantQueue>;
 }
 
 /**
- * Makes `perTenant` slots for each tenant of a trigger, `perTrigger` for each trigger and `inAll` for all: first come,
+ * Makes `perTenant` slots for each tenant of a trigger, `perTrigger` for each trigger and `inAll` in total: first come,
  * first served within a tenant, round robin between the tenants of a trigger and between triggers, so that a busy one
  * does not delay the others.
  *
- * Of each trigger's events `maxWaiting` may wait. Beyond that the tenant with the most of them gives up its newest for
- * another tenant's.
+ * Of each trigger's events `maxWaiting` may wait. Beyond that the tenant with the most loses its newest one to another
+ * tenant's event.
  */
 export function createEventSlots(options: {
   perTenant: number;
@@ -58,7 +59,7 @@ export function createEventSlots(options: {
   maxWaiting: number;
 }): EventSlots {
   const { perTenant, perTrigger, inAll, maxWaiting } = options;
-  // In the order in which the triggers were last served.
+  // Ordered by when the triggers were last served.
   const queues = new Map<string, TriggerQueue>();
   let inFlight = 0;
   let waiting = 0;

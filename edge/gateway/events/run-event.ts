@@ -26,12 +26,11 @@ import { untilPodChanges, whilePodIsCurrent } from "./claimed-pod.ts";
 import { type EventSlots, TooManyWaiting } from "./event-slots.ts";
 import { resolveTenant } from "./resolve-tenant.ts";
 
-/** What every event is run with. */
 export interface EventServices {
   /** `waitLimitMs` is how long an event waits for its pod. */
   readonly claims: ClaimServices & { readonly cache: Pick<ClusterCache, "pods"> };
   readonly activity: Pick<Activity, "duringInFlight">;
-  /** How long a release leaves to an event that its pod handles. */
+  /** How long a release waits for an event that its pod is handling. */
   readonly drainMs: number;
   readonly holds: Pick<ReleaseHolds, "of">;
   readonly slots: EventSlots;
@@ -39,16 +38,16 @@ export interface EventServices {
   readonly events: TriggerEvents;
   readonly deliveryLog: DeliverySink;
   readonly log: Log;
-  /** Aborted when what is still in flight must end. */
+  /** Aborted when everything in flight must end. */
   readonly hardStop: AbortSignal;
 }
 
-/** What the events of one trigger pass through. */
+/** The settings of one trigger's events. */
 export interface EventPipeline {
   readonly trigger: Trigger;
   readonly guards: readonly Guard[];
   readonly driver: Driver;
-  /** Reads the driver's token; undefined where it needs none. */
+  /** Reads the driver's token; undefined if it needs none. */
   readonly readToken: (() => Promise<string>) | undefined;
 }
 
@@ -67,7 +66,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     const end = (result: EventResult, status?: number, reason?: string): void => {
       const ms = Math.max(0, clock.now() - arrivedAt);
       const { id, test } = event;
-      // Somebody's try sets off no alert; Events it has, which alone say what failed.
+      // A test must not trigger alerts, so it is not measured; it does record Events, which alone say what failed.
       if (test !== true) metrics.observe(spec.type, result, ms / 1000);
       const delivery: Delivery = {
         id,
@@ -93,7 +92,11 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     } catch (error) {
       span?.end({ error });
       if (linked.signal.aborted) {
-        end("aborted", undefined, "the edge stopped, the trigger was edited or deleted, or a test's caller left");
+        end(
+          "aborted",
+          undefined,
+          "the edge stopped, the trigger was edited or deleted, or a test's caller disconnected",
+        );
         throw linked.signal.reason;
       }
       if (error instanceof TooManyWaiting) {
@@ -189,7 +192,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
   async function drive(payload: TriggerPayload, claimed: ClaimResponse, signal: AbortSignal): Promise<DriverReply> {
     const { endpoint, instanceId } = claimed;
     if (endpoint === undefined || instanceId === undefined) {
-      throw new HttpError(500, `the claim on workload "${spec.workloadRef}" is Active and shows no pod`);
+      throw new HttpError(500, `the claim on workload "${spec.workloadRef}" is Active without a pod`);
     }
     return services.activity.duringInFlight(instanceId, async () => {
       const token = await readToken?.();
@@ -202,14 +205,14 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
   }
 }
 
-/** What is found out about an event on its way. */
+/** What is known about an event so far. */
 interface Found {
   tenantId?: string | undefined;
   source?: ClaimResponse["source"] | undefined;
   instanceId?: string | undefined;
 }
 
-/** What the log shows of an outcome; a guard's own words are for the event's source alone. */
+/** The part of an outcome that the log shows; a guard's own words are only for the event's source. */
 function shownOf(outcome: Outcome): [status: number | undefined, reason?: string] {
   switch (outcome.kind) {
     case "answered":
@@ -225,17 +228,17 @@ function shownOf(outcome: Outcome): [status: number | undefined, reason?: string
   }
 }
 
-/** A failure as the event's source, which sees no internals, and the trigger's owner get to know it. */
+/** A failure as reported to the event's source, without internals, and to the trigger's owner. */
 interface EventFailure {
-  /** The status that fits it where the source speaks HTTP. */
+  /** The status for sources that use HTTP. */
   readonly status: 502 | 503 | 504;
   /** For the source. */
   readonly message: string;
-  /** For the owner: what failed and, where it is known, why. */
+  /** For the owner: what failed and, if known, why. */
   readonly detail: string;
 }
 
-/** Maps the error of a claim or a driver. */
+/** Converts the error of a claim or a driver. */
 function eventFailure(error: unknown): EventFailure {
   if (error instanceof DriverError) {
     const isLate = error.cause instanceof Error && error.cause.name === "TimeoutError";
@@ -247,10 +250,11 @@ function eventFailure(error: unknown): EventFailure {
     if (error.status === 504) {
       return { status: 504, message: "the container was not ready in time; try again later", detail: error.message };
     }
-    if (error.status === 503 || error instanceof ReleasedMeanwhile) return { ...unavailable, detail: error.message };
+    if ([429, 503].includes(error.status) || error instanceof ReleasedMeanwhile)
+      return { ...unavailable, detail: error.message };
     return { status: 502, message: "the container could not be started", detail: error.message };
   }
   return { ...unavailable, detail: error instanceof Error ? error.message : String(error) };
 }
 
-const unavailable = { status: 503, message: "this cannot be served at the moment; try again later" } as const;
+const unavailable = { status: 503, message: "not available now; try again later" } as const;

@@ -11,11 +11,11 @@ import type { PendingReply } from "./saved-state.ts";
 import { findSent } from "./sent-messages.ts";
 import type { Session } from "./session.ts";
 
-/** How long after a session's start a message of the one before may still be on its way. */
+/** How long after a session's start a message of the previous session may still arrive. */
 const IN_FLIGHT_MS = 2_000;
 
 /**
- * Takes an update through the pipeline and its answer to the chat, or goes on where an earlier session was cut.
+ * Runs an update and sends its answer to the chat, or continues where an earlier session was interrupted.
  *
  * @throws the reason of `stopping` or `ended`, or SupersededError
  */
@@ -35,16 +35,16 @@ export async function answerUpdate(update: BotUpdate, session: Session): Promise
     return;
   }
   const digest = digestOf(parts);
-  // The container has answered again: where the text is the same, its messages that were sent count.
+  // The container has answered again: if the text is the same, its sent messages count.
   const start = digest === pending?.digest ? index : 0;
   const reply = { chat: pending?.chat ?? update.chatId, digest, count: parts.length, index: start };
   await deliverReply(update, { ...reply, parts: parts.slice(start) }, session);
 }
 
 /**
- * Says once to a chat that its messages are too many, and counts them as answered.
+ * Informs a chat once that it sent too many messages, and counts them as answered.
  *
- * @param updates of one chat, the oldest first
+ * @param updates of one chat, oldest first
  * @throws as {@link answerUpdate} does
  */
 export async function refuseUpdates(updates: readonly BotUpdate[], session: Session): Promise<void> {
@@ -77,7 +77,7 @@ async function answerOf(update: BotUpdate, session: Session): Promise<string> {
   }
 }
 
-/** Index of the first message of the reply that was not sent, as far as the server tells. */
+/** Index of the first message of the reply that was not sent, as far as the server reports. */
 async function firstUnsent(pending: PendingReply, update: BotUpdate, session: Session): Promise<number> {
   const { context, client, messageIds, stopping, beganAt, random } = session;
   const { clock, log } = context;
@@ -108,7 +108,7 @@ function digestOf(parts: readonly string[]): string {
 const RENEWED_EVERY_MS = 4_000;
 
 /**
- * Shows `typing` in the chat until the function that it returns is called; the reply does not wait for it, nor fail
+ * Shows `typing` in the chat until the returned function is called. The reply does not wait for it, and does not fail
  * with it.
  */
 function showTyping(options: {

@@ -2,22 +2,22 @@ import { createHash } from "node:crypto";
 import { createDeferred, type Deferred, orAborted } from "../../../crds/waits.ts";
 import type { AdapterContext } from "../adapter.ts";
 
-/** A trigger's place in the queue of those with the same token. */
+/** The place of a trigger in the queue for its token. */
 export interface QueuedTrigger {
   /**
-   * Waits until no earlier trigger has the token, and calls back with the one that polls meanwhile.
+   * Waits until no earlier trigger has the token, and calls back with the one that polls until then.
    *
    * @throws the signal's reason
    */
   untilFirst(options: { signal: AbortSignal; onWait: (servedBy: string) => void }): Promise<void>;
-  /** Calls back when an earlier trigger enters the queue; the function it returns ends that. */
+  /** Calls back when an earlier trigger enters the queue; returns a function that stops. */
   onPreempted(callback: (servedBy: string) => void): () => void;
   leave(): void;
 }
 
 /**
- * Which of several triggers with one token polls: the one that was made first, by its creation time and then its name,
- * so that all replicas choose the same and its status keeps the place.
+ * Decides which of several triggers with one token polls: the oldest, by creation time and then name, so that all
+ * replicas choose the same one and its status holds the state.
  */
 export interface BotQueue {
   enter(lease: string, trigger: { name: string; createdAt: string }): QueuedTrigger;
@@ -77,18 +77,18 @@ export function createBotQueue(): BotQueue {
   };
 }
 
-/** Which bot a token is for, without revealing the token. */
+/** The bot of a token, without the token. */
 export interface BotIdentity {
-  /** The bot's own id, as events carry it. */
+  /** The bot's own id, as in events. */
   readonly id: string;
-  /** Whose updates the offset in the trigger's status counts: this bot's at this server. */
+  /** The bot and server that the offset in the trigger's status belongs to. */
   readonly key: string;
-  /** Name of the Lease that one poller of the token holds. */
+  /** Name of the Lease that the token's only poller holds. */
   readonly lease: string;
 }
 
 /**
- * A token reads `<bot id>:<secret>`; a renewed token keeps the bot's id and its updates
+ * A token is `<bot id>:<secret>`; a renewed token keeps the bot's id and its updates
  * (https://core.telegram.org/bots/api#authorizing-your-bot).
  */
 export function botIdentity(token: string, apiBaseUrl: string): BotIdentity {
@@ -99,8 +99,7 @@ export function botIdentity(token: string, apiBaseUrl: string): BotIdentity {
 /** The Leases of one trigger's tokens. */
 export interface Leases {
   /**
-   * Does the work while this process holds the Lease. Where `stop` is aborted before the work begins, it waits no
-   * longer; the work is not done then.
+   * Runs the work while this process holds the Lease. If `stop` is aborted before the work begins, the work is not run.
    *
    * @throws what the work throws, or the reason of `stop`
    */
@@ -110,7 +109,7 @@ export interface Leases {
 }
 
 export function createLeases(context: Pick<AdapterContext, "whileHolding" | "log">): Leases {
-  /** Waits that were given up but have not ended yet: a Lease is waited for once at a time. */
+  /** Abandoned waits that have not ended yet: each Lease is waited for only once at a time. */
   const leftover = new Map<string, Promise<void>>();
   return {
     async whileHolding(lease, stop, work) {

@@ -1,13 +1,13 @@
-/** Work of many chats: in order within a chat, side by side between them. */
+/** Work of many chats: in order within a chat, concurrent between chats. */
 export interface ChatQueues<Item> {
   /**
-   * Does the work when all earlier items of the chat are done and a slot is free.
+   * Runs the work when all earlier items of the chat are done and a slot is free.
    *
-   * @param whose.tenant left out where all chats are one tenant's
+   * @param whose.tenant omitted if all chats belong to one tenant
    */
   add(item: Item, whose: { chatId: number; tenant?: string | undefined }): void;
   /**
-   * Removes the newest waiting items of the chat or tenant that has the most, down to `keep`, and returns them, oldest
+   * Removes the newest waiting items of the chat or tenant with the most, down to `keep`, and returns them, oldest
    * first.
    */
   shed(keep: number): Item[];
@@ -26,9 +26,9 @@ interface Queued<Item> {
 }
 
 /**
- * @param options.limit how many chats run at once
- * @param options.perTenant how many of them may be one tenant's
- * @param options.work never rejects: it reports what goes wrong with an item itself
+ * @param options.limit number of chats that run concurrently
+ * @param options.perTenant how many of them may belong to one tenant
+ * @param options.work never rejects: it reports an item's failure itself
  */
 export function createChatQueues<Item>(options: {
   limit: number;
@@ -38,7 +38,7 @@ export function createChatQueues<Item>(options: {
   const { limit, perTenant, work } = options;
   /** Every chat with work, running ones included. */
   const chats = new Map<number, Queued<Item>[]>();
-  /** Chats that wait for a slot, longest first. */
+  /** Chats waiting for a slot, longest first. */
   let ready: number[] = [];
   const running = new Set<Promise<void>>();
   const runningByTenant = new Map<string, number>();

@@ -5,32 +5,30 @@ import type { BotUpdate } from "./read-update.ts";
 import { findSent } from "./sent-messages.ts";
 import type { Session } from "./session.ts";
 
-/**
- * How old the written intent may be when the message goes out; a process that slept longer may have been superseded.
- */
+/** Maximum age of the written intent when the message is sent; a process that slept longer may have been superseded. */
 const FRESH_MS = 5_000;
-/** How often a message is retried that the server answers with 5xx. */
+/** Number of retries of a message that the server answers with 5xx. */
 const MAX_SERVER_FAULTS = 10;
 const TOKEN_REFUSED_MS = 60_000;
 
-/** The messages of a reply that are still to be sent. */
+/** The messages of a reply that must still be sent. */
 export interface ReplyToSend {
   readonly chat: number;
   readonly digest: string;
   readonly count: number;
   readonly index: number;
   readonly parts: readonly string[];
-  /** Whether the first one quotes the message in a private chat too. */
+  /** Whether the first one also quotes the message in a private chat. */
   readonly quotes?: boolean;
 }
 
 /**
- * Sends the messages of a reply, each once, and marks the update as answered.
+ * Sends each message of a reply once, and marks the update as answered.
  *
- * Before a message goes out the state says so, after it that it was sent. What cannot arrive, because the person
- * blocked the bot or the chat is gone, counts as sent: a retry would fail too.
+ * The state is written before each message is sent, and again after it. A message that cannot arrive, because the
+ * person blocked the bot or the chat is gone, counts as sent: a retry would fail too.
  *
- * @throws the reason of `stopping` or `ended`, or SupersededError, with the state as far as it is known
+ * @throws the reason of `stopping` or `ended`, or SupersededError, with the last known state written
  */
 export async function deliverReply(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<void> {
   let rest: ReplyToSend | undefined = reply;
@@ -40,7 +38,7 @@ export async function deliverReply(update: BotUpdate, reply: ReplyToSend, sessio
   }
 }
 
-/** Resolves with what is to be sent to another chat, which the chat has become: it has an order of its own. */
+/** Resolves to the messages that must be sent to the chat's successor, which has its own order. */
 async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session): Promise<ReplyToSend | undefined> {
   const { context, client, progress, writer, messageIds, stopping, ended, random } = session;
   const { clock, log } = context;
@@ -67,7 +65,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
     await record(true);
   }
 
-  /** Waits; where the session ends meanwhile, records in the state that no message is in flight. */
+  /** Waits; if the session ends during the wait, records in the state that no message is in flight. */
   async function pause(delayMs: number, { uncertain }: { uncertain: boolean }): Promise<void> {
     try {
       await sleep(delayMs, { clock, signal: stopping });
@@ -77,7 +75,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
     }
   }
 
-  /** Whether the message whose call failed has arrived nevertheless. */
+  /** Whether the message arrived although its call failed. */
   async function arrived(): Promise<boolean> {
     if (after === undefined) return false;
     const messageId = await findSent({ client, chatId: chat.chatId, after, far, clock, random, signal: stopping });
@@ -85,7 +83,9 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
     return messageId !== undefined;
   }
 
-  /** Resolves with whether the message was sent, false: it never will be, or with the chat that it is to be sent to. */
+  /**
+   * Resolves to whether the message was sent (false: it never will be), or to the chat that it must be sent to instead.
+   */
   async function send(text: string): Promise<boolean | { movedTo: number }> {
     const backoff = createBackoff({ initialMs: 800, maxMs: 30_000, random });
     const fields = { chat: chat.chatId, update: update.updateId };
@@ -144,7 +144,7 @@ async function deliver(update: BotUpdate, reply: ReplyToSend, session: Session):
   return undefined;
 }
 
-/** A chat other than the update's own is the supergroup that its group has become. */
+/** A chat other than the update's own is the supergroup that replaced its group. */
 function typeOf(chatId: number, update: BotUpdate): string {
   return chatId === update.chatId ? update.chatType : "supergroup";
 }

@@ -11,19 +11,20 @@ import { createPoster } from "../post-json.ts";
  * @throws MessengerError from each
  */
 export interface MessengerClient {
-  /** https://core.telegram.org/bots/api#deletewebhook; keeps the updates that wait on the server. */
+  /** https://core.telegram.org/bots/api#deletewebhook; the updates waiting on the server stay. */
   deleteWebhook(signal: AbortSignal): Promise<void>;
   /** https://core.telegram.org/bots/api#getupdates; confirms all updates below `offset`. */
   getUpdates(
     poll: { offset: number | undefined; limit: number; timeoutSeconds: number; allowedUpdates: readonly string[] },
     signal: AbortSignal,
   ): Promise<readonly unknown[]>;
-  /** https://core.telegram.org/bots/api#sendmessage; resolves with the message's id where the server returns one. */
+  /** https://core.telegram.org/bots/api#sendmessage; resolves to the message's id if the server returns one. */
   sendMessage(message: OutgoingMessage, signal: AbortSignal): Promise<number | undefined>;
   /** https://core.telegram.org/bots/api#sendchataction */
   showTyping(chat: { chatId: number; threadId?: number | undefined }, signal: AbortSignal): Promise<void>;
   /**
-   * https://core.telegram.org/bots/api#editmessagereplymarkup without a markup: changes nothing where there is none.
+   * https://core.telegram.org/bots/api#editmessagereplymarkup without a markup: changes nothing on a message without
+   * one.
    */
   clearMarkup(message: { chatId: number; messageId: number }, signal: AbortSignal): Promise<void>;
 }
@@ -33,25 +34,25 @@ export interface OutgoingMessage {
   readonly text: string;
   /** Topic of a forum. */
   readonly threadId?: number | undefined;
-  /** Message that this one answers visibly. */
+  /** Message that this one visibly replies to. */
   readonly replyTo?: number | undefined;
 }
 
-/** A call of the bot API that did not succeed; it never holds the token. */
+/** A failed call of the bot API; it never contains the token. */
 export class MessengerError extends Error {
   override readonly name = "MessengerError";
   /**
-   * The server's `error_code`, or the HTTP status of an answer that is not JSON of the bot API; undefined without an
-   * answer.
+   * The server's `error_code`, or the HTTP status of a response that is not JSON of the bot API; undefined without a
+   * response.
    */
   readonly code: number | undefined;
-  /** The server's own words. */
+  /** The server's message. */
   readonly description: string;
-  /** How long the server asks to wait, in milliseconds. */
+  /** Milliseconds that the server asks to wait. */
   readonly retryAfterMs: number | undefined;
-  /** The supergroup that the group has become. */
+  /** The supergroup that replaced the group. */
   readonly migratedTo: number | undefined;
-  /** Whether the server may have carried the call out nevertheless. */
+  /** Whether the server may have executed the call nevertheless. */
   readonly uncertain: boolean;
 
   constructor(
@@ -73,18 +74,18 @@ export class MessengerError extends Error {
   }
 }
 
-/** The slice of `fetch` that the bot API needs: a POST of a JSON text, whose redirects are not followed. */
+/** The part of `fetch` that the bot API needs: a POST of JSON text; redirects are not followed. */
 export type Fetch = (
   url: string,
   init: { readonly body: string; readonly signal: AbortSignal },
 ) => Promise<{ readonly status: number; text(): Promise<string> }>;
 
 const CALL_LIMIT_MS = 30_000;
-/** How much longer than its own time a long poll may be silent. */
+/** How long a long poll may be silent beyond its own timeout. */
 const POLL_GRACE_MS = 15_000;
 const MAX_SHOWN = 300;
 
-/** https://core.telegram.org/bots/api#making-requests; an optional field that is malformed counts as absent. */
+/** https://core.telegram.org/bots/api#making-requests; a malformed optional field counts as absent. */
 const answerSchema = v.variant("ok", [
   v.object({ ok: v.literal(true), result: v.optional(v.unknown()) }),
   v.object({
@@ -103,7 +104,7 @@ const answerSchema = v.variant("ok", [
 const updatesSchema = v.array(v.unknown());
 const sentSchema = v.object({ message_id: v.pipe(v.number(), v.safeInteger(), v.minValue(1)) });
 
-/** @param options.apiBaseUrl without a slash at its end */
+/** @param options.apiBaseUrl without a trailing slash */
 export function createMessengerClient(options: {
   token: string;
   apiBaseUrl: string;
@@ -123,8 +124,8 @@ export function createMessengerClient(options: {
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof MessengerError) throw error;
-      // Neither the cause nor its text as it is: both can hold the address, and with it the token.
-      const reason = error instanceof TimeLimitError ? `no answer within ${ms / 1000} s` : reasonOf(error);
+      // Not the cause or its unchanged text: both can contain the URL, and with it the token.
+      const reason = error instanceof TimeLimitError ? `no response within ${ms / 1000} s` : reasonOf(error);
       const isUnsent = error instanceof NetworkError && !error.requestWasSent;
       throw new MessengerError(`${method}: ${withoutToken(reason, token)}`, { uncertain: !isUnsent });
     }
@@ -157,14 +158,14 @@ export function createMessengerClient(options: {
 
 /** A hundred updates are a few hundred kilobytes. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
-/** A hundred messages of the most entities, each with the message that it answers. */
+/** Enough for a hundred messages with the maximum of entities, each with the message that it replies to. */
 const MAX_VALUES = 200_000;
-/** Less than the server's own patience with idle connections. */
+/** Less than the server's own timeout of idle connections. */
 const KEEP_ALIVE_MS = 30_000;
 
 /**
- * `fetch` for the bot API that sends a request once: Deno's own sends a POST a second time when the connection ends
- * before the answer, which would be a second message in the chat
+ * A `fetch` for the bot API that sends a request once. Deno's own sends a POST again if the connection ends before the
+ * response, which would post a second message in the chat
  * (docs/decisions/messenger.md#requests-go-over-our-own-connections).
  */
 export function createPostFetch(options: { clock: Clock }): Fetch {
@@ -186,8 +187,8 @@ function resultOf(answer: { method: string; token: string; status: number; text:
   const { method, token, status } = answer;
   const parsed = v.safeParse(answerSchema, parseAnswer(answer));
   if (!parsed.success) {
-    // For instance the error page of a gateway before the server, or a body that ended early.
-    throw new MessengerError(`${method}: HTTP ${status}, and no JSON of the bot API`, {
+    // For example, the error page of a gateway before the server, or a truncated body.
+    throw new MessengerError(`${method}: HTTP ${status}, not JSON of the bot API`, {
       code: status,
       uncertain: true,
     });
@@ -204,7 +205,7 @@ function resultOf(answer: { method: string; token: string; status: number; text:
   });
 }
 
-/** @returns undefined where it is no JSON @throws MessengerError where it is beyond a bound */
+/** @returns undefined if it is not JSON @throws MessengerError if it exceeds a limit */
 function parseAnswer({ method, status, text }: { method: string; status: number; text: string }): unknown {
   try {
     return parseForeignJson(text, { characters: MAX_REPLY_BYTES, values: MAX_VALUES });

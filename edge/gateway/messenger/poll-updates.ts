@@ -7,21 +7,21 @@ import type { PolledBots } from "./polled-bots.ts";
 import { type BotUpdate, readUpdate, tenantOf, type UnusableUpdate } from "./read-update.ts";
 import type { Session } from "./session.ts";
 
-/** What the server returns at most of what it was not confirmed (https://core.telegram.org/bots/api#getupdates). */
+/** Maximum number of unconfirmed updates that the server returns (https://core.telegram.org/bots/api#getupdates). */
 const WINDOW = 100;
-/** The server answers a poll at once while it holds unanswered updates, so that only pauses keep polls apart. */
+/** While updates are unanswered the server answers a poll at once, so that only pauses limit the rate. */
 const SHORTEST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 1_000;
-/** For a server that delivers the same again and again. */
+/** For a server that delivers the same updates again and again. */
 const LONGEST_PAUSE_OF_OLD_NEWS_MS = 30_000;
-/** An empty answer that came sooner did not wait for updates. */
+/** A faster empty response did not wait for updates. */
 const QUICK_MS = 1_000;
-/** How long a full window may empty itself. */
+/** How long a full window may take to empty. */
 const FULL_PAUSE_MS = 2_000;
 
 export interface PollOptions {
   readonly queues: ChatQueues<BotUpdate>;
-  /** Refuses waiting messages of the chat or tenant with the most, where others find no room. */
+  /** Refuses waiting messages of the chat or tenant with the most, if others find no room. */
   readonly makeRoom: () => void;
   /** Ended when an update is answered. */
   readonly pause: Pause;
@@ -33,10 +33,10 @@ export interface PollOptions {
 }
 
 /**
- * Polls for updates and queues them, until the session is to end.
+ * Polls for updates and queues them, until the session ends.
  *
- * Only offsets that are written are sent, since that confirms what is below them. A window of unanswered updates that
- * stays full is moved on by taking the oldest into the state; while that is full too, it does not poll.
+ * Only stored offsets are sent, since an offset confirms all updates below it. If a window of unanswered updates stays
+ * full, the oldest are moved into the state; while that is full too, it does not poll.
  *
  * @throws the reason of `stopping`, or SupersededError
  */
@@ -69,7 +69,7 @@ export async function pollUpdates(session: Session, options: PollOptions): Promi
       continue;
     }
     const healthyNow = failures.succeeded();
-    // Of two programs that poll a bot in turn, each has an answer now and then.
+    // If two programs poll a bot in turn, each succeeds now and then.
     if (healthyNow) polledBots.answered(context.trigger.metadata.name, pollTimeoutSeconds);
     if (healthyNow && !healthy) context.report(undefined);
     healthy = healthyNow;
@@ -101,7 +101,7 @@ export async function pollUpdates(session: Session, options: PollOptions): Promi
   }
 }
 
-/** @returns undefined where the call failed, after the pause that the failure asks for */
+/** @returns undefined if the call failed, after the pause that the failure requires */
 async function tryCall<T>(failures: PollFailures, session: Session, call: () => Promise<T>): Promise<T | undefined> {
   const { context, stopping } = session;
   const { clock, log } = context;
@@ -127,27 +127,26 @@ async function removeAnyWebhook({ client, context, stopping }: Session): Promise
   }
 }
 
-/** Failures until the status says so and the pace slows down. */
+/** Failures before the status reports them and the pace slows down. */
 const PATIENCE = 5;
 const SLOW_MS = 60_000;
-/** Of two pollers each fails in turn, so that one success proves nothing. */
+/** If two programs poll, each fails in turn, so one success proves nothing. */
 const CALM_MS = 120_000;
 
-/** What to do after a call that failed. */
+/** How to continue after a failed call. */
 interface Retry {
   readonly delayMs: number;
-  /** Whether the webhook that receives the updates is to be removed first. */
+  /** Whether the webhook that receives the updates must be removed first. */
   readonly removeWebhook: boolean;
   /** For the trigger's status. */
   readonly problem?: string;
-  /** Whether the problem may end without anybody's doing. */
+  /** Whether the problem may end by itself. */
   readonly mayPass?: boolean;
 }
 
-/** Keeps count of the calls that fail, and says how to go on (https://core.telegram.org/bots/api#making-requests). */
+/** Counts failed calls, and decides how to continue (https://core.telegram.org/bots/api#making-requests). */
 interface PollFailures {
   failed(error: MessengerError): Retry;
-  /** Whether the last calls succeeded. */
   succeeded(): boolean;
 }
 
@@ -168,7 +167,7 @@ function createPollFailures(options: { clock: Clock; random: () => number; secre
       const { code, description, retryAfterMs } = error;
       if (retryAfterMs !== undefined) return { delayMs: retryAfterMs, removeWebhook: false };
       if (code === 401 || code === 404) {
-        const problem = `the messenger refuses the bot's token: put the right one into ${secret}`;
+        const problem = `the messenger refuses the bot's token: store the right one in ${secret}`;
         return { delayMs: SLOW_MS, removeWebhook: false, problem };
       }
       if (code === 409) {
@@ -177,7 +176,7 @@ function createPollFailures(options: { clock: Clock; random: () => number; secre
         const delayMs = ++conflicts > PATIENCE ? SLOW_MS : backoff.next();
         if (conflicts <= PATIENCE) return { delayMs, removeWebhook };
         const other = removeWebhook ? "sets a webhook for" : "polls";
-        const problem = `another program ${other} this bot: stop it, or give this trigger a bot of its own; trying again every minute`;
+        const problem = `another program ${other} this bot: stop it, or use a separate bot for this trigger; trying again every minute`;
         return { delayMs, removeWebhook, problem };
       }
       failures++;
@@ -185,7 +184,7 @@ function createPollFailures(options: { clock: Clock; random: () => number; secre
         return {
           delayMs: SLOW_MS,
           removeWebhook: false,
-          problem: `the messenger refuses to be polled: ${error.message}`,
+          problem: `the messenger refuses polling: ${error.message}`,
         };
       }
       return paced(failures, `the messenger cannot be reached, trying again: ${error.message}`);

@@ -1,18 +1,18 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 
-/** Which bots this process polls with success. */
+/** The bots that this process polls successfully. */
 export interface PolledBots {
   /** A poll of that trigger's bot was answered; the next one may wait for so many seconds. */
   answered(trigger: string, timeoutSeconds: number): void;
-  /** This process polls for that trigger no longer. */
+  /** This process no longer polls for that trigger. */
   ended(trigger: string): void;
   count(): number;
 }
 
-/** What a next poll may take beside its wait: a failure or two, and a pause. */
+/** Time that the next poll may take beyond its wait: a failure or two, and a pause. */
 const PATIENCE_MS = 60_000;
 
-/** Counts a bot until its next answer is overdue, so that one whose polls fail or hang drops out. */
+/** Counts a bot until its next answer is overdue, so that a bot whose polls fail or hang drops out. */
 export function createPolledBots(clock: Pick<Clock, "now">): PolledBots {
   const dueBy = new Map<string, number>();
   return {

@@ -2,50 +2,50 @@ import { type BotUpdate, readUpdate, toUpdate, type UnusableUpdate } from "./rea
 import type { CarriedUpdate, PendingReply, SavedState } from "./saved-state.ts";
 import type { MessageIds } from "./sent-messages.ts";
 
-/** Room for the texts of replies, in bytes of JSON, of the 64 KiB that the state may have. */
+/** Limit of the texts of replies, in bytes of JSON, within the state's 64 KiB. */
 const MAX_PARTS_BYTES = 32 * 1024;
-/** Room for the contents of updates that are confirmed to the server but not answered. */
+/** Limit of the contents of updates that are confirmed to the server but not answered. */
 const MAX_CARRIED_BYTES = 10 * 1024;
 const MAX_CARRIED = 50;
-/** Updates are carried until no more than so many are held. */
+/** Updates are carried until no more than this many are held. */
 const FEW_HELD = 50;
 /** Telegram restarts the numbering after a week without updates (https://core.telegram.org/bots/api#update). */
 const RENUMBERED_AFTER_SECONDS = 6 * 86_400;
 
 /** The new updates of a poll's answer. */
 export interface Admitted {
-  /** In the order of the server, which is that of each chat. */
+  /** In the order of the server, and so of each chat. */
   readonly updates: readonly BotUpdate[];
-  /** Cannot be answered; counted as answered. */
+  /** Cannot be answered; count as answered. */
   readonly unusable: readonly UnusableUpdate[];
 }
 
 /**
- * Which updates are answered, and how far others are
+ * The updates that are answered, and the progress of the others
  * (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  */
 export interface Progress {
   /** All updates below it are answered or carried, so that it may be confirmed to the server once it is written. */
   readonly offset: number | undefined;
   /**
-   * How many updates are held: unanswered ones, and answered ones that the offset cannot move past yet; none that is
-   * carried.
+   * Number of held updates: unanswered ones, and answered ones that the offset cannot move past yet; without carried
+   * ones.
    */
   readonly held: number;
-  /** How many updates wait for their answers, those that are carried left out. */
+  /** Number of unanswered updates without carried ones. */
   readonly open: number;
-  /** Updates that an earlier session carried, in their order: the server no longer has them. */
+  /** Updates that an earlier session carried, in order: the server no longer has them. */
   readonly resumed: readonly BotUpdate[];
-  /** Takes what the server returned for the offset `asked`; `complete`: the server has no more. */
+  /** Adds the server's response for the offset `asked`; `complete`: the server has no more. */
   admit(
     batch: readonly (BotUpdate | UnusableUpdate)[],
     options: { asked: number | undefined; complete: boolean; nowSeconds: number },
   ): Admitted;
   /**
-   * Takes the oldest unanswered updates into the state, so that the offset moves past them and others find room
+   * Moves the oldest unanswered updates into the state, so that the offset moves past them and others find room
    * (docs/decisions/messenger.md#unanswered-updates-stay-on-the-server).
    *
-   * @returns whether there was room for one
+   * @returns whether at least one fitted
    */
   carry(): boolean;
   /** The update needs no more work. */
@@ -73,7 +73,7 @@ export function createProgress(options: {
   const resumed = [...open.values()].sort((a, b) => a.updateId - b.updateId);
   const answered = new Set(saved?.answered);
   const replies = new Map((saved?.replies ?? []).map((reply) => [reply.update, reply]));
-  /** No update below it is unknown. */
+  /** All updates below it are known. */
   let horizon = saved?.offset;
   let newest = saved?.newest ?? 0;
 
@@ -92,7 +92,7 @@ export function createProgress(options: {
     for (const id of replies.keys()) if (id < end && !carried.has(id)) replies.delete(id);
   }
 
-  /** Whether an update below the offset is the first of a new numbering, and not a repetition. */
+  /** Whether an update below the offset is the first of a new numbering, not a repetition. */
   function isRenumbered(update: BotUpdate | UnusableUpdate, nowSeconds: number): boolean {
     const date = "date" in update ? update.date : undefined;
     return date === undefined ? nowSeconds - newest > RENUMBERED_AFTER_SECONDS : date > newest;
@@ -143,7 +143,7 @@ export function createProgress(options: {
       }
       const last = numbered.at(-1)?.updateId;
       if (last !== undefined) horizon = Math.max(horizon ?? 0, last + 1);
-      // The server has dropped these updates: they can neither be answered nor come again.
+      // The server has dropped these updates: they cannot be answered, and will not come again.
       if (complete && asked === start) {
         for (const id of replies.keys()) if (!open.has(id)) replies.delete(id);
       }

@@ -19,7 +19,7 @@ const message = v.looseObject({
   caption: v.optional(v.string()),
 });
 /**
- * Any kind of update: most are messages, the others hold the message that they are about
+ * Any kind of update: most are messages, the others contain the message that they refer to
  * (https://core.telegram.org/bots/api#update).
  */
 const content = v.looseObject({ ...message.entries, message: v.optional(message) });
@@ -39,19 +39,19 @@ export interface BotUpdate {
   readonly text?: string | undefined;
   /** Seconds since the epoch, by the server's clock. */
   readonly date?: number | undefined;
-  /** The update's content as it came. */
+  /** The update's content as received. */
   readonly data: unknown;
-  /** Whether its content was not kept: all that is known is where it came from. */
+  /** Whether its content was dropped: only its origin is known. */
   readonly cut?: boolean;
 }
 
-/** An update that cannot be answered, and why; without an id not even the offset can move past it. */
+/** An update that cannot be answered, and why; without an id the offset cannot even move past it. */
 export interface UnusableUpdate {
   readonly updateId: number | undefined;
   readonly problem: string;
 }
 
-/** Reads what the server sent; never throws, since one malformed update must not block the others. */
+/** Reads an update; never throws, since one malformed update must not block the others. */
 export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
   if (typeof update !== "object" || update === null) return { updateId: undefined, problem: "it is not an object" };
   const { update_id: updateId, ...contents } = update as Record<string, unknown>;
@@ -65,7 +65,7 @@ export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
     return { updateId, problem: `its ${[type, path].filter(Boolean).join(".")} is malformed` };
   }
   const { output } = parsed;
-  // A message within another update is where it took place; the person is the one who acted.
+  // A message inside another update is where it took place; the person is the one who acted.
   const place = output.chat === undefined ? output.message : output;
   if (place?.chat === undefined) return { updateId, problem: "it has no chat" };
   const person = output.from ?? output.user;
@@ -74,7 +74,7 @@ export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
     type,
     chatId: place.chat.id,
     chatType: place.chat.type ?? "private",
-    // Replies outside of forums carry a thread too, which cannot be sent to.
+    // Replies outside of forums have a thread too, which cannot be sent to.
     threadId: place.is_topic_message === true ? place.message_thread_id : undefined,
     messageId: place.message_id,
     userId: person?.id,
@@ -85,7 +85,7 @@ export function readUpdate(update: unknown): BotUpdate | UnusableUpdate {
   };
 }
 
-/** The update as the server would send it, for {@link readUpdate}; `cut`: no more of it than where it came from. */
+/** The update as the server would send it, for {@link readUpdate}; `cut`: only its origin. */
 export function toUpdate(update: BotUpdate, { cut = false } = {}): Record<string, unknown> {
   const { updateId, type, data, chatId, chatType, threadId, messageId } = update;
   const place = {
@@ -99,8 +99,8 @@ export function toUpdate(update: BotUpdate, { cut = false } = {}): Record<string
 /**
  * Makes the event of an update.
  *
- * Names are compared without case by the messenger, so they come in lower case: one person is one tenant however the
- * name is written. A name can be given up and taken by another person, an id cannot
+ * The messenger compares names without case, so they are converted to lower case: one person is one tenant however the
+ * name is written. Another person can take a name that was given up, but not an id
  * (docs/decisions/messenger.md#the-tenant-of-a-message-is-an-id-not-a-name).
  */
 export function incomingEvent(update: BotUpdate, options: { botId: string; receivedAt: string }): IncomingEvent {
@@ -114,7 +114,7 @@ export function incomingEvent(update: BotUpdate, options: { botId: string; recei
   };
 }
 
-/** The tenant of an update; undefined where it has none, or all have the same. */
+/** The tenant of an update; undefined if it has none, or all have the same. */
 export function tenantOf(update: BotUpdate, tenant: TriggerSpec["tenant"]): string | undefined {
   if (tenant.static !== undefined) return undefined;
   const resolved = resolveTenant(tenant, fieldsOf(update));

@@ -1,13 +1,13 @@
 import type { Outcome } from "../adapter.ts";
 
-/** The reply to a person where the outcome has no message. */
+/** The reply to a person if the outcome has no message. */
 export const UNANSWERED = "This message could not be answered. Please try again later.";
 export const TOO_MANY =
-  "Too many messages wait for an answer here. This one and those after it were not read: please send them again later.";
+  "Too many messages are waiting here. This message and later ones were not read: please send them again later.";
 const REFUSED = "This chat cannot be served here.";
 const MAX_FAILURE = 300;
 
-/** The reply for an outcome; blank: nothing is sent. */
+/** The reply for an outcome; nothing is sent if it is blank. */
 export function replyText(outcome: Outcome): string {
   switch (outcome.kind) {
     case "answered":
@@ -24,16 +24,16 @@ export function replyText(outcome: Outcome): string {
   }
 }
 
-/** How many UTF-16 code units one message holds (https://core.telegram.org/bots/api#sendmessage). */
+/** Maximum size of a message in UTF-16 code units (https://core.telegram.org/bots/api#sendmessage). */
 const MAX_UNITS = 4096;
 const MAX_PARTS = 16;
-const CUT = "\n[cut: the answer is longer than what one reply can hold]";
+const CUT = "\n[truncated: the answer is longer than one reply]";
 
 /**
- * A reply as messages of at most 4096 UTF-16 code units, at most 16 of them; none for a blank text.
+ * Splits a reply into at most 16 messages of at most 4096 UTF-16 code units; none for a blank text.
  *
- * It is split after a paragraph, else a line, else a word, each where the second half of the message has one, and never
- * within a surrogate pair. The parts hold every character of the text but the blank ones around a split.
+ * Splits after a paragraph, a line or a word, in this order, if there is one in the second half of the message, and
+ * never within a surrogate pair. The parts contain every character of the text except blanks around a split.
  */
 export function splitText(text: string): string[] {
   const parts: string[] = [];

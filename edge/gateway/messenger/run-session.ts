@@ -10,14 +10,14 @@ import type { BotUpdate } from "./read-update.ts";
 import { openSession, type Session } from "./session.ts";
 
 const CHATS_AT_ONCE = 16;
-/** How many of them may be one tenant's. */
+/** How many of them may belong to one tenant. */
 const CHATS_OF_A_TENANT = 4;
-/** Messages of a chat or tenant that may wait where there is no room for others'. */
+/** Messages of a chat or tenant that may wait when there is no room for others'. */
 const WAITING_OF_ONE = 20;
-/** How long messages and writes that are under way may take when the session ends. */
+/** How long messages and writes in progress may take when the session ends. */
 const GRACE_MS = 5_000;
 const CONFIRM_LIMIT_MS = 2_000;
-/** Held updates at which the poller fetches more at once instead of after its pause. */
+/** With at least this many held updates the poller fetches more at once instead of after its pause. */
 const FEW = 50;
 
 export interface SessionOptions {
@@ -38,7 +38,7 @@ export interface SessionOptions {
  * Polls the bot and answers its messages while this process is the bot's only poller; resolves when the session was
  * stopped and everything in it has ended.
  *
- * @throws SupersededError when another session has taken over, or Error of what this one cannot go on without
+ * @throws SupersededError when another session has taken over, or Error if this one cannot continue
  */
 export async function runSession(options: SessionOptions): Promise<void> {
   const { context, held, stop } = options;
@@ -72,7 +72,7 @@ export async function runSession(options: SessionOptions): Promise<void> {
         pollTimeoutSeconds,
       });
     } catch (error) {
-      // Whatever ended the polling ends the session; where the session was stopped, this is the reason of that.
+      // Whatever ended the polling ends the session; if the session was stopped, this is that reason.
       stopping.abort(error);
     }
     const cancel = context.clock.after(GRACE_MS, () => ended.abort(stopping.signal.reason));
@@ -141,13 +141,13 @@ function byChat(updates: readonly BotUpdate[]): Map<number, BotUpdate[]> {
 }
 
 /**
- * Confirms the answered updates to the server at a session's end: another trigger of the same bot, which has a state of
- * its own, would answer them again. Where that fails, the next session of this trigger still knows from its state.
+ * Confirms the answered updates to the server at a session's end: another trigger of the same bot, with its own state,
+ * would answer them again. If that fails, the next session of this trigger still has its state.
  */
 async function confirmAnswered(session: Session, allowedUpdates: readonly string[]): Promise<void> {
   const { context, client, progress, writer, ended } = session;
   const { clock, log } = context;
-  // The state of a deleted trigger cannot be written: the server alone remembers what was answered since.
+  // The state of a deleted trigger cannot be written: only the server remembers what was answered since.
   const offset = writer.gone ? progress.offset : writer.written;
   if (offset === undefined) return;
   try {

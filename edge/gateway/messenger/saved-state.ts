@@ -31,70 +31,69 @@ const savedStateSchema = v.object({
   answered: v.array(count),
   messages: v.object({ shared: count, chats: v.array(v.tuple([id, count])) }),
   replies: v.array(pendingReplySchema),
-  // States of earlier versions hold none.
+  // States of earlier versions have none.
   carried: v.optional(v.array(carriedUpdateSchema), []),
 });
 
 /**
- * A reply on its way: written before its first message is sent, and again after each, so that after a crash it is known
- * which message may or may not have been sent (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
+ * A reply in progress: written before its first message is sent, and again after each. So after a crash it is known
+ * which message may have been sent (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  */
 export interface PendingReply {
   /** Id of the update that it answers. */
   readonly update: number;
   readonly chat: number;
-  /** SHA-256 of the whole reply, in hexadecimal, cut to 16 digits. */
+  /** SHA-256 of the whole reply: the first 16 hexadecimal digits. */
   readonly digest: string;
-  /** How many messages it takes. */
+  /** Number of its messages. */
   readonly count: number;
   /** The first message that is not known to be sent. */
   readonly index: number;
-  /** Whether that message may be under way. */
+  /** Whether that message may be in flight. */
   readonly sending: boolean;
   /**
-   * A message id that the one under way is certainly above, and the bot's earlier ones in the chat are not; left out
-   * where none is known.
+   * A message id below the one in flight, and not below the bot's earlier ones in the chat; omitted if none is known.
    */
   readonly after?: number | undefined;
   /** Whether its id may be far above that. */
   readonly far?: boolean | undefined;
-  /** Texts of the messages from `index` on; left out where the state had no room for them. */
+  /** Texts of the messages from `index` on; omitted if they did not fit into the state. */
   readonly parts?: readonly string[] | undefined;
 }
 
 /** An unanswered update below the offset, which the server no longer has. */
 export interface CarriedUpdate {
-  /** As the server sent it, or no more of it than where it came from. */
+  /** As the server sent it, or only its origin. */
   readonly update: Readonly<Record<string, unknown>>;
-  /** Whether its content was left out for want of room. */
+  /** Whether its content was dropped for lack of room. */
   readonly cut: boolean;
 }
 
-/** What the trigger's status keeps for the adapter. */
+/** The adapter's part of the trigger's status. */
 export interface SavedState {
   readonly version: 1;
-  /** Whose updates these are: {@link BotIdentity.key}. */
+  /** The owner of these updates: {@link BotIdentity.key}. */
   readonly bot: string;
-  /** The session that wrote it: who reads another one here has been superseded. */
+  /** The session that wrote it: a session that reads another one here has been superseded. */
   readonly holder: string;
-  /** All updates below it are answered or carried; undefined until the first is. */
+  /** All updates below it are answered or carried; undefined until the first one is. */
   readonly offset?: number | undefined;
   /** Date of the newest update seen, in seconds since the epoch. */
   readonly newest: number;
-  /** Updates from the offset on that are answered already, since chats run side by side. */
+  /** Answered updates above the offset, since chats run concurrently. */
   readonly answered: readonly number[];
   readonly messages: SavedMessageIds;
   readonly replies: readonly PendingReply[];
   readonly carried: readonly CarriedUpdate[];
 }
 
-/** Reads the state; undefined where its version is unknown. */
+/** Reads the state; undefined if its version is unknown. */
 export function parseSavedState(state: Record<string, unknown>): SavedState | undefined {
   const parsed = v.safeParse(savedStateSchema, state);
   return parsed.success ? parsed.output : undefined;
 }
 
-/** How many conflicts with writes of others to the same object are tried again without a wait. */
+/** Number of conflicts with other writers of the object that are retried without a wait. */
 const AT_ONCE = 5;
 
 /** Another session has written the state since: this one must not send or write anything more. */
@@ -102,15 +101,14 @@ class SupersededError extends Error {
   override readonly name = "SupersededError";
 }
 
-/** Writes the state, one write at a time; what comes meanwhile shares the next one. */
+/** Writes the state, one write at a time; changes during a write share the next one. */
 export interface StateWriter {
-  /** Offset that the last finished write holds. */
+  /** Offset in the last finished write. */
   readonly written: number | undefined;
   /** Whether the trigger was deleted, so that nothing can be written any more. */
   readonly gone: boolean;
   /**
-   * Resolves when the state as it is now is written, with the time at which that write began, in milliseconds since the
-   * epoch.
+   * Resolves when the current state is written, to the time at which that write began, in milliseconds since the epoch.
    *
    * @throws SupersededError, or the signal's reason
    */
@@ -118,7 +116,7 @@ export interface StateWriter {
 }
 
 /**
- * @param options.signal ends the writer, and fails what waits for it
+ * @param options.signal ends the writer, and rejects pending commits
  * @param options.onLost called once when another session has taken over
  */
 export function createStateWriter(options: {
@@ -178,7 +176,7 @@ export function createStateWriter(options: {
     }
   }
 
-  /** Whether the conflicting write left the state alone. Reading also renews the precondition of the next write. */
+  /** Whether the conflicting write left the state unchanged. Reading also renews the precondition of the next write. */
   async function isMine(holder: string): Promise<boolean> {
     let state: Record<string, unknown>;
     try {

@@ -3,23 +3,20 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { sleep } from "../../../crds/waits.ts";
 import { type MessengerClient, MessengerError } from "./messenger-client.ts";
 
-/**
- * How many ids above the newest known one are asked for: messages that came between, of all chats that are numbered
- * together.
- */
+/** How many ids above the newest known one are checked: messages in between, of all chats with the same numbering. */
 const MAX_ASKED = { near: 100, far: 1_000 };
-/** A server that does not know the method may answer with 5xx. */
+/** A server that does not support the method may answer with 5xx. */
 const MAX_FAULTS = 4;
 
 /**
- * The id of the bot's own message in the chat above `after`, or undefined where there is none among the next 100 (1000
- * where it may be far), or the server does not tell.
+ * Finds the id of the bot's own message in the chat above `after`; undefined if there is none among the next 100 (1000
+ * if it may be far), or the server does not report it.
  *
- * No method of the bot API reads a chat. Taking the markup away from a message that has none changes nothing and shows
- * whose it is: one of the bot's own "is not modified", another's "can't be edited", and what is not there is "not
- * found" (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
+ * No method of the bot API reads a chat. Removing the markup of a message without one changes nothing and shows whose
+ * message it is: for the bot's own message "is not modified", for another's "can't be edited", and for none "not found"
+ * (docs/decisions/messenger.md#a-reply-is-announced-before-it-is-sent).
  *
- * @throws MessengerError where the server cannot be reached or refuses the token, or the signal's reason
+ * @throws MessengerError if the server cannot be reached or refuses the token, or the signal's reason
  */
 export async function findSent(options: {
   client: MessengerClient;
@@ -60,36 +57,36 @@ export async function findSent(options: {
   return undefined;
 }
 
-/** How many supergroups and channels are remembered. */
+/** Number of supergroups and channels that are remembered. */
 const MAX_CHATS = 256;
 
 interface Place {
   readonly chatId: number;
-  /** As in an update; a chat that it became is a `supergroup`. */
+  /** As in an update; the successor of a group is a `supergroup`. */
   readonly chatType: string;
 }
 
-/** {@link MessageIds} as the state keeps them. */
+/** {@link MessageIds} as stored in the state. */
 export interface SavedMessageIds {
   readonly shared: number;
-  /** Chat id and message id, the chats of the latest messages last. */
+  /** Chat id and message id; chats with the latest messages last. */
   readonly chats: readonly (readonly [number, number])[];
 }
 
 /**
- * The newest message ids, by what numbers them: a message that the bot sends now will be above.
+ * The newest message ids, by numbering: a message that the bot sends now will be above.
  *
  * A supergroup or channel counts its own messages; all private chats and basic groups of a bot share one count. Ids
  * only grow (https://core.telegram.org/tdlib/docs/classtd_1_1td__api_1_1message.html: they order a chat's history).
  */
 export interface MessageIds {
-  /** Remembers a message of a person, or one of the bot's. */
+  /** Records a message of a person, or one of the bot's. */
   saw(message: Place & { messageId?: number | undefined }): void;
-  /** The newest id of the bot's own messages in the chat, or one above it; undefined where it was forgotten. */
+  /** The newest id of the bot's own messages in the chat, or one above it; undefined if it was dropped. */
   newest(chat: Place): number | undefined;
-  /** Sets whether the server holds messages that were not fetched yet, whose ids lie above the newest. */
+  /** Sets whether the server has messages that were not fetched yet, whose ids are above the newest. */
   isBehind(behind: boolean): void;
-  /** Remembers one of the bot's own messages, sent just now: nothing unseen lies above it. */
+  /** Records one of the bot's own messages, sent just now: no unseen message is above it. */
   sent(message: Place & { messageId?: number | undefined }): void;
   /** Whether the next message may get an id far above the newest. */
   isFarFrom(chat: Place): boolean;

@@ -6,7 +6,7 @@ import { createProgress, type Progress } from "./progress.ts";
 import { createStateWriter, parseSavedState, type StateWriter } from "./saved-state.ts";
 import { createMessageIds, type MessageIds } from "./sent-messages.ts";
 
-/** What the steps of a session share: the time in which a process is the bot's only poller. */
+/** Shared by the steps of a session: the time in which a process is the bot's only poller. */
 export interface Session {
   readonly context: AdapterContext;
   readonly bot: BotIdentity;
@@ -15,14 +15,14 @@ export interface Session {
   readonly writer: StateWriter;
   readonly messageIds: MessageIds;
   /**
-   * Does the work when all earlier work of the chat is done: of two messages in flight it could not be found out which
-   * one arrived.
+   * Runs the work when all earlier work of the chat is done: with two messages in flight it would be unknown which one
+   * arrived.
    */
   readonly inChatOrder: <T>(chatId: number, work: () => Promise<T>) => Promise<T>;
   readonly random: () => number;
-  /** Aborted when the session is to end: nothing new begins, runs and waits end. */
+  /** Aborted when the session must end: nothing new begins; runs and waits end. */
   readonly stopping: AbortSignal;
-  /** Aborted a little later: ends messages and writes that are still in flight. */
+  /** Aborted a little later: ends messages and writes still in flight. */
   readonly ended: AbortSignal;
   /** When the session began, in milliseconds since the epoch. */
   readonly beganAt: number;

@@ -24,7 +24,9 @@ export function createMessenger(
   const queue = createBotQueue();
   return (context) => {
     if (context.trigger.spec.config.botTokenSecretRef === undefined) {
-      throw new Error("spec.config.botTokenSecretRef: a messenger trigger needs the Secret of its bot's token");
+      throw new Error(
+        "spec.config.botTokenSecretRef: required for a messenger trigger: the Secret with its bot's token",
+      );
     }
     return { done: serve(context, { fetch, random, queue, polledBots }) };
   };
@@ -72,7 +74,7 @@ async function readToken(context: AdapterContext, changed: LinkedSignal): Promis
     try {
       const token = (await context.readSecret(ref, { onChange })).trim();
       if (/^[-\w:]+$/.test(token)) return token;
-      problem = `${secretName(context)} holds no bot's token`;
+      problem = `${secretName(context)} does not contain a bot token`;
     } catch (error) {
       changed.signal.throwIfAborted();
       problem = error instanceof Error ? error.message : String(error);
@@ -101,14 +103,16 @@ async function serveToken(
   const createdAt = creationTimestamp === undefined ? "" : new Date(creationTimestamp).toISOString();
   const queued = queue.enter(bot.lease, { name, createdAt });
   const onWait = (servedBy: string) =>
-    context.report(`trigger "${servedBy}" already serves this bot: give this trigger a bot of its own, or delete one`);
+    context.report(
+      `trigger "${servedBy}" already serves this bot: use a separate bot for this trigger, or delete one of them`,
+    );
   try {
     while (!stop.aborted) {
       await queued.untilFirst({ signal: stop, onWait });
       const preempted = linkSignals(stop);
       const ignorePreemption = queued.onPreempted((servedBy) => {
         onWait(servedBy);
-        preempted.abort(new Error("an earlier trigger of this bot has come"));
+        preempted.abort(new Error("an earlier trigger of this bot was created"));
       });
       try {
         await leases.whileHolding(bot.lease, stop, async (held) => {

@@ -7,26 +7,24 @@ import type { Adapter, AdapterContext, StartAdapter } from "../adapter.ts";
 import { mayPass } from "./trigger-problem.ts";
 import type { TriggerStatusWriter } from "./trigger-status.ts";
 
-/** How a type of trigger is served. */
 export interface AdapterType {
   readonly start: StartAdapter;
   /**
-   * How the adapter of an edited trigger is replaced: `overlap` starts the new one before it stops the old one, so that
-   * no event is missed;
-   * `succession` waits until the old one has ended.
+   * How the adapter of an edited trigger is replaced: `overlap` starts the new one before stopping the old one, so that
+   * no event is missed; `succession` waits until the old one has ended.
    */
   readonly replacement: "overlap" | "succession";
-  /** Whether it fetches its events itself, so that it is stopped before those that others send. */
+  /** Whether it fetches its events itself, so that it is stopped before adapters that receive events. */
   readonly pulls: boolean;
 }
 
 /** Keeps one adapter running for every trigger that can be served. */
 export interface TriggerReconciler {
-  /** Reconciles a trigger, by its name: starts, replaces or stops its adapter. */
+  /** Reconciles a trigger by name: starts, replaces or stops its adapter. */
   enqueue(name: string): void;
-  /** Resolves when every trigger that was enqueued so far is served or shows why not. */
+  /** Resolves when every trigger enqueued so far is served or reports why not. */
   idle(): Promise<void>;
-  /** Stops the adapters that pull, or all, and starts none of them any more; resolves when they have ended. */
+  /** Stops the adapters that pull, or all, and starts none of them again; resolves when they have ended. */
   stop(which: "pulling" | "all"): Promise<void>;
 }
 
@@ -37,9 +35,9 @@ interface Running {
   readonly ended: Promise<void>;
 }
 
-/** What is known of one trigger. */
+/** The state of one trigger. */
 interface Runner {
-  /** Uid, spec and problem that were reconciled last; undefined: none yet, or they are to be tried again. */
+  /** Uid, spec and problem of the last reconcile; undefined if there was none, or it must be retried. */
   reconciled: string | undefined;
   running: Running | undefined;
   reconciling: Promise<void> | undefined;
@@ -47,24 +45,24 @@ interface Runner {
   readonly status: TriggerStatusWriter;
   readonly backoff: ReturnType<typeof createBackoff>;
   cancelRetry: () => void;
-  /** Closes the context of a failed start, which is kept open to hear of changed Secrets. */
+  /** Closes the context of a failed start, which stays open to be notified of changed Secrets. */
   closeFailed: () => void;
-  /** What the log says is wrong with it, by the entry's message. */
+  /** The logged problems, by log message. */
   readonly logged: Map<string, string>;
 }
 
-/** An adapter that ran for so long counts as healthy. */
+/** An adapter that has run for this long counts as healthy. */
 const HEALTHY_MS = 60_000;
 const NOT_STARTED = "trigger adapter not started";
 
-/** Makes a reconciler; triggers do not wait for each other, and what one throws harms no other. */
+/** Makes a reconciler; triggers do not wait for each other, and an error of one does not affect the others. */
 export function reconcileTriggers(options: {
-  /** The trigger as it is now; undefined when it is gone. */
+  /** The current trigger; undefined if it is gone. */
   find: (name: string) => Trigger | undefined;
   /** Why a trigger cannot be served. */
   problemOf: (trigger: Trigger) => string | undefined;
   types: Readonly<Record<TriggerSpec["type"], AdapterType>>;
-  /** Makes the context of an adapter that is about to be started; `close` is called when the adapter has ended. */
+  /** Makes the context of an adapter that is about to start; `close` is called when the adapter has ended. */
   open: (options: {
     trigger: Trigger;
     signal: AbortSignal;
@@ -97,7 +95,7 @@ export function reconcileTriggers(options: {
       });
   }
 
-  /** Retries a trigger whose reconcile itself has thrown. */
+  /** Retries a trigger whose reconcile has thrown. */
   function retryLater(runner: Runner, name: string, error: unknown): void {
     logProblem(runner, { trigger: name, error, level: "error", message: "trigger reconcile failed" });
     const trigger = find(name);
@@ -107,7 +105,7 @@ export function reconcileTriggers(options: {
     runner.cancelRetry = clock.after(runner.backoff.next(), () => retry(runner, name));
   }
 
-  /** Logs a problem when it is new, not each time that the trigger is retried with it. */
+  /** Logs a problem once, not with each retry. */
   function logProblem(
     { logged }: Runner,
     problem: { trigger: string; error: unknown; level: "warn" | "error"; message: string },
@@ -193,7 +191,7 @@ export function reconcileTriggers(options: {
       report(...problem) {
         if (stop.signal.aborted) return;
         reported = problem;
-        // A problem that is reported during the start is written after it.
+        // A problem reported during the start is written after it.
         if (running !== undefined) runner.status.write(trigger, ...problem);
       },
     });
@@ -217,7 +215,7 @@ export function reconcileTriggers(options: {
     log.info({ trigger: name, type: trigger.spec.type }, "trigger adapter started");
   }
 
-  /** Cleans up after an adapter; one that ends by itself is started again. */
+  /** Cleans up after an adapter; one that ends by itself is restarted. */
   function watchAdapter(
     adapter: Adapter,
     { runner, trigger, stop, close }: { runner: Runner; trigger: Trigger; stop: AbortController; close: () => void },
@@ -238,7 +236,7 @@ export function reconcileTriggers(options: {
         stop.abort();
         runner.running = undefined;
         const why = failure instanceof Error ? failure.message : "it ended by itself";
-        runner.status.write(trigger, `the adapter stopped and is started again: ${why}`, { mayPass: true });
+        runner.status.write(trigger, `the adapter stopped and is being restarted: ${why}`, { mayPass: true });
         if (clock.now() - startedAt > HEALTHY_MS) {
           runner.backoff.reset();
           runner.logged.clear();

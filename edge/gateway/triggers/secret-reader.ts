@@ -9,12 +9,15 @@ import type { SecretReference } from "../../../crds/schema/schema.ts";
 import { type SecretPolicy, secretRefusal } from "../../../crds/secret-refusal.ts";
 import { createFreshness, type Freshness } from "../../cluster/freshness.ts";
 
-/** A Secret's value is missing, or not for triggers; the message says what to change, and never holds a value. */
+/**
+ * A Secret's value is missing, or not allowed for triggers; the message says what to change, and never contains a
+ * value.
+ */
 export class SecretError extends Error {
   override readonly name = "SecretError";
-  /** Somebody who may write Secrets changes it; where it was found says nothing. */
+  /** A person who may write Secrets must fix it; a stack trace would not help. */
   readonly expected = true;
-  /** Whether there is no such Secret: it may be applied after its trigger. */
+  /** Whether the Secret does not exist: it may be applied after its trigger. */
   readonly isAbsent: boolean;
 
   constructor(message: string, { isAbsent = false }: { isAbsent?: boolean } = {}) {
@@ -23,14 +26,14 @@ export class SecretError extends Error {
   }
 }
 
-/** Secrets as one trigger reads them. */
+/** Reads Secrets for one trigger. */
 export interface SecretReader {
   /**
-   * Reads a value, and calls `onChange` whenever it differs from what was last read, is deleted or is created again, or
-   * another thing keeps it from being read. Of several reads of a value, the last `onChange` is called.
+   * Reads a value, and calls `onChange` whenever it differs from the last read, is deleted or created again, or becomes
+   * unreadable for another reason. If a value is read several times, the last `onChange` is called.
    *
-   * @throws SecretError where it is missing, or a Secret that triggers may not use; ApiError, NetworkError where the
-   * API server cannot be asked
+   * @throws SecretError if it is missing, or triggers may not use the Secret; ApiError, NetworkError if the API server
+   * cannot be asked
    */
   read(ref: SecretReference, options?: { onChange?: (() => void) | undefined; signal?: AbortSignal }): Promise<string>;
   /** Ends the watches that no other reader uses. */
@@ -48,9 +51,9 @@ interface Watched {
 const TIMEOUT_MS = 10_000;
 
 /**
- * Returns what opens readers of Secrets, with a callback for any change of a value that was read: a Secret is read when
- * it is needed, then watched, and answered from the cache while that is fresh. The last reader that closes ends the
- * watch.
+ * Returns a function that opens readers of Secrets, with a callback for any change of a value that was read. A Secret
+ * is read on first use, then watched, and answered from the cache while that is fresh. The last reader that closes ends
+ * the watch.
  */
 export function createSecretReaders(options: {
   client: ClusterClient;
@@ -63,7 +66,7 @@ export function createSecretReaders(options: {
   const { client, cluster, namespace, policy, clock, log } = options;
   const watched = new Map<string, Watched>();
 
-  /** The value that a trigger may have, or why it has none. */
+  /** The value that a trigger may use, or why there is none. */
   function allowedValue({ name, key }: SecretReference, secret: Secret | undefined): string | SecretError {
     const refusal = secretRefusal({ name, secret, use: "trigger", policy });
     if (refusal !== undefined) return new SecretError(refusal);
@@ -146,7 +149,7 @@ export function createSecretReaders(options: {
 
     return {
       async read(ref, { onChange, signal } = {}) {
-        if (closed) throw new Error("Cannot read a Secret: the trigger is not served any longer");
+        if (closed) throw new Error("Cannot read a Secret: the trigger is no longer served");
         const key = `${ref.name}/${ref.key}`;
         const secret = await current(ref.name, signal);
         const value = allowedValue(ref, secret);
@@ -171,7 +174,7 @@ export function createSecretReaders(options: {
   };
 }
 
-/** Whether the value is the same, or why there is none. */
+/** Whether the value, or the reason for its absence, is the same. */
 function isSame(one: string | SecretError, other: string | SecretError | undefined): boolean {
   return one instanceof SecretError && other instanceof SecretError ? one.message === other.message : one === other;
 }

@@ -7,8 +7,8 @@ import { pathProblem } from "../webhook/webhook-paths.ts";
 import { SecretError } from "./secret-reader.ts";
 
 /**
- * Why a trigger cannot be served, decided from the triggers alone, so that every process decides alike; undefined where
- * it can.
+ * Why a trigger cannot be served; undefined if it can. Depends only on the triggers, so that every process decides
+ * alike.
  *
  * @param others all webhook triggers of the path
  */
@@ -25,18 +25,18 @@ export function triggerProblem(trigger: Trigger, others: Iterable<Trigger>): str
   return undefined;
 }
 
-/** Why the status of a trigger is not Active. */
+/** Why a trigger is not Active. */
 export interface TriggerProblem {
   /** One word for programs. */
   readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating";
   readonly message: string;
-  /** Whether it may end without anybody's doing, as when the workload is applied after its trigger. */
+  /** Whether it may end by itself, for example if the workload is applied after its trigger. */
   readonly mayPass: boolean;
 }
 
 /**
- * Finds what is wrong with the workload of a trigger. The trigger is served nevertheless: its events find the workload
- * as soon as it exists.
+ * Finds problems of a trigger's workload. The trigger is served nevertheless: its events find the workload as soon as
+ * it exists.
  *
  * @returns `onSynced`, to be called when the cache of workloads is synced: before that no workload counts as missing
  */
@@ -53,23 +53,20 @@ export function createWorkloadProblems(options: {
     find({ spec: { workloadRef } }) {
       const workload = workloads.get({ namespace, name: workloadRef });
       if (workload === undefined && isSynced) {
-        const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}", the only one that is served here: create it there, or name another`;
+        const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}", the only namespace that is served: create it there, or name another workload`;
         return { reason: "WorkloadNotFound", message, mayPass: true };
       }
       if (workload?.metadata.deletionTimestamp === undefined) return undefined;
       return {
         reason: "WorkloadTerminating",
-        message: `spec.workloadRef: workload "${workloadRef}" is being deleted: name another`,
+        message: `spec.workloadRef: workload "${workloadRef}" is being deleted: name another workload`,
         mayPass: true,
       };
     },
   };
 }
 
-/**
- * Whether what a trigger failed with may end without anybody's doing: its Secret comes later, or the API server is away
- * at the moment.
- */
+/** Whether a failure may end by itself: its Secret is applied later, or the API server cannot be reached now. */
 export function mayPass(error: unknown): boolean {
   if (error instanceof SecretError) return error.isAbsent;
   return error instanceof NetworkError || (error instanceof ApiError && (error.status >= 500 || error.status === 429));

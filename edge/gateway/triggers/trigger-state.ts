@@ -3,21 +3,21 @@ import type { Cluster, JsonOperation } from "../../../crds/client/cluster.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 
-/** What a trigger's status holds for its adapter. */
+/** The adapter's state in a trigger's status. */
 export interface TriggerState {
   /** Reads it from the API server. @throws ApiError, NetworkError */
   read(): Promise<Record<string, unknown>>;
   /**
-   * Writes it, whole, with the precondition that nobody else has written it since it was read here.
+   * Replaces it, with the precondition that no other process has written it since it was read here.
    *
-   * @throws ApiError 409 where somebody has, or has created another trigger of that name; TypeError where it is larger
-   * than 64 KiB
+   * @throws ApiError 409 if another process has, or another trigger of that name was created; TypeError if it exceeds
+   * 64 KiB
    */
   write(state: Record<string, unknown>): Promise<void>;
 }
 
 const MAX_BYTES = 64 * 1024;
-/** How often a write is retried because other fields of the object have changed. */
+/** Number of retries after changes of other fields of the object. */
 const MAX_TRIES = 10;
 
 /** Opens the state of one trigger object. */
@@ -33,7 +33,7 @@ export function createTriggerState(options: { cluster: Cluster; trigger: Trigger
   }
 
   function changed(): ApiError {
-    return new ApiError(`the state of trigger ${name} was changed by another`, { status: 409, reason: "Conflict" });
+    return new ApiError(`another process changed the state of trigger ${name}`, { status: 409, reason: "Conflict" });
   }
 
   return {
@@ -63,10 +63,7 @@ export function createTriggerState(options: { cluster: Cluster; trigger: Trigger
   };
 }
 
-/**
- * Where the object has no such status any more, for instance because it was created again, the patch does not apply:
- * 422.
- */
+/** If the object no longer has that status, for example because it was created again, the patch does not apply: 422. */
 function isStale(error: unknown): boolean {
   return isConflict(error) || (error instanceof ApiError && error.status === 422);
 }

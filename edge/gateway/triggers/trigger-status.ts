@@ -11,15 +11,15 @@ import type { Trigger, TriggerStatus } from "../../../crds/trigger.ts";
 import { sleep } from "../../../crds/waits.ts";
 import type { TriggerProblem } from "./trigger-problem.ts";
 
-/** The status of one trigger, as this process sees the trigger. */
+/** Writes the status of one trigger, as this process sees it. */
 export interface TriggerStatusWriter {
   /**
-   * Sets the status to served, or to the problem; it is written in the background, and only where it differs.
+   * Sets the status to served, or to the problem; it is written in the background, only if it differs.
    *
-   * @param options.mayPass whether the problem may end without anybody's doing. @default a person has to act
+   * @param options.mayPass whether the problem may end by itself. @default false: a person must act
    */
   write(trigger: Trigger, problem: string | undefined, options?: { mayPass?: boolean }): void;
-  /** Checks the workload again, and writes a problem again that another process, which has none, has overwritten. */
+  /** Checks the workload again, and writes a problem again if another process without it has overwritten it. */
   recheck(): void;
 }
 
@@ -28,13 +28,13 @@ const MAX_DETAIL = 2048;
 /**
  * Makes the writer of a trigger's `phase`, `detail`, `observedGeneration` and `conditions`.
  *
- * Where several processes serve a trigger and differ, a problem wins: a process that has none writes so once, when it
- * starts or its problem ends, and one that has a problem writes it again.
+ * If several processes serve a trigger and differ, a problem wins: a process without one writes that once, when it
+ * starts or its problem ends, and a process with a problem writes it again.
  */
 export function createTriggerStatus(options: {
   cluster: Cluster;
   name: string;
-  /** The trigger as it is in the cache. */
+  /** The cached trigger. */
   current: () => Trigger | undefined;
   /** What is wrong with the workload of a trigger that is served. */
   workloadProblemOf: (trigger: Trigger) => TriggerProblem | undefined;
@@ -116,17 +116,17 @@ interface Desired {
   readonly problem: TriggerProblem | undefined;
 }
 
-/** Records what happened to a trigger as Kubernetes Events. */
+/** Records Kubernetes Events about a trigger. */
 export interface TriggerEvents {
   record(trigger: Trigger, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
 }
 
 const INTERVAL_MS = 60_000;
 const MOST_REMEMBERED = 1024;
-/** Messages of one trigger and reason in that time: a container words them, and strangers have it do so. */
+/** Messages per trigger and reason in that time: a container chooses their words, and strangers can cause them. */
 const MOST_MESSAGES = 5;
 
-/** Writes the same Event once a minute at most, and few others like it, however many deliveries a stranger sends. */
+/** Writes the same Event at most once a minute, and few similar ones, however many deliveries a stranger sends. */
 export function createTriggerEvents(options: { recorder: Pick<EventRecorder, "record">; clock: Clock }): TriggerEvents {
   const { recorder, clock } = options;
   /** When each message was last written, by trigger and reason. */
@@ -161,7 +161,7 @@ function desiredStatus({ generation, problem }: Desired, before: TriggerStatus |
   };
 }
 
-/** The smallest merge patch; undefined where nothing differs. */
+/** The smallest merge patch; undefined if nothing differs. */
 function statusPatch(status: TriggerStatus = {}, target: TriggerStatus): Record<string, unknown> | undefined {
   const patch: Record<string, unknown> = {};
   for (const field of ["phase", "detail", "observedGeneration", "conditions"] as const) {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../../../crds/client/clock.ts";
 
-/** The answer to a webhook's sender. */
+/** The response to a webhook's sender. */
 export interface WebhookAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -9,16 +9,16 @@ export interface WebhookAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Answers to deliveries that may be repeated. */
+/** Responses to deliveries that may be repeated. */
 export interface Deliveries {
   /**
-   * Runs a delivery, unless one of that key is in flight or was answered: then returns its answer.
+   * Runs a delivery, unless one with the same key is in flight or was answered: then returns its answer.
    *
    * @param key identifies the delivery
-   * @returns the answer, and whether it is that of an earlier delivery
+   * @returns the answer, and whether it belongs to an earlier delivery
    */
   once(key: string, run: () => Promise<WebhookAnswer>): Promise<{ answer: WebhookAnswer; repeated: boolean }>;
-  /** Bytes of the answers that are kept. */
+  /** Bytes of the stored answers. */
   readonly bytes: number;
 }
 
@@ -28,12 +28,12 @@ interface Kept {
   readonly until: number;
 }
 
-/** Memory of an entry beside its body. */
+/** Memory of an entry in addition to its body. */
 const OVERHEAD_BYTES = 512;
 
 /**
- * Makes a memory of answered deliveries, bounded in bytes, count and age; the oldest go first. Failures (429, 5xx) are
- * not kept: their senders repeat them to have them run again.
+ * Stores answers of deliveries, limited in bytes, count and age; the oldest are dropped first. Failures (429, 5xx) are
+ * not stored: senders repeat such deliveries to have them run again.
  */
 export function createDeliveries(options: {
   clock: Clock;
@@ -46,7 +46,7 @@ export function createDeliveries(options: {
 }): Deliveries {
   const { clock, maxBytes = 16 * 1024 * 1024, maxCount = 8192, maxAgeMs = 3_600_000 } = options;
   const inFlight = new Map<string, Promise<WebhookAnswer>>();
-  // In the order in which they were answered.
+  // In the order of the answers.
   const kept = new Map<string, Kept>();
   let bytes = 0;
 
@@ -90,8 +90,8 @@ export function createDeliveries(options: {
 }
 
 /**
- * Headers by which senders name a delivery, the same however often they send it: GitHub, Gitea, Gogs, GitLab,
- * Bitbucket, Shopify, Standard Webhooks, CloudEvents, and the IETF's Idempotency-Key.
+ * Headers that identify a delivery, the same for each repetition: GitHub, Gitea, Gogs, GitLab, Bitbucket, Shopify,
+ * Standard Webhooks, CloudEvents, and the IETF's Idempotency-Key.
  */
 const HEADERS = [
   "x-github-delivery",
@@ -107,7 +107,7 @@ const HEADERS = [
 
 const PLAIN = /^[\w.:-]{1,128}$/;
 
-/** The sender's id of a delivery, as one word; undefined where it sends none. */
+/** The sender's id of a delivery, as one word; undefined if it sends none. */
 export function deliveryId(headers: Headers): string | undefined {
   for (const header of HEADERS) {
     const id = headers.get(header);

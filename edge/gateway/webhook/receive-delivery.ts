@@ -20,7 +20,7 @@ export interface Delivery {
   readonly sent: string | undefined;
 }
 
-/** Reads a delivery and checks its signature, or its origin where the trigger has no secret. @throws HttpError */
+/** Reads a delivery and checks its signature, or its origin if the trigger has no secret. @throws HttpError */
 export async function receiveDelivery(
   request: Request,
   context: AdapterContext,
@@ -38,7 +38,7 @@ export async function receiveDelivery(
   return { data, body, sent: deliveryId(request.headers) };
 }
 
-/** Reports a secret that cannot be read, or that can be read again. */
+/** Reports a secret that cannot be read, or can be read again. */
 export async function checkSecret({ trigger, readSecret, report, log }: AdapterContext): Promise<void> {
   const { secretRef } = trigger.spec.config;
   if (secretRef === undefined) return;
@@ -55,7 +55,7 @@ export async function checkSecret({ trigger, readSecret, report, log }: AdapterC
 /**
  * Reads a delivery's JSON: the body itself, or the field `payload` of a form, as GitHub sends either.
  *
- * @throws HttpError 400 where it is of another type, no JSON or too deep, 413 where it holds too much
+ * @throws HttpError 400 if it has another type, is not JSON or too deep, 413 if it has too many values
  */
 export function parseDelivery(body: Uint8Array, contentType: string | null): unknown {
   const isForm = contentType !== null && FORM_TYPE.test(contentType);
@@ -75,13 +75,12 @@ export function parseDelivery(body: Uint8Array, contentType: string | null): unk
 }
 
 /**
- * Refuses what a page of another site makes a browser send to a webhook that has no secret: a form may be posted to any
- * site, so also to webhooks that only the browser's machine can reach. Webhooks are sent by programs, which send none
- * of these headers.
+ * Refuses requests that a page of another site sends to a webhook without a secret: a browser may post a form to any
+ * site, including webhooks that only its own machine can reach. Programs send webhooks without these headers.
  *
  * https://www.w3.org/TR/fetch-metadata/
  *
- * @param options.localOnly whether only this machine's own names may be asked for
+ * @param options.localOnly whether only this machine's own names are allowed as host
  * @throws HttpError 403
  */
 export function refusePages(request: Request, options: { localOnly: boolean }): void {
@@ -103,22 +102,21 @@ export function refusePages(request: Request, options: { localOnly: boolean }): 
 const SIGNATURE = /^sha256=([0-9a-f]{64})$/i;
 
 /**
- * Checks `X-Hub-Signature-256: sha256=<hex>`, the HMAC-SHA256 of the body as it was sent, in a time that does not
- * depend on where the first difference is.
+ * Checks `X-Hub-Signature-256: sha256=<hex>`, the HMAC-SHA256 of the raw body, in constant time.
  *
  * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  *
- * @throws HttpError 401 where it is missing, malformed or wrong
+ * @throws HttpError 401 if it is missing, malformed or wrong
  */
 export function verifySignature(request: { signature: string | null; body: Uint8Array; secret: string }): void {
   const { signature, body, secret } = request;
   const given = parseSignature(signature);
   const expected = createHmac("sha256", secret).update(body).digest();
   if (!timingSafeEqual(given, expected))
-    throw new HttpError(401, "X-Hub-Signature-256: does not fit the body and the secret");
+    throw new HttpError(401, "X-Hub-Signature-256: does not match the body and the secret");
 }
 
-/** @returns the 32 bytes of a signature header @throws HttpError 401 where it is missing or malformed */
+/** @returns the 32 bytes of a signature header @throws HttpError 401 if it is missing or malformed */
 function parseSignature(signature: string | null): Buffer {
   if (signature === null)
     throw new HttpError(401, "X-Hub-Signature-256: is missing; sign the delivery with the webhook's secret");
@@ -133,7 +131,7 @@ async function secretOf({ readSecret, log }: AdapterContext, ref: { name: string
     return await readSecret(ref);
   } catch (error) {
     log.warn({ error }, "webhook secret not read");
-    throw new HttpError(503, "deliveries cannot be verified at the moment; try again later", {
+    throw new HttpError(503, "cannot verify deliveries now; try again later", {
       headers: { "retry-after": "5" },
     });
   }

@@ -12,31 +12,29 @@ import { checkSecret, type Delivery, receiveDelivery } from "./receive-delivery.
 import type { UnverifiedBodies } from "./unverified-bodies.ts";
 import type { WebhookPaths } from "./webhook-paths.ts";
 
-/** What all webhooks share. */
+/** Shared by all webhooks. */
 export interface WebhookServices {
   readonly paths: WebhookPaths;
   readonly deliveries: Deliveries;
   readonly bodies: UnverifiedBodies;
   readonly metrics: Pick<GatewayMetrics, "count">;
   readonly deliveryLog: DeliverySink;
-  /** @default deliveries are not traced */
+  /** @default no tracing */
   readonly tracer?: Tracer | undefined;
-  /** Whether a webhook without a secret answers this machine alone. */
+  /** Whether a webhook without a secret answers only this machine. */
   readonly localOnly: boolean;
-  /**
-   * Deliveries that a webhook may have open, in flight and waiting; more are answered 503. Only verified ones count.
-   */
+  /** Open deliveries per webhook, in flight and waiting; more are answered 503. Only verified ones count. */
   readonly maxOpen: number;
-  /** Such deliveries that all webhooks may have open. */
+  /** Open deliveries of all webhooks. */
   readonly maxOpenInAll: number;
-  /** Aborted when what is still in flight must end. */
+  /** Aborted when everything in flight must end. */
   readonly hardStop: AbortSignal;
 }
 
 /**
  * Makes the adapter of webhook triggers: POST on the configured path, on every replica.
  *
- * An accepted delivery is run to its end, also when its sender disconnects or the trigger is edited meanwhile.
+ * An accepted delivery runs to its end, even if its sender disconnects or the trigger is edited.
  */
 export function createWebhookStart(services: WebhookServices): StartAdapter {
   let openInAll = 0;
@@ -44,7 +42,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
     let open = 0;
     const { trigger, signal } = context;
     const { path, secretRef } = trigger.spec.config;
-    if (path === undefined) throw new Error("spec.config.path: a webhook trigger needs the path that it serves");
+    if (path === undefined) throw new Error("spec.config.path: required for a webhook trigger");
     const answering = new Set<Promise<Response>>();
     if (secretRef !== undefined) await context.readSecret(secretRef, { onChange: () => void checkSecret(context) });
     signal.throwIfAborted();
@@ -71,7 +69,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
     async function answer(request: Request, { mayBeSilent }: RequestContext): Promise<Response> {
       let delivery: Delivery;
       const arrivedAt = context.clock.now();
-      // Without a secret anybody can send a delivery, and would choose its trace. One that is refused leaves no span.
+      // Without a secret anyone can send a delivery, and would choose its trace. A refused delivery leaves no span.
       const isTrusted = secretRef !== undefined;
       const span = services.tracer && startRequestSpan(request, services.tracer, { isTrusted });
       try {
@@ -82,7 +80,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
         const result = status === 401 ? "unsigned" : "rejected";
         services.metrics.count("webhook", result);
         const reason = refusals[status] ?? "it could not be read";
-        // Not by the sender's id, which a stranger chooses.
+        // Not the sender's id, which a stranger chooses.
         const id = `${trigger.metadata.name}-${randomUUID()}`;
         services.deliveryLog.add(trigger, { id, ...times(arrivedAt, context), result, status, reason });
         throw error;
@@ -92,7 +90,7 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
       openInAll += 1;
       try {
         const response = await answerDelivery(delivery, { context, services, span });
-        // Its path may be what keeps strangers out.
+        // A secret path may be the only protection from strangers.
         if (span !== undefined) endRequestSpan(span, { method: "POST", route: undefined, status: response.status });
         return response;
       } catch (error) {
@@ -106,9 +104,9 @@ export function createWebhookStart(services: WebhookServices): StartAdapter {
   };
 }
 
-/** Why a delivery was not run, by its answer's status; that answer may repeat a header of the request. */
+/** Why a delivery was not run, by response status; the response itself may repeat a header of the request. */
 const refusals: Readonly<Record<number, string>> = {
-  400: "it is no delivery: not the JSON or the form that a webhook takes",
+  400: "not a valid delivery: it must be JSON or a form",
   401: "its signature is missing or wrong",
   403: "a page of another site sent it",
   408: "its body did not arrive in time",
@@ -155,20 +153,20 @@ async function runDelivery(
     return answerOf(await run({ id, fields: data, data, receivedAt }, { signal: hardStop, span }));
   } catch (error) {
     if (!hardStop.aborted) throw error;
-    return { ...errorAnswer(503, "the server stops; try again"), headers: { "retry-after": "1" } };
+    return { ...errorAnswer(503, "the server is stopping; try again"), headers: { "retry-after": "1" } };
   }
 }
 
 const MEDIA_TYPE = /^[\w!#$&^.+*-]+\/[\w!#$&^.+*-]+ *(?:;[\t\x20-\x7e]*)?$/;
 const encoder = new TextEncoder();
 
-/** Maps the outcome of a delivery to the answer for its sender. */
+/** Converts the outcome of a delivery to the response for its sender. */
 export function answerOf(outcome: Outcome): WebhookAnswer {
   switch (outcome.kind) {
     case "answered": {
       const { status, contentType, body } = outcome.reply;
       if (!Number.isInteger(status) || status < 200 || status > 599) {
-        return errorAnswer(502, "the container answered with a status that is none");
+        return errorAnswer(502, "the container answered with an invalid status");
       }
       return { status, contentType: MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream", body };
     }
@@ -197,8 +195,7 @@ const BODYLESS = [204, 205, 304];
 /**
  * Makes the response to a delivery: status, media type and body of the container's answer, and none of its headers.
  *
- * That no browser may run them, show them to a page or guess their type is set by the handler, for every answer of a
- * webhook.
+ * For every webhook response, the handler ensures that browsers do not run it, show it to a page or guess its type.
  */
 export function respond(answer: WebhookAnswer): Response {
   const headers = { ...answer.headers, "content-type": answer.contentType, "cache-control": "no-store" };

@@ -2,16 +2,16 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { readBytes } from "../../http/read-bytes.ts";
 
-/** Bodies of deliveries whose senders are not verified yet: any stranger can send them, and as slowly as it likes. */
+/** Bodies of deliveries whose senders are not verified yet: any stranger can send them, as slowly as it likes. */
 export interface UnverifiedBodies {
   /**
    * Reads a body.
    *
-   * @param options.webhook whose delivery it is
-   * @throws HttpError as {@link readBytes} does, and 503 where it was dropped for others
+   * @param options.webhook the webhook of the delivery
+   * @throws HttpError as {@link readBytes} does, and 503 if it was dropped in favour of others
    */
   read(request: Request, options: { webhook: string }): Promise<Uint8Array>;
-  /** How many are being read. */
+  /** Number of bodies being read. */
   readonly reading: number;
 }
 
@@ -22,19 +22,19 @@ interface Reader {
 
 interface Senders {
   bytes: number;
-  /** In the order of their arrival. */
+  /** In order of arrival. */
   readonly readers: Set<Reader>;
 }
 
-/** What a body counts beside its bytes: for its connection, and to limit how many there are. */
+/** What a body counts in addition to its bytes: for its connection, and to limit the number of bodies. */
 const OVERHEAD_BYTES = 64 * 1024;
 
 /**
- * Makes a reader of bodies that holds at most `maxBytes` at a time. Beyond that the oldest body of the webhook that
- * holds the most is dropped, and the new one is read: strangers drop each other's bodies, a sender that sends without
- * pauses gets through, and strangers of one webhook do not affect the senders of another.
+ * Makes a reader of bodies that holds at most `maxBytes` at a time. Beyond that the oldest body of the webhook with the
+ * most is dropped in favour of the new one: strangers displace each other's bodies, a sender without pauses gets
+ * through, and strangers of one webhook do not affect the senders of another.
  *
- * @param options.maxBytes 64 KiB for each body, and what of it has arrived; @default 64 MiB
+ * @param options.maxBytes 64 KiB for each body, plus its received bytes; @default 64 MiB
  */
 export function createUnverifiedBodies(options: { clock: Clock; maxBytes?: number }): UnverifiedBodies {
   const { clock, maxBytes = 64 * 1024 * 1024 } = options;
@@ -92,7 +92,7 @@ export function createUnverifiedBodies(options: { clock: Clock; maxBytes?: numbe
 }
 
 function tooMany(): HttpError {
-  return new HttpError(503, "body: arrives too slowly while too many others arrive; try again later", {
+  return new HttpError(503, "body: arrives too slowly while too many others are being received; try again later", {
     headers: { "retry-after": "5", connection: "close" },
   });
 }

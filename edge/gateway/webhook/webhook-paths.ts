@@ -1,10 +1,10 @@
 import type { AnswerWebhook } from "../../http/handler.ts";
 
-/** The paths that webhook triggers serve at the moment. */
+/** The paths that webhook triggers serve now. */
 export interface WebhookPaths {
   find(path: string): AnswerWebhook | undefined;
   /**
-   * Serves a path in place of its present handler; the function it returns ends that, unless another handler has the
+   * Serves a path instead of its current handler; returns a function that ends this, unless another handler has the
    * path by then.
    */
   register(path: string, answer: AnswerWebhook): () => void;
@@ -24,9 +24,7 @@ export function createWebhookPaths(): WebhookPaths {
   };
 }
 
-/**
- * What the edge serves itself, or is to serve: the API, its documents, events, probes and the dashboard with its files.
- */
+/** Paths of the edge itself: the API, its documents, events, probes and the dashboard with its files. */
 const RESERVED = [
   "api",
   "ws",
@@ -42,16 +40,15 @@ const RESERVED = [
 ];
 
 /**
- * Why a webhook cannot have a path; undefined where it can.
+ * Why a webhook cannot have a path; undefined if it can.
  *
- * A path whose first segment is the edge's own is refused in any case and encoding, since proxies in front may decode
+ * A path whose first segment belongs to the edge is refused in any case and encoding, since proxies in front may decode
  * it.
  */
 export function pathProblem(path: string): string | undefined {
   const base = "http://edge.invalid";
   const normal = URL.canParse(path, base) ? new URL(path, base).pathname : undefined;
-  if (normal !== path)
-    return `is not in its normal form, which is ${normal ?? "unknown"}; write it without . and .. segments`;
+  if (normal !== path) return `is not normalized: use ${normal ?? "a valid path"}, without . and .. segments`;
   let decoded: string;
   try {
     decoded = decodeURIComponent(path).toLowerCase();
@@ -59,9 +56,9 @@ export function pathProblem(path: string): string | undefined {
     return "is not valid percent-encoding";
   }
   const first = decoded.split("/").find((segment) => segment !== "");
-  if (first === undefined) return "is the edge's own; choose another, such as /hooks/my-trigger";
+  if (first === undefined) return "belongs to the edge; choose another, such as /hooks/my-trigger";
   if (decoded.includes("//")) return "has an empty segment; write it without //";
   if (RESERVED.includes(first))
-    return `is the edge's own, as is all below /${first}; choose another, such as /hooks${path}`;
+    return `belongs to the edge, as does everything below /${first}; choose another, such as /hooks${path}`;
   return undefined;
 }

@@ -4,17 +4,17 @@ import type { RequestHead } from "../http/message-head.ts";
 
 type DerivedHost = Extract<HostMeaning, { kind: "derived" }>;
 
-/** What a request's host and path say of where it is for. */
+/** What the host and path of a request address. */
 export type Address = HostAddress | PathAddress;
 
 interface HostAddress {
   readonly form: "host";
-  /** Undefined where the label is derived. */
+  /** Undefined if the label is derived. */
   readonly instance: HostTarget | undefined;
   readonly label: string;
-  /** By which the instance of a derived label is looked up. */
+  /** Used to look up the instance of a derived label. */
   readonly derived: DerivedHost | undefined;
-  /** What the pod is asked for. */
+  /** The request target for the pod. */
   readonly target: string;
 }
 
@@ -22,7 +22,7 @@ interface PathAddress {
   readonly form: "path";
   readonly instance: HostTarget;
   readonly target: string;
-  /** What the request's path has before the pod's. */
+  /** The part of the request's path before the pod's. */
   readonly prefix: string;
 }
 
@@ -30,11 +30,11 @@ const PATH = /^\/t\/([^/?]+)\/([^/?]+)(.*)$/;
 const PORT = /^(.*):([1-9]\d{0,4})$/;
 
 /**
- * Reads a request's address: `<workload>[-<port>]--<tenant>.<domain>`, else `/t/<tenant>/<workload>[:<port>]/…`. The
- * host comes first, so that `/t/…` on a tenant's host is the pod's own path. The pod's path is what follows, byte for
- * byte: `..` in it is the pod's to resolve.
+ * Reads a request's address: `<workload>[-<port>]--<tenant>.<domain>`, or `/t/<tenant>/<workload>[:<port>]/…`. The host
+ * takes precedence, so that `/t/…` on a tenant's host is the pod's own path. The pod's path is the rest, byte for byte;
+ * the pod resolves `..` in it.
  *
- * @returns undefined where it is neither
+ * @returns undefined if it is neither form
  */
 export function readAddress(
   { host, target }: Pick<RequestHead, "host" | "target">,
@@ -51,7 +51,7 @@ export function readAddress(
   return readPath(target);
 }
 
-/** The name of a `Host` field, without its port and the dot of a whole name. */
+/** The name of a `Host` field, without its port and a trailing dot. */
 export function nameOf(host: string): string {
   return host.replace(/:\d+$/, "").replace(/\.$/, "");
 }
@@ -63,7 +63,7 @@ function readPath(target: string): PathAddress | undefined {
   const [, withPort, digits] = PORT.exec(named) ?? [];
   const workload = withPort ?? named;
   const port = digits === undefined ? undefined : Number(digits);
-  // What is encoded twice, or holds a slash, is no id.
+  // A segment that is encoded twice, or contains a slash, is not an id.
   if (!isTenantId(tenantId) || !isObjectName(workload) || (port ?? 0) > 65_535) return undefined;
   return {
     form: "path",

@@ -6,24 +6,24 @@ import type { KnownTenants } from "../wake/known-tenants.ts";
 import type { Address } from "./address.ts";
 import { type Credentials, grantedBy, type Pass, passOf } from "./entry.ts";
 
-/** The instance that a request is for, and by what right it comes in. */
+/** The instance of a request, and the basis of its admission. */
 export interface Admission extends HostTarget {
   readonly pass: Pass;
 }
 
 export interface Admissions {
-  /** Returns nothing for what is not there and for what is closed to the caller. */
+  /** Returns undefined for instances that do not exist or that the caller may not use. */
   admissionOf(asked: { address: Address; credentials: Credentials }): Admission | undefined;
   /**
-   * The digits of a derived label, whose owner a list of the archives may tell; undefined where no list is needed, since
-   * strangers wake public instances alone.
+   * The digits of a derived label whose owner a list of the archives may reveal; undefined if no list is needed:
+   * strangers wake only public instances.
    */
   digitsToList(address: Address): string | undefined;
-  /** To whom a workload is open at present. */
+  /** The current exposure of a workload. */
   exposureOf(workload: string): Exposure | undefined;
 }
 
-/** Tells who is admitted to which instance, by what the caches hold at that moment. */
+/** Decides who is admitted to which instance, by the current caches. */
 export function createAdmissions({
   namespace,
   cache,
@@ -40,7 +40,7 @@ export function createAdmissions({
     return undefined;
   }
 
-  /** A derived label is found by what its caller was granted, else among the claims and those who were there. */
+  /** A derived label is found in the caller's grant, or among the claims and known tenants. */
   function lookUp(address: Address, credentials: Credentials): HostTarget | undefined {
     if (address.form !== "host") return undefined;
     const granted = grantedBy(credentials, address.label);
@@ -53,7 +53,7 @@ export function createAdmissions({
     if (key === undefined) return undefined;
     const { workloadRef: workload, tenantId } = key;
     const found = { workload, tenantId, ...(port !== undefined && { port }) };
-    // One name for each, as cookies and origins go by it.
+    // Only one name for each, since cookies and origins depend on it.
     return hostLabel(found) === label ? found : undefined;
   }
 

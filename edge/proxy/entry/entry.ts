@@ -6,39 +6,43 @@ import type { FrontDoor } from "./front-door.ts";
 import type { LinkTokens, SignedGrant } from "./link-token.ts";
 import { takeToken } from "./token-parameter.ts";
 
-/** What a request shows of who sends it, checked before anything is looked up. */
+/** What a request shows about its sender, checked before any lookup. */
 export interface Credentials {
-  /** Whether it carries the API key, or none is asked for of a page of its own. */
+  /** Whether it has the API key, or none is set and it does not come from another page. */
   readonly hasKey: boolean;
-  /** Whether `Authorization` holds the API key, or at a path what a browser sends of itself: the pod never sees it. */
+  /**
+   * Whether `Authorization` contains the API key or, in the path form, what a browser sends by itself: the pod never
+   * sees it.
+   */
   readonly hidesAuthorization: boolean;
-  /** The grant of a link, and of cookies where a page of the very host sends them. */
+  /** The grant of a link, or of a cookie sent by a page of the same host. */
   readonly link: SignedGrant | undefined;
   readonly cookies: readonly SignedGrant[];
-  /** Whether there was a token or a cookie to look at, be it right or wrong. */
+  /** Whether there was a token or cookie, right or wrong. */
   readonly presentsToken: boolean;
-  /** What the pod is asked for, without a token. */
+  /** The request target for the pod, without a token. */
   readonly target: string;
 }
 
-/** By what a visitor was let in. */
+/** The basis of a visitor's admission. */
 export type Pass = { readonly by: "key" | "public" } | { readonly by: "link" | "cookie"; readonly grant: SignedGrant };
 
 const KEY_PASS: Pass = { by: "key" };
 const PUBLIC_PASS: Pass = { by: "public" };
 
 /**
- * Of several cookies of the name so many are looked at. Over plain HTTP another tenant's page can set some, and those
- * with longer paths come first.
+ * Maximum number of cookies of that name that are checked. Over plain HTTP another tenant's page can set some, and
+ * those with longer paths come first.
  */
 const MAX_COOKIES = 64;
 const BEARER = /^bearer +(\S+)$/i;
 
 /**
- * Returns what reads the credentials of a request: the API key in `Authorization: Bearer` or `X-Tenancy-Key`, a link's
- * token in the query, and at a host the cookie that a link was changed for.
+ * Returns a function that reads the credentials of a request: the API key in `Authorization: Bearer` or
+ * `X-Tenancy-Key`, a link's token in the query, and in the host form the cookie that replaced a link.
  *
- * @param options.isKey undefined: no key is set, and everybody has it whose request is not of another page
+ * @param options.isKey undefined if no key is set: every request that does not come from another page counts as having
+ * it
  */
 export function createCredentials(options: {
   isKey: ((text: string) => boolean) | undefined;
@@ -57,7 +61,7 @@ export function createCredentials(options: {
     const link = tokens.read("link", token);
     const isOwn = isOwnPage(head, read, frontDoor);
     const cookies: SignedGrant[] = [];
-    // A path is one origin for all tenants, so that nothing is let in there by what a browser sends of itself.
+    // All paths are one origin for all tenants, so credentials that a browser sends by itself do not count there.
     if (isOwn && address?.form === "host") {
       for (const text of read.cookies) {
         const grant = tokens.read("cookie", text);
@@ -76,8 +80,8 @@ export function createCredentials(options: {
 }
 
 /**
- * By what a visitor comes in to an instance; undefined where it does not. The API key opens what a link opens: its
- * holder could make itself one.
+ * The basis of a visitor's admission to an instance; undefined if it is not admitted. The API key opens what a link
+ * opens, since its holder could create a link.
  */
 export function passOf(
   expose: Exposure,
@@ -102,7 +106,7 @@ export function passOf(
   }
 }
 
-/** Which instance the holder of a token calls by a derived label, which cannot be read. */
+/** The instance that the holder of a token calls by a derived label, which cannot be decoded. */
 export function grantedBy({ link, cookies }: Credentials, label: string): HostTarget | undefined {
   for (const grant of link === undefined ? cookies : [link, ...cookies]) {
     const { workload, tenantId, port } = grant;
@@ -117,7 +121,7 @@ function isFor(grant: SignedGrant, { workload, tenantId, port }: HostTarget): bo
 }
 
 /**
- * The cookie's name. `__Host-` keeps other hosts of the domain from setting it, and takes HTTPS
+ * The cookie's name. `__Host-` prevents other hosts of the domain from setting it, and requires HTTPS
  * (https://datatracker.ietf.org/doc/html/draft-ietf-httpbis-rfc6265bis#section-4.1.3.2).
  */
 export function cookieName({ scheme }: FrontDoor): string {
@@ -131,8 +135,9 @@ export function linkCookie(frontDoor: FrontDoor, token: string, maxAgeSeconds: n
 }
 
 /**
- * Whether a browser may have sent the `Authorization` of itself: to it all paths are one site, so it sends what one
- * tenant's program asked for to all. None sends a Bearer token or our key so; not every one says that it is a browser.
+ * Whether a browser may have sent the `Authorization` by itself: it treats all paths as one site, so it sends the
+ * credentials for one tenant's program to all. Browsers never send a Bearer token or our key by themselves, and not all
+ * of them identify themselves.
  */
 function mayBeOfBrowser(
   { hasOtherAuthorization, site, mode, dest }: ReadFields,
@@ -201,9 +206,9 @@ function readFields(fields: readonly Field[], cookie: string): ReadFields {
 }
 
 /**
- * Whether nothing speaks for a page of another origin. Tenants' hosts are one site to a browser, so that `SameSite`
- * keeps none of them from another: `Origin`, which every WebSocket and everything that writes has, and
- * `Sec-Fetch-Site` do. A page may lead a person to a host of another, as any link does, and no more.
+ * Whether nothing suggests a page of another origin. To a browser, tenants' hosts are one site, so `SameSite` does not
+ * separate them; `Origin`, which every WebSocket and write has, and `Sec-Fetch-Site` do. A page may lead a person to
+ * another tenant's host, as any link does, and no more.
  */
 function isOwnPage(head: RequestHead, { origin, site, mode, dest }: ReadFields, { scheme }: FrontDoor): boolean {
   if (origin !== undefined && origin.toLowerCase() !== `${scheme}://${head.host}`) return false;
@@ -211,7 +216,7 @@ function isOwnPage(head: RequestHead, { origin, site, mode, dest }: ReadFields, 
   return mode === "navigate" && dest === "document" && (head.method === "GET" || head.method === "HEAD");
 }
 
-/** Whether a host is a name of this machine or one of the front door's, which no page of another name can be at. */
+/** Whether a host is a name of this machine or of the front door, so that no page of another name can use it. */
 export function isKnownHost(host: string, { domain }: FrontDoor, isLoopback: (name: string) => boolean): boolean {
   const name = nameOf(host).replace(/^\[|\]$/g, "");
   return name === "" || name === domain || name.endsWith(`.${domain}`) || isLoopback(name);

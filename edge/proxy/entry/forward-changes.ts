@@ -5,15 +5,15 @@ import type { FrontDoor } from "./front-door.ts";
 import { takeToken } from "./token-parameter.ts";
 
 /**
- * Would have a browser ask elsewhere for a tenant's host, or delete the cookies of all hosts of the domain
+ * Would direct a browser elsewhere for a tenant's host, or delete the cookies of all hosts of the domain
  * (https://www.w3.org/TR/clear-site-data/#clear-cookies).
  */
 const HOST_DROPS = new Set(["alt-svc", "clear-site-data"]);
 
 /**
- * What the client gets of a response at a path: what says what the body is, and what programs read. To a browser all
- * tenants share that origin, and each year brings fields by which it asks for a password, keeps something or follows a
- * link for all of it (docs/decisions/front-door.md#the-path-form-is-dead-to-browsers).
+ * The fields of a response in the path form that reach the client: those that describe the body, and those for
+ * programs. To a browser all tenants share that origin, and each year adds fields that ask for a password, store
+ * something or follow a link for the whole origin (docs/decisions/front-door.md#the-path-form-is-dead-to-browsers).
  */
 const PATH_PASSES = new Set([
   ...["content-type", "content-encoding", "content-language", "content-location", "content-disposition"],
@@ -24,7 +24,7 @@ const PATH_PASSES = new Set([
   ...["dav", "ms-author-via", "tus-resumable", "tus-version", "tus-extension", "tus-max-size"],
 ]);
 const PATH_PASSES_FAMILY = /^(?:x|grpc|connect|docker|mcp|ratelimit|upload)-/;
-/** Of the family `x-`, what browsers know. */
+/** Fields with the prefix `x-` that browsers interpret. */
 const PATH_DROPS = new Set(["x-content-type-options", "x-dns-prefetch-control", "x-frame-options", "x-sourcemap"]);
 const PATH_RESPONSE: ResponseChanges = {
   setCookie: () => undefined,
@@ -35,7 +35,7 @@ const PATH_RESPONSE: ResponseChanges = {
   ],
 };
 
-/** Makes what says how a request is changed on its way to the pod, and the response on its way back. */
+/** Makes a function that returns how a request is changed for the pod, and how its response is changed. */
 export function createForwardChanges(): (found: {
   address: Address;
   credentials: Credentials;
@@ -61,5 +61,5 @@ export function createForwardChanges(): (found: {
   };
 }
 
-/** A page that was opened with a token in its address, in a frame, shows it in what it asks for. */
+/** A page that was opened with a token in its URL, in a frame, reveals it in its requests. */
 const withoutToken = (referer: string): string => takeToken(referer).target;

@@ -4,19 +4,19 @@ import type { ProxyConfig } from "../../config.ts";
 import type { LinkTokens } from "./link-token.ts";
 import { TOKEN_PARAMETER } from "./token-parameter.ts";
 
-/** Where visitors reach the front door. */
+/** Address of the front door for visitors. */
 export interface FrontDoor {
   /** Tenants' hosts are one label below it. */
   readonly domain: string;
-  /** Undefined: the scheme's own. */
+  /** Undefined: the scheme's default. */
   readonly port: number | undefined;
   readonly scheme: "http" | "https";
 }
 
 /**
- * Returns what says where the front door is; undefined where nobody has said.
+ * Returns a function that returns the front door's address; undefined if it is not configured.
  *
- * @param listensAt the port of this process's own listener, once there is one; with plain HTTP visitors come to it
+ * @param listensAt the port of this process's own listener, once there is one; visitors use it with plain HTTP
  */
 export function findFrontDoor(
   { domain, scheme, listen }: Pick<ProxyConfig, "domain" | "scheme" | "listen">,
@@ -27,12 +27,12 @@ export function findFrontDoor(
   return () => ({ domain: domain.name, port: domain.port ?? port(), scheme });
 }
 
-/** The address of a tenant's instance, which a browser can open where the workload lets it in. */
+/** The URL of a tenant's instance, which a browser can open if the workload admits it. */
 export function instanceUrl({ domain, port, scheme }: FrontDoor, target: HostTarget): string {
   return `${scheme}://${hostLabel(target)}.${domain}${port === undefined ? "" : `:${port}`}/`;
 }
 
-/** Makes addresses with a token. */
+/** Makes URLs with a token. */
 export function createLinks(options: {
   frontDoor: () => FrontDoor;
   tokens: Pick<LinkTokens, "sign">;

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject, randomBytes, timingSafeEqual } from "node:crypto";
 import * as v from "valibot";
 
-/** What a token lets its holder reach, and until when. */
+/** What a token grants, and until when. */
 export interface LinkGrant {
   readonly tenantId: string;
   readonly workload: string;
@@ -11,23 +11,23 @@ export interface LinkGrant {
   readonly expiresAt: number;
 }
 
-/** What a token was found to let its holder reach. */
+/** A verified grant. */
 export interface SignedGrant extends LinkGrant {
   readonly signedBy: KeyObject;
 }
 
-/** What a token is for: a cookie is no link, so that nobody can be sent one. */
+/** The purpose of a token: a cookie is not a link, so that it cannot be sent to someone. */
 export type TokenPurpose = "link" | "cookie";
 
 export interface LinkTokens {
-  /** Undefined where there is no key to sign with. */
+  /** Undefined without a key to sign with. */
   sign(purpose: TokenPurpose, grant: LinkGrant): string | undefined;
   /**
-   * What a token grants at this moment; undefined for one that is not ours, is over or is for something else. The work
-   * is the same for all texts, none at all too, so that the time it takes tells nothing.
+   * What a token grants now; undefined for one that is invalid, expired or for another purpose. The work is the same
+   * for all texts, also without one, so that timing reveals nothing.
    */
   read(purpose: TokenPurpose, text: string | undefined): SignedGrant | undefined;
-  /** Whether what was read before holds still: it is not over, and the key that signed it is in use. */
+  /** Whether a grant that was read before is still valid: not expired, and its signing key still in use. */
   holds(grant: SignedGrant): boolean;
 }
 
@@ -44,7 +44,7 @@ const payloadSchema = v.pipe(
   }),
 );
 
-/** Stands in where there is no key, so that the work is the same. */
+/** Used if there is no key, so that the work is the same. */
 const decoy = createSecretKey(randomBytes(32));
 /** Longer than any token, whose ids have at most 63 characters. */
 const MAX_LENGTH = 1024;
@@ -53,9 +53,9 @@ const NO_TOKEN = ["", ".".repeat(43)] as const;
 
 /**
  * Tokens are `<base64url of JSON>.<base64url of HMAC-SHA256 over that text>`. The signature is checked over the text as
- * it was sent, before anything of it is decoded, and with every key: nothing in a token chooses how it is read.
+ * sent, before anything is decoded, and with every key: nothing in a token determines how it is read.
  *
- * @param options.keys the newest first, which signs; asked for at each use
+ * @param options.keys newest first, which signs; called at each use
  */
 export function createLinkTokens(options: { keys: () => readonly KeyObject[]; now: () => number }): LinkTokens {
   const { keys, now } = options;
@@ -89,7 +89,7 @@ export function createLinkTokens(options: { keys: () => readonly KeyObject[]; no
       }
       if (signedBy === undefined) return undefined;
       const payload = v.safeParse(payloadSchema, Buffer.from(text, "base64url").toString("utf8"));
-      // Signed by our key, of another form: of a later version, whose replicas run beside this one.
+      // Signed by our key but in another format: by a later version, whose replicas run beside this one.
       if (!payload.success) return undefined;
       const { p, t, w, port, e } = payload.output;
       if (p !== purpose || e * 1000 <= now()) return undefined;
@@ -98,7 +98,7 @@ export function createLinkTokens(options: { keys: () => readonly KeyObject[]; no
     holds({ expiresAt, signedBy }) {
       if (expiresAt * 1000 <= now()) return false;
       const usable = keys();
-      // Each reading of the Secret makes its keys anew.
+      // Each read of the Secret makes its key objects again.
       return usable.includes(signedBy) || usable.some((key) => key.equals(signedBy));
     },
   };

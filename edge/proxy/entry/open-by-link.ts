@@ -1,7 +1,7 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { LinkTokens, SignedGrant } from "./link-token.ts";
 
-/** How long something may stay open after the link that it came in by. */
+/** How long a connection may stay open after its link has become invalid. */
 const LOOK_MS = 5000;
 
 interface Open {
@@ -9,7 +9,7 @@ interface Open {
   readonly stop: () => void;
 }
 
-/** Ends what was opened by links, such as WebSockets, when these no longer let anybody in. */
+/** Ends what links opened, such as WebSockets, when these links are no longer valid. */
 export function createOpenByLink({
   tokens,
   clock,
@@ -17,7 +17,7 @@ export function createOpenByLink({
   tokens: Pick<LinkTokens, "holds">;
   clock: Pick<Clock, "after">;
 }): {
-  /** @returns what forgets it, when it is over by itself */
+  /** @returns a function that removes it, when it has ended by itself */
   add(grant: SignedGrant, stop: () => void): () => void;
 } {
   const all = new Set<Open>();

@@ -9,21 +9,21 @@ export interface Network {
   readonly family: "ipv4" | "ipv6";
 }
 
-/** What a request says of where it comes from, as far as it is believed. */
+/** What a request says about its origin, as far as it is trusted. */
 export interface ReadOrigin extends Omit<Origin, "requestId"> {
-  /** As a balancer gave it out. */
+  /** As set by a load balancer. */
   readonly requestId: string | undefined;
 }
 
-/** Makes for each connection, by the address of whoever opened it, what reads the origin of its requests. */
+/** Makes a reader of request origins for each connection, by the address of its peer. */
 export type OriginReader = (peer: string) => (fields: readonly Field[]) => ReadOrigin;
 
 const NETWORK = /^([0-9a-f.:]+)(?:\/(\d{1,3}))?$/i;
 const MAPPED = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
-/** Some balancers add the port. */
+/** Some load balancers add the port. */
 const WITH_PORT = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/;
 const REQUEST_ID = /^[\w.:=+/@-]{1,128}$/;
-/** Some say what a WebSocket's address begins with. */
+/** Some use the scheme of WebSocket URLs. */
 const SCHEMES = new Map([
   ["http", "http"],
   ["ws", "http"],
@@ -31,22 +31,22 @@ const SCHEMES = new Map([
   ["wss", "https"],
 ] as const) as ReadonlyMap<string, "http" | "https">;
 
-/** Parses `<address>/<prefix>`, or one address; undefined where it is neither. */
+/** Parses `<address>/<prefix>`, or one address; otherwise undefined. */
 export function parseNetwork(text: string): Network | undefined {
   const [, address = "", digits] = NETWORK.exec(text) ?? [];
   const kind = isIP(address);
   const longest = kind === 4 ? 32 : 128;
   const prefix = digits === undefined ? longest : Number(digits);
-  // An IPv4 address is looked up as one, however the socket shows it.
+  // An IPv4 address is matched as IPv4, however the socket shows it.
   if (kind === 0 || prefix > longest || isIP(plainAddress(address)) !== kind) return undefined;
   return { address, prefix, family: kind === 4 ? "ipv4" : "ipv6" };
 }
 
 /**
- * Returns what reads the origin of requests. `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed of
- * whoever connects from one of the networks, and of nobody else.
+ * Returns a reader of request origins. `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are trusted only from
+ * peers in one of the networks.
  *
- * @param options.scheme of what no balancer says
+ * @param options.scheme default without a load balancer's statement
  */
 export function createOriginReader(options: { trusted: readonly Network[]; scheme: "http" | "https" }): OriginReader {
   const { trusted, scheme } = options;
@@ -54,7 +54,7 @@ export function createOriginReader(options: { trusted: readonly Network[]; schem
   for (const { address, prefix, family } of trusted) networks.addSubnet(address, prefix, family);
   const isTrusted = (address: string): boolean => networks.check(address, isIP(address) === 4 ? "ipv4" : "ipv6");
 
-  /** From the last entry, which whoever connects has added, to the first that no balancer of ours vouches for. */
+  /** From the last entry, added by the peer, to the first that none of our load balancers vouches for. */
   function clientOf(peer: string, entries: readonly string[]): string {
     let client = peer;
     for (let at = entries.length - 1; at >= 0 && isTrusted(client); at -= 1) {
@@ -82,12 +82,12 @@ export function createOriginReader(options: { trusted: readonly Network[]; schem
   };
 }
 
-/** The entries of a list, of all its lines. */
+/** The entries of a list, from all its lines. */
 function entriesOf(fields: readonly Field[], name: string): string[] {
   return valuesOf(fields, name).join(",").split(",");
 }
 
-/** The address in an entry of `X-Forwarded-For`; undefined where there is none. */
+/** The address in an entry of `X-Forwarded-For`; undefined if there is none. */
 function addressIn(entry: string): string | undefined {
   if (isIP(entry) !== 0) return plainAddress(entry);
   const [, six, four] = WITH_PORT.exec(entry) ?? [];
@@ -95,7 +95,9 @@ function addressIn(entry: string): string | undefined {
   return isIP(address) === (six === undefined ? 4 : 6) ? plainAddress(address) : undefined;
 }
 
-/** An address in its one spelling, without its zone; one of IPv4 as such where a socket of both kinds shows it. */
+/**
+ * An address in its canonical spelling, without its zone; an IPv4 address as such even if a dual-stack socket shows it.
+ */
 function plainAddress(address: string): string {
   const plain = address.replace(/%.*$/, "");
   if (isIP(plain) !== 6) return plain;

@@ -6,13 +6,13 @@ import type { Secret } from "../../../crds/kubernetes.ts";
 import type { Log } from "../../../crds/log.ts";
 import { LINK_KEYS_SECRET } from "../../../crds/secret-refusal.ts";
 
-/** The keys of links, as their Secret has them now. */
+/** The current keys for links, from their Secret. */
 export interface SigningKeys {
-  /** The newest first; none where the Secret is missing or wrong. */
+  /** Newest first; empty if the Secret is missing or invalid. */
   current(): readonly KeyObject[];
-  /** Why there are none, in words for who runs the service. */
+  /** Why there are none, for the operator of the service. */
   problem(): string | undefined;
-  /** Whether the Secret was looked at. */
+  /** Whether the Secret has been read. */
   isKnown(): boolean;
 }
 
@@ -20,8 +20,8 @@ const MAX_KEYS = 2;
 const MIN_BYTES = 32;
 
 /**
- * Follows the Secret of the keys. Every entry is a key; the last by its name signs, and all verify. So a key is replaced
- * by adding one, and by removing the old one when the last link that it signed is over.
+ * Watches the Secret of the keys. Every entry is a key; the last by name signs, and all verify. To replace a key, add
+ * one, and remove the old one when the last link that it signed has expired.
  */
 export function watchSigningKeys(options: {
   client: ClusterClient;
@@ -37,7 +37,7 @@ export function watchSigningKeys(options: {
     const before = read.problem;
     read = readKeys(store.get({ namespace, name: LINK_KEYS_SECRET }));
     if (isKnown && read.problem !== before && read.problem !== undefined)
-      log.error({ secret: LINK_KEYS_SECRET, problem: read.problem }, "no link is signed or let in");
+      log.error({ secret: LINK_KEYS_SECRET, problem: read.problem }, "link keys unusable; links are disabled");
   }
 
   const { store, synced, done } = startInformer<Secret>({
@@ -53,7 +53,7 @@ export function watchSigningKeys(options: {
   synced.then(
     () => {
       isKnown = true;
-      // As if it had been missing before: a front door without links needs no keys.
+      // Treated as missing: a front door without links needs no keys.
       read = readKeys(undefined);
       look();
     },
@@ -68,7 +68,7 @@ export function watchSigningKeys(options: {
 
 const MISSING = `Secret ${LINK_KEYS_SECRET} does not exist: create it with one key of at least ${MIN_BYTES} bytes`;
 
-/** The keys of a Secret, of which one that is wrong makes all unusable: nobody would see that it is not in use. */
+/** The keys of a Secret. One invalid key makes all unusable; otherwise no one would notice that it is not in use. */
 export function readKeys(secret: Pick<Secret, "data"> | undefined): {
   readonly keys: readonly KeyObject[];
   readonly problem: string | undefined;

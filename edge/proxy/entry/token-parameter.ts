@@ -2,9 +2,10 @@
 export const TOKEN_PARAMETER = "tenancy-token";
 
 /**
- * Takes every token out of a target, whose other bytes stay as they are: decoding and encoding again would change them.
+ * Removes every token from a target and leaves its other bytes unchanged: decoding and encoding again would change
+ * them.
  *
- * @returns the target without, and the first token
+ * @returns the target without tokens, and the first token
  */
 export function takeToken(target: string): { readonly target: string; readonly token: string | undefined } {
   const at = target.indexOf("?");
@@ -18,7 +19,7 @@ export function takeToken(target: string): { readonly target: string; readonly t
   return { target: rest, token: found.slice(found.indexOf("=") + 1) };
 }
 
-/** As a program that reads the query would: a token that is spelt otherwise is one for the pod too. */
+/** Decodes a name as a program that reads the query would: the pod would also accept other spellings of the token. */
 function nameOf(pair: string): string {
   const end = pair.indexOf("=");
   const name = end === -1 ? pair : pair.slice(0, end);

@@ -5,26 +5,26 @@ import type { TimeLimit } from "../time-limit.ts";
 
 /** The client's side of an exchange. */
 export interface ClientSide {
-  /** Returns whether more can be written at once; else `onDrain` tells when. */
+  /** Returns whether more can be written now; if not, `onDrain` follows. */
   write(data: Buffer): boolean;
   pause(): void;
   resume(): void;
   readonly limit: TimeLimit;
-  /** Tells how much is kept: of the request's body for the pod, or of the response until it may go on. */
+  /** Reports the number of buffered bytes: of the request's body for the pod, or of a response that is held back. */
   hold(part: "request" | "response", bytes: number): void;
-  /** Sends an answer of the proxy instead of one of the pod, and ends the exchange. */
+  /** Sends a response of the proxy instead of the pod's, and ends the exchange. */
   answer(answer: LocalAnswer, options: { keepAlive: boolean }): void;
-  /** From now on all bytes are the tunnel's, also those that came ahead. */
+  /** From now on all bytes belong to the tunnel, including early ones. */
   switch(tunnel: Exchange): void;
   /** The response is complete. */
   finish(options: { keepAlive: boolean }): void;
-  /** The response cannot be completed, which the client sees by the connection's end. */
+  /** The response cannot be completed; the client sees that the connection ends. */
   cut(): void;
 }
 
 export interface ExchangeLimits {
   readonly head: HeadLimits;
-  /** How long a head may take from its first byte. */
+  /** Time limit of a head from its first byte. */
   readonly headMs: number;
   /** How long the pod and the client may both be silent before the response begins. */
   readonly firstByteMs: number;
@@ -32,15 +32,17 @@ export interface ExchangeLimits {
   readonly silentMs: number;
 }
 
-/** A request on its way to a pod, and the response on its way back. */
+/** A request on its way to a pod, and its response. */
 export interface Exchange {
-  /** Takes what the client sends; returns how many bytes of it belong to this exchange. */
+  /** Takes data from the client; returns how many bytes belong to this exchange. */
   onClientData(chunk: Buffer): number;
   onClientDrain(): void;
   /** The client has closed its connection. */
   onClientGone(): void;
-  /** Ends it as `stop` does once that cuts nothing off; only for what does not end by itself. */
+  /** Ends it as `stop` does, once that interrupts nothing; only for exchanges that do not end by themselves. */
   stopSoon?(answer: LocalAnswer): void;
-  /** Ends it: with an answer where none has begun, a WebSocket with a close frame, else by cutting the connection. */
+  /**
+   * Ends it: with a response if none has begun, a WebSocket with a close frame, otherwise by closing the connection.
+   */
   readonly stop: Stop;
 }

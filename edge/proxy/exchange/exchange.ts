@@ -16,7 +16,7 @@ import { startTunnel } from "./tunnel.ts";
 /**
  * Forwards one request and its response, both as they arrive and at their readers' pace.
  *
- * @throws MessageError where it cannot be told where the request's body ends
+ * @throws MessageError if the end of the request's body is ambiguous
  */
 export function startExchange(options: {
   head: RequestHead;
@@ -26,7 +26,7 @@ export function startExchange(options: {
   connections: PodConnections;
   limits: ExchangeLimits;
   clock: Clock;
-  /** Whether the client's connection may go on after this exchange. */
+  /** Whether the client's connection may be used again after this exchange. */
   mayKeepAlive: () => boolean;
 }): Exchange {
   const { head, forward, origin, client, connections, limits, clock } = options;
@@ -36,13 +36,13 @@ export function startExchange(options: {
   if (upgrades && !body.isDone) throw new MessageError(400, "request: a handshake has no body");
   const isReplayable = framing.kind === "none" && SAFE_METHODS.has(head.method);
 
-  /** Whether a kept connection broke under the request, which then goes out on a new one. */
+  /** Whether a kept connection broke during the request, which is then sent again on a new one. */
   let wasReplayed = false;
-  /** Made when something waits for it: most requests go out at once on a kept connection. */
+  /** Created on demand: most requests are sent immediately on a kept connection. */
   let goneController: AbortController | undefined;
   let phase: "connecting" | "open" | "done" = "connecting";
   let hasResponse = false;
-  /** Of an answer other than the pod's. */
+  /** Status of a response other than the pod's. */
   let status: number | undefined;
   let problem: object | undefined;
   let received = 0;
@@ -64,7 +64,7 @@ export function startExchange(options: {
     onSwitch: switchTo,
     onComplete: finish,
     onSlowHead: () =>
-      abort(504, `the pod has not sent the whole head of its response within ${limits.headMs / 1000} s`),
+      abort(504, `the pod has not sent the complete head of its response within ${limits.headMs / 1000} s`),
     onSilent: cutOff,
     onPodEnd,
     onError: failResponse,
@@ -111,7 +111,7 @@ export function startExchange(options: {
     }
   }
 
-  /** Sends a request anew that does no harm twice. */
+  /** Sends a request again that has no effect when repeated. */
   function replay(): void {
     wasReplayed = true;
     phase = "connecting";
@@ -125,7 +125,7 @@ export function startExchange(options: {
     sentMs = performance.now() - startedAt;
     const text = requestHeadFor(head, { framing, origin, changes: forward.request, upgrades, pod: target });
     client.limit.set(limits.firstByteMs, () => {
-      abort(504, `the pod has not answered within ${limits.firstByteMs / 1000} s`);
+      abort(504, `the pod did not respond within ${limits.firstByteMs / 1000} s`);
     });
     pod.sendHead(text);
   }
@@ -164,7 +164,7 @@ export function startExchange(options: {
     fail(error instanceof MessageError ? new MessageError(502, "the pod's response is not valid HTTP/1.1") : error);
   }
 
-  /** What comes after a body that nobody has read to its end cannot be told from it. */
+  /** Data after a body that was not read to its end cannot be told from the body. */
   function mayKeepClient(): boolean {
     return body.isDone && keepsAlive(head) && options.mayKeepAlive();
   }
@@ -174,7 +174,7 @@ export function startExchange(options: {
     client.finish({ keepAlive });
   }
 
-  /** Leaves the connections to a tunnel, and ends. */
+  /** Hands the connections to a tunnel, and ends. */
   function switchTo(early: Buffer): void {
     const connection = pod.take();
     if (connection === undefined) return;
@@ -196,7 +196,7 @@ export function startExchange(options: {
     if (response.isHeldAtEnd()) return;
     const wasReused = pod.take()?.isReused === true;
     if (phase === "open" && response.endWithConnection()) return;
-    // A kept connection that its pod was closing: the request asks for nothing to be done, so it is asked again.
+    // A kept connection that its pod was closing: the request changes nothing, so it is sent again.
     if (phase === "open" && wasReused && !hasResponse && isReplayable && !wasReplayed) {
       replay();
       return;
@@ -272,7 +272,7 @@ export function startExchange(options: {
   };
 }
 
-/** Out here, since what keeps it must not keep the whole exchange for as long as a tunnel lasts. */
+/** A separate function, so that its closure does not hold the whole exchange for the lifetime of a tunnel. */
 function createStop(current: { stop: Stop }): Stop {
   return (answer, options) => current.stop(answer, options);
 }

@@ -16,9 +16,9 @@ import { endOfChunks, reframe, writeAll } from "../http/reframe.ts";
 import type { ClientSide, ExchangeLimits } from "./client-side.ts";
 import type { PodSide } from "./pod-side.ts";
 
-/** How far a response has come. */
+/** The progress of a response. */
 export interface ResponseProgress {
-  /** Whether its head has gone out, so that no other answer can. */
+  /** Whether its head has been sent, so that no other response can be. */
   readonly hasBegun: boolean;
   readonly status: number;
   /** Bytes of its body. */
@@ -30,19 +30,19 @@ export interface ResponseProgress {
 /** A pod's response on its way to the client. */
 export interface PodResponse {
   readonly progress: ResponseProgress;
-  /** @throws MessageError where it is not valid HTTP/1.1 */
+  /** @throws MessageError if it is not valid HTTP/1.1 */
   onData(chunk: Buffer): void;
-  /** Returns whether the response waits to be acknowledged, and takes note of the end then. */
+  /** Returns whether the response waits to be acknowledged, and records the end in that case. */
   isHeldAtEnd(): boolean;
   /** Completes a response that ends with its connection, and returns whether it is one. */
   endWithConnection(): boolean;
-  /** What is held back does not go on. */
+  /** Drops what is held back. */
   close(): void;
 }
 
 const EMPTY = Buffer.alloc(0);
 
-/** Forwards a pod's response, held back where `untilKept` of its forward says so. */
+/** Forwards a pod's response, held back while `untilKept` of its forward is pending. */
 export function createPodResponse(options: {
   head: RequestHead;
   forward: Forward;
@@ -51,22 +51,22 @@ export function createPodResponse(options: {
   pod: PodSide;
   limits: ExchangeLimits;
   clock: Clock;
-  /** Whether the request asks for a WebSocket. */
+  /** Whether the request is a WebSocket handshake. */
   upgrades: boolean;
   /** When the exchange began, by `performance.now()`. */
   startedAt: number;
-  /** Whether the client's connection may go on after the response. */
+  /** Whether the client's connection may be used again after the response. */
   mayKeepClient: () => boolean;
   /** The pod speaks WebSocket from here on. */
   onSwitch: (early: Buffer) => void;
   onComplete: (how: { keepAlive: boolean }) => void;
-  /** The end of a head has not come in time, however often something of it came. */
+  /** The end of a head did not arrive in time, even if parts of it did. */
   onSlowHead: () => void;
   /** Both sides have been silent for too long. */
   onSilent: () => void;
-  /** The pod's connection had ended while the response was held back, which has gone on now. */
+  /** The pod's connection ended while the response was held back, and the response has now been sent. */
   onPodEnd: () => void;
-  /** The response cannot go on after it was held back. */
+  /** The response was held back and cannot be sent. */
   onError: (error: unknown) => void;
 }): PodResponse {
   const { head, forward, origin, client, pod, limits, clock, upgrades, startedAt } = options;
@@ -74,15 +74,15 @@ export function createPodResponse(options: {
   const expectsContinue = head.minor === 1 && listOf(head.fields, "expect").includes("100-continue");
   const progress = { hasBegun: false, status: 0, sent: 0, answeredMs: undefined as number | undefined };
   let reader = createHeadReader(limits.head);
-  /** What the pod has sent since its answer is held back. */
+  /** Data from the pod since its response is held back. */
   let held: { chunks: Buffer[]; hasEnded: boolean } | undefined;
-  /** What is kept here, of a head or of an answer that is held back, as the client's side was told. */
+  /** Bytes of a head or a held response that are buffered here, as reported to the client's side. */
   let keptBytes = 0;
   let cancelSlowHead: (() => void) | undefined;
   let response: ResponseHead | undefined;
   let responseBody = createBodyDecoder({ kind: "none" });
   let responseOut: BodyFraming = { kind: "none" };
-  /** As the response's head told the client. */
+  /** As announced in the response's head. */
   let keepsClient = false;
 
   function keep(bytes: number): void {
@@ -96,7 +96,7 @@ export function createPodResponse(options: {
     cancelSlowHead = undefined;
   }
 
-  /** Reads a head, or a part of one, and returns what follows it. */
+  /** Reads a head, or a part of one, and returns the data after it. */
   function readHead(chunk: Buffer, parts: Buffer[]): Buffer {
     const read = reader.push(chunk);
     if (read === undefined) {
@@ -110,7 +110,7 @@ export function createPodResponse(options: {
     if (parsed.status === 101 || parsed.status >= 200) progress.answeredMs = performance.now() - startedAt;
     if (parsed.status === 101) {
       if (!upgrades || !listOf(parsed.fields, "upgrade").includes("websocket")) {
-        throw new MessageError(502, "response: it switches to a protocol that was not asked for");
+        throw new MessageError(502, "response: it switches to a protocol that was not requested");
       }
       parts.push(headOf(parsed, { framing: { kind: "none" }, keepAlive: true, switches: true }));
       writeAll(client, parts.splice(0));
@@ -118,7 +118,7 @@ export function createPodResponse(options: {
       return EMPTY;
     }
     if (parsed.status < 200) {
-      // An interim response; 100 is for those who wait for it, and HTTP/1.0 knows none.
+      // An interim response; 100 only concerns clients that wait for it, and HTTP/1.0 has none.
       reader = createHeadReader(limits.head);
       if (parsed.status === 100) pod.sendAll();
       if (head.minor === 1 && (parsed.status !== 100 || expectsContinue)) {
@@ -138,7 +138,7 @@ export function createPodResponse(options: {
     return EMPTY;
   }
 
-  /** The answer that was held back may go on. */
+  /** The held response may be sent. */
   function goOn(parsed: ResponseHead): void {
     if (held === undefined) return;
     const { chunks, hasEnded } = held;
@@ -170,7 +170,7 @@ export function createPodResponse(options: {
     return Buffer.from(text, "latin1");
   }
 
-  /** How the client gets a body: as it came where the client can read that. */
+  /** The framing for the client: unchanged if the client can read it. */
   function outgoing(incoming: BodyFraming): BodyFraming {
     if (incoming.kind === "none" || incoming.kind === "length") return incoming;
     return head.minor === 1 ? { kind: "chunked" } : { kind: "close" };
@@ -229,7 +229,7 @@ export function createPodResponse(options: {
 
 const TIMEOUT = /^(?:.*[\s,;])?timeout="?(\d{1,6})\b/i;
 
-/** How many milliseconds the sender keeps its connection, where it says so. */
+/** How many milliseconds the sender keeps its connection, if it says so. */
 function keptFor({ fields }: ResponseHead): number | undefined {
   const seconds = TIMEOUT.exec(valuesOf(fields, "keep-alive")[0] ?? "")?.[1];
   return seconds === undefined ? undefined : Number(seconds) * 1000;

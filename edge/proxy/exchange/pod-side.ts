@@ -4,19 +4,19 @@ import { writeAll } from "../http/reframe.ts";
 import type { PodConnection } from "../pod-connections.ts";
 import type { ClientSide } from "./client-side.ts";
 
-/** What of a request's body waits here for the pod. */
+/** Maximum bytes of a request's body that wait here for the pod. */
 const MAX_WAITING_BYTES = 64 * 1024;
 /**
- * What of a body goes out before the pod has had a moment to refuse it. Many programs do that by an answer and a close
- * with the body unread, which resets the connection; where that is found out by a write, the answer is lost, though it
- * has arrived.
+ * Bytes of a body that are sent before the pod has had a moment to refuse it. Many programs refuse with a response and
+ * a close without reading the body, which resets the connection; if a write then discovers the reset, the response is
+ * lost although it has arrived.
  */
 const FIRST_BYTES = 64 * 1024;
 const REFUSAL_MS = 5;
 
 /**
- * The pod's side of an exchange: its connection, once there is one, and what it has yet to be sent. The client sends at
- * the pod's pace, and what waits here is bounded. A class, since an object with closures costs each request more.
+ * The pod's side of an exchange: its connection, once there is one, and the data for it. The client sends at the pod's
+ * pace, and the buffer is bounded. A class, since an object with closures costs each request more.
  */
 export class PodSide {
   /** The pod's port, once there is a connection. */
@@ -25,11 +25,11 @@ export class PodSide {
   readonly #body: Pick<BodyDecoder, "isDone">;
   readonly #clock: Clock;
   #pod: PodConnection | undefined;
-  /** What the pod has yet to be sent. */
+  /** Data for the pod that was not sent yet. */
   readonly #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #isPaused = false;
-  /** How much may go out by now. */
+  /** Number of bytes that may be sent so far. */
   #mayGo = FIRST_BYTES;
   #cancelMoment: (() => void) | undefined;
 
@@ -39,24 +39,24 @@ export class PodSide {
     this.#clock = clock;
   }
 
-  /** Whether the pod has been sent the whole request. */
+  /** Whether the whole request was sent to the pod. */
   isSent(): boolean {
     return this.#body.isDone && this.#waiting.length === 0;
   }
 
-  /** Gives it a connection, which is closed with it. */
+  /** Sets its connection, which is closed with it. */
   attach(connection: PodConnection, port: number): void {
     this.#pod = connection;
     this.port = port;
   }
 
-  /** Sends the request's head, and what has arrived of its body. */
+  /** Sends the request's head, and the received part of its body. */
   sendHead(text: string): void {
     this.#waiting.unshift(Buffer.from(text, "latin1"));
     if (this.#pod !== undefined) this.#sendWaiting(this.#pod);
   }
 
-  /** Sends more of the body, or keeps it until there is a connection. */
+  /** Sends more of the body, or buffers it until there is a connection. */
   send(parts: readonly Buffer[]): void {
     this.#waiting.push(...parts);
     if (this.#pod === undefined) {
@@ -90,7 +90,7 @@ export class PodSide {
     } else if (this.#isPaused) this.#resumeClient();
   }
 
-  /** Sends what waits for a refusal: the pod wants it, or has had its moment. */
+  /** Sends the data that waits for a possible refusal: the pod accepts it, or its moment has passed. */
   sendAll(): void {
     this.#mayGo = Number.POSITIVE_INFINITY;
     if (this.#pod !== undefined) this.#sendWaiting(this.#pod);
@@ -120,7 +120,7 @@ export class PodSide {
     this.#pod?.resume();
   }
 
-  /** Gives the connection away: nothing more is sent. */
+  /** Hands over the connection: nothing more is sent. */
   take(): PodConnection | undefined {
     const taken = this.#pod;
     this.#pod = undefined;

@@ -3,15 +3,15 @@ import { closeFrame, createFrameState, isBetweenFrames, scanFrames } from "../ht
 import type { PodConnection } from "../pod-connections.ts";
 import type { ClientSide, Exchange } from "./client-side.ts";
 
-/** Going away: clients that come back find the instance where it is then, be it woken anew. */
+/** Going away: clients that reconnect find the instance at its new address, even if it must be woken. */
 const GOING_AWAY = 1001;
 
 /**
- * Passes bytes on as they are, both ways and at their readers' pace, once pod and client speak WebSocket. Open ones
- * are many and last long, so nothing of the handshake is kept. Of what goes over it only the headers of frames are
- * read: to tell data from pings, and to end it between two frames.
+ * Passes bytes on unchanged, both ways and at their readers' pace, once pod and client speak WebSocket. Open tunnels
+ * are many and last long, so nothing of the handshake is held. Only the headers of frames are read: to tell data from
+ * pings, and to end between two frames.
  *
- * @param options.early what the pod has sent behind its head
+ * @param options.early data from the pod after its head
  */
 export function startTunnel(options: {
   client: ClientSide;
@@ -41,7 +41,7 @@ export function startTunnel(options: {
     return true;
   }
 
-  /** Ends both sides, each with a close frame unless it is in the middle of another. */
+  /** Ends both sides, each with a close frame unless it is inside another frame. */
   function close(code: number): void {
     if (!end()) return;
     if (isBetweenFrames(fromClient)) {

@@ -1,19 +1,19 @@
 import type { BodyFraming } from "./body-framing.ts";
 import { type Field, type HeadLimits, MessageError, parseFields } from "./message-head.ts";
 
-/** Takes a body out of its framing as it arrives. */
+/** Removes the framing of a body as it arrives. */
 export interface BodyDecoder {
   /**
-   * Passes on what of a chunk is data, and returns how many bytes of the chunk belonged to the body.
+   * Passes on the data in a chunk, and returns how many bytes of the chunk belonged to the body.
    *
-   * @throws MessageError where the framing is broken
+   * @throws MessageError if the framing is invalid
    */
   decode(chunk: Buffer, onData: (data: Buffer) => void): number;
   /** Whether the body has ended. */
   readonly isDone: boolean;
-  /** Whether the connection's end is the body's. */
+  /** Whether the body ends with the connection. */
   readonly endsWithConnection: boolean;
-  /** What came after the last chunk. */
+  /** Fields after the last chunk. */
   readonly trailer: readonly Field[];
 }
 
@@ -73,13 +73,13 @@ function createEndlessDecoder(): BodyDecoder {
 function createChunkDecoder(): BodyDecoder {
   let state: "size" | "data" | "end-of-data" | "trailer" | "done" = "size";
   let left = 0;
-  /** The part of a line that has arrived, in Latin-1. */
+  /** The received part of a line, in Latin-1. */
   let line = "";
   const trailerLines: string[] = [];
   let trailerBytes = 0;
   let trailer: Field[] = [];
 
-  /** Reads to the end of a line; -1 while it has not arrived. */
+  /** Reads to the end of a line; -1 if it has not arrived. */
   function readLine(chunk: Buffer, from: number, limit: number): number {
     const at = chunk.indexOf(LF, from);
     const end = at === -1 ? chunk.length : at + 1;

@@ -5,18 +5,18 @@ export type BodyFraming =
   | { readonly kind: "none" }
   | { readonly kind: "length"; readonly bytes: number }
   | { readonly kind: "chunked" }
-  /** With the connection; of responses alone. */
+  /** With the connection; only for responses. */
   | { readonly kind: "close" };
 
 const NONE = { kind: "none" } as const;
 const CHUNKED = { kind: "chunked" } as const;
 const CLOSE = { kind: "close" } as const;
-/** Few enough that a number holds it exactly. */
+/** Few enough digits for an exact number. */
 const LENGTH = /^\d{1,15}$/;
 
 /**
- * Says where a request's body ends, and refuses what servers have read in two ways: both fields, a length twice, a
- * coding beside `chunked`, chunks of HTTP/1.0.
+ * Determines where a request's body ends, and refuses what servers interpret differently: both fields, a length twice,
+ * a coding beside `chunked`, chunks of HTTP/1.0.
  *
  * @throws MessageError
  */
@@ -29,7 +29,7 @@ export function requestFraming({ fields, minor }: RequestHead): BodyFraming {
   return CHUNKED;
 }
 
-/** Says where the body of a response to a request of that method ends. @throws MessageError */
+/** Determines where the body of a response to a request of that method ends. @throws MessageError */
 export function responseFraming({ status, fields }: ResponseHead, method: string): BodyFraming {
   const { codings, length } = framingFields(fields);
   if (method === "HEAD" || status < 200 || status === 204 || status === 304) return NONE;
@@ -38,7 +38,7 @@ export function responseFraming({ status, fields }: ResponseHead, method: string
   return CHUNKED;
 }
 
-/** A request with `Content-Length: 0` says so to the pod too. */
+/** A request with `Content-Length: 0` keeps that field for the pod. */
 function emptyOf(length: number | undefined): BodyFraming {
   return length === undefined ? NONE : { kind: "length", bytes: 0 };
 }
@@ -53,7 +53,7 @@ function framingFields(fields: readonly Field[]): { codings: string | undefined;
   if (lengths === 0 && !isCoded) return { codings: undefined, length: undefined };
   if (lengths > 0 && isCoded)
     throw new MessageError(400, "headers: Content-Length and Transfer-Encoding exclude each other");
-  // All lines as they are: not as a list, of which readers drop empty members.
+  // All lines unchanged: not as a list, since readers drop empty list members.
   if (isCoded) return { codings: valuesOf(fields, "transfer-encoding").join().toLowerCase(), length: undefined };
   const [value = ""] = valuesOf(fields, "content-length");
   if (lengths > 1 || !LENGTH.test(value)) throw new MessageError(400, "headers: Content-Length is not one number");

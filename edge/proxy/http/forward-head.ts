@@ -2,50 +2,50 @@ import type { BodyFraming } from "./body-framing.ts";
 import type { AnswerField } from "./local-answer.ts";
 import { type Field, listOf, type RequestHead, type ResponseHead } from "./message-head.ts";
 
-/** What the pod is told of where a request comes from; nothing of it is taken from the request itself. */
+/** What the pod learns about a request's origin; nothing of it comes from the request itself. */
 export interface Origin {
   /** The client's address. */
   readonly address: string;
-  /** What the client speaks, where it is known: before a balancer that ends TLS it is not what arrives here. */
+  /** The scheme that the client uses, if known: behind a load balancer that ends TLS it differs from ours. */
   readonly scheme: "http" | "https";
   readonly requestId: string;
 }
 
-/** Where the pod listens. */
+/** Address of the pod's listener. */
 export interface PodAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** What of a request the pod gets to see otherwise than it came. */
+/** Changes of a request for the pod. */
 export interface RequestChanges {
-  /** The path and query that the pod is asked for. @default the request's own */
+  /** The path and query for the pod. @default the request's own */
   readonly target?: string | undefined;
-  /** What the client's path has before the pod's. @default none */
+  /** The part of the client's path before the pod's. @default none */
   readonly prefix?: string | undefined;
-  /** A cookie that is the proxy's own. */
+  /** A cookie of the proxy, which the pod does not get. */
   readonly hiddenCookie?: string | undefined;
-  /** Whether `Authorization` holds a key of the proxy. @default false */
+  /** Whether `Authorization` contains a key of the proxy. @default false */
   readonly hidesAuthorization?: boolean | undefined;
-  /** Whether cookies stay here, whosever they are. @default false */
+  /** Whether all cookies are removed, including those of the pod. @default false */
   readonly hidesCookies?: boolean | undefined;
-  /** What becomes of a `Referer`. @default as it came */
+  /** Changes a `Referer`. @default unchanged */
   readonly referer?: ((value: string) => string) | undefined;
 }
 
-/** What of a response the client gets to see otherwise than it came. */
+/** Changes of a response for the client. */
 export interface ResponseChanges {
-  /** What becomes of a `Set-Cookie`, undefined for nothing. @default as it came */
+  /** Changes a `Set-Cookie`; undefined removes it. @default unchanged */
   readonly setCookie?: ((value: string) => string | undefined) | undefined;
-  /** Whether the host is the pod's alone, so that a `Location` at it is where the client finds the pod. @default false */
+  /** Whether the host belongs only to the pod, so that the client can use its `Location`. @default false */
   readonly ownsHost?: boolean | undefined;
-  /** Whether the client does not get a field of the pod, by its name in lower case. @default it gets all */
+  /** Whether a field of the pod is removed, by its name in lower case. @default none */
   readonly drops?: ((name: string) => boolean) | undefined;
   /** Fields in addition to the pod's. */
   readonly fields?: readonly AnswerField[] | undefined;
 }
 
-/** Belong to one connection (https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1), or say how a body is framed. */
+/** Belong to one connection (https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1), or define how a body is framed. */
 const HOP_BY_HOP = new Set([
   "connection",
   "content-length",
@@ -60,14 +60,14 @@ const HOP_BY_HOP = new Set([
   "upgrade",
 ]);
 
-/** What proxies say of a client, which a pod believes; a client must not say it. */
+/** What proxies report about a client, which a pod trusts; a client must not set it. */
 const OURS = /^(?:forwarded|x-forwarded(?:-.*)?|x-real-ip|x-request-id|x-original-.*|x-rewrite-url|x-tenancy-.*)$/;
 
-/** Fields that mean something before a body has been read; in a trailer they are dropped. */
+/** Fields that have a meaning before the body is read; in a trailer they are dropped. */
 const NOT_IN_TRAILER =
   /^(?:host|authorization|cookie|set-cookie|content-.*|cache-control|expect|max-forwards|pragma|range|if-.*|date|age|expires|location|referer|retry-after|vary|warning|www-authenticate)$/;
 
-/** Whether the request asks to go on as a WebSocket: the one protocol that a connection may change to. */
+/** Whether the request is a WebSocket handshake: the only protocol that a connection may switch to. */
 export function asksForWebSocket({ minor, method, fields }: RequestHead): boolean {
   return (
     minor === 1 &&
@@ -78,7 +78,7 @@ export function asksForWebSocket({ minor, method, fields }: RequestHead): boolea
 }
 
 /**
- * Whether the sender keeps its connection after this message; one of HTTP/1.0 says so
+ * Whether the sender keeps its connection after this message; HTTP/1.0 must ask for it
  * (https://www.rfc-editor.org/rfc/rfc9112#section-9.3).
  */
 export function keepsAlive({ minor, fields }: Pick<RequestHead, "minor" | "fields">): boolean {
@@ -86,7 +86,7 @@ export function keepsAlive({ minor, fields }: Pick<RequestHead, "minor" | "field
   return !options.includes("close") && (minor === 1 || options.includes("keep-alive"));
 }
 
-/** Writes the head of the request that the pod gets. */
+/** Writes the head of the request for the pod. */
 export function requestHeadFor(
   request: RequestHead,
   options: { framing: BodyFraming; origin: Origin; changes: RequestChanges; upgrades: boolean; pod: PodAddress },
@@ -94,7 +94,7 @@ export function requestHeadFor(
   const { framing, origin, changes, upgrades, pod } = options;
   const named = namedByConnection(request.fields);
   let text = `${request.method} ${changes.target ?? request.target} HTTP/1.1\r\n`;
-  // An HTTP/1.0 client may leave it out; HTTP/1.1 wants one, and servers such as nginx refuse one that is empty.
+  // An HTTP/1.0 client may omit it; HTTP/1.1 requires one, and servers such as nginx refuse an empty one.
   if (request.host === "") text += `Host: ${pod.host.includes(":") ? `[${pod.host}]` : pod.host}:${pod.port}\r\n`;
   for (const [name, value, lowerCase] of request.fields) {
     if (HOP_BY_HOP.has(lowerCase) || named?.has(lowerCase) || isOurs(lowerCase)) continue;
@@ -124,7 +124,7 @@ export function requestHeadFor(
 }
 
 /**
- * Writes the head of the response that the client gets.
+ * Writes the head of the response for the client.
  *
  * @param options.framing how its body is sent
  * @param options.keepAlive whether the client may send its next request on this connection
@@ -135,7 +135,7 @@ export function responseHeadFor(
     framing: BodyFraming;
     request: Pick<RequestHead, "method" | "minor" | "host">;
     scheme: Origin["scheme"];
-    /** The port that the pod knows as its own. */
+    /** The port that the pod considers its own. */
     podPort: number | undefined;
     changes: ResponseChanges;
     keepAlive: boolean;
@@ -172,8 +172,8 @@ export function responseHeadFor(
 const ORIGIN = /^http:\/\/([^/?#:@\\]+)(?::(\d+))?(?=[/?#]|$)/i;
 
 /**
- * A `Location` as the client gets there. Servers such as nginx put their own port behind the name that they were called
- * by, and take the scheme for the one that they speak themselves.
+ * A `Location` as the client can use it. Servers such as nginx add their own port to the name that they were called by,
+ * and use the scheme that they speak themselves.
  */
 function locationFor(
   value: string,
@@ -195,7 +195,7 @@ export function trailerFor(trailer: readonly Field[]): string {
   return `${text}\r\n`;
 }
 
-/** Whether a response without a body tells how long the body would be. */
+/** Whether a response without a body states how long the body would be. */
 function tellsLength({ status }: ResponseHead, method: string): boolean {
   return status === 304 || (method === "HEAD" && status >= 200 && status !== 204);
 }
@@ -214,23 +214,23 @@ function framingField(framing: BodyFraming): string {
   }
 }
 
-/** Fields that `Connection` names belong to the connection too. */
+/** Fields named by `Connection` belong to the connection too. */
 function namedByConnection(fields: readonly Field[]): Set<string> | undefined {
   const named = listOf(fields, "connection");
   return named.length === 0 ? undefined : new Set(named.filter((name) => !NEVER_NAMED.has(name)));
 }
 
-/** What makes a request the one that was checked is not dropped on the client's word. */
+/** A client must not be able to remove the fields that the checks relied on. */
 const NEVER_NAMED = new Set(["host", "expect"]);
 
-/** CGI and what follows it reads `X_Forwarded_For` as `X-Forwarded-For`. */
+/** CGI and similar programs read `X_Forwarded_For` as `X-Forwarded-For`. */
 function isOurs(lowerCase: string): boolean {
   const code = lowerCase.charCodeAt(0);
   if (code !== 0x78 && code !== 0x66) return false;
   return OURS.test(lowerCase.includes("_") ? lowerCase.replaceAll("_", "-") : lowerCase);
 }
 
-/** Takes a cookie out of a `Cookie` field, every one of that name. */
+/** Removes a cookie from a `Cookie` field, every one of that name. */
 export function withoutCookie(value: string, name: string): string {
   if (!value.includes(name)) return value;
   return value
@@ -241,8 +241,8 @@ export function withoutCookie(value: string, name: string): string {
 }
 
 /**
- * Makes a cookie one of the host that set it alone: without its `Domain`, by which a tenant's page would set cookies
- * of another tenant's host. Undefined where the cookie has the name of the proxy's own.
+ * Restricts a cookie to the host that set it: without its `Domain`, by which a tenant's page could set cookies of
+ * another tenant's host. Undefined if the cookie has the name of the proxy's own.
  */
 export function hostOnlyCookie(value: string, reserved: string): string | undefined {
   const [pair = "", ...attributes] = value.split(";");

@@ -3,12 +3,12 @@ import { type HeadLimits, MessageError } from "./message-head.ts";
 /** Collects a message's head as it arrives. */
 export interface HeadReader {
   /**
-   * Takes a piece; returns the head without its blank line, in Latin-1, and what follows it, once it is complete.
+   * Takes a chunk; returns the head without its blank line, in Latin-1, and the rest, once it is complete.
    *
-   * @throws MessageError 431 where it is too large, 400 where a line ends without CR LF
+   * @throws MessageError 431 if it is too large, 400 if a line ends without CR LF
    */
   push(chunk: Buffer): { readonly text: string; readonly rest: Buffer } | undefined;
-  /** How much of a head has arrived. */
+  /** Received bytes of a head. */
   readonly bytes: number;
 }
 
@@ -19,10 +19,10 @@ export function createHeadReader(limits: HeadLimits): HeadReader {
   let text = "";
   let hasSkipped = false;
 
-  /** Nearly every head comes in one piece; of what follows it nothing is read. */
+  /** Nearly every head arrives in one chunk; nothing after it is read. */
   function readWhole(chunk: Buffer): ReturnType<HeadReader["push"]> {
     const end = chunk.indexOf(END, 0, "latin1");
-    // A head begins with an empty line at most; that case is left to who reads piece by piece.
+    // A head may begin with one empty line; the reader by chunks handles that case.
     if (end < 1 || end > limits.bytes || chunk[0] === 0x0d) return undefined;
     return { text: chunk.toString("latin1", 0, end), rest: chunk.subarray(end + END.length) };
   }
@@ -33,7 +33,7 @@ export function createHeadReader(limits: HeadLimits): HeadReader {
       if (whole !== undefined) return whole;
       let before = text.length;
       text += chunk.toString("latin1", 0, limits.bytes + END.length - before);
-      // A peer may send byte by byte: the text is only searched where a line has ended.
+      // A peer may send byte by byte: the text is searched only after a line has ended.
       if (chunk.includes(LF)) {
         // https://www.rfc-editor.org/rfc/rfc9112#section-2.2
         if (!hasSkipped && text.startsWith("\r\n")) {

@@ -3,24 +3,27 @@ import { STATUS_CODES } from "node:http";
 /** A field that the proxy adds. */
 export type AnswerField = readonly [name: string, value: string];
 
-/** An answer of the proxy itself. */
+/** A response of the proxy itself. */
 export interface LocalAnswer {
   readonly status: number;
   readonly fields?: readonly AnswerField[] | undefined;
   readonly contentType: string;
   readonly body: string;
-  /** The code that an open WebSocket is closed with in its place. @default 1001, going away */
+  /** The code for closing an open WebSocket instead. @default 1001, going away */
   readonly closeCode?: number | undefined;
 }
 
-/** What programs read: `{error}`, as the REST API answers. */
+/** For programs: `{error}`, as in the REST API. */
 export function errorAnswer(status: number, message: string, fields?: readonly AnswerField[]): LocalAnswer {
   return { status, fields, contentType: "application/json", body: JSON.stringify({ error: message }) };
 }
 
 const POLICY = "content-security-policy";
 
-/** Writes an answer as it goes over the wire; one without a policy is dead to browsers, as what is at a path must be. */
+/**
+ * Writes a response of the proxy; without a policy of its own it is sandboxed in browsers, as everything in the path
+ * form must be.
+ */
 export function answerText(
   { status, fields = [], contentType, body }: LocalAnswer,
   options: { method: string; keepAlive: boolean; requestId: string },

@@ -1,28 +1,28 @@
 /**
- * A header field as it was sent: its name in the sender's letters, its value without surrounding blanks, and the name
- * in lower case.
+ * A header field as sent: its name in the sender's case, its value without surrounding blanks, and the name in lower
+ * case.
  */
 export type Field = readonly [name: string, value: string, lowerCase: string];
 
-/** Of requests that ask for nothing to be changed. https://www.rfc-editor.org/rfc/rfc9110#name-safe-methods */
+/** Requests with these change nothing. https://www.rfc-editor.org/rfc/rfc9110#name-safe-methods */
 export const SAFE_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** The first lines of a request (https://www.rfc-editor.org/rfc/rfc9112#section-2.1). */
+/** The request line and headers (https://www.rfc-editor.org/rfc/rfc9112#section-2.1). */
 export interface RequestHead {
   readonly method: string;
   /**
-   * The request's target in origin form, byte for byte as it was sent but for bytes over 127, which are percent-encoded;
-   * `*` of `OPTIONS`.
+   * The request's target in origin form, byte for byte as sent, except that bytes over 127 are percent-encoded; `*` for
+   * `OPTIONS`.
    */
   readonly target: string;
   /** The minor version of HTTP/1. */
   readonly minor: 0 | 1;
-  /** What the request is for, without blanks, in lower case; empty where an HTTP/1.0 client does not say. */
+  /** The host of the request, without blanks, in lower case; empty if an HTTP/1.0 client sends none. */
   readonly host: string;
   readonly fields: readonly Field[];
 }
 
-/** The first lines of a response. */
+/** The status line and headers of a response. */
 export interface ResponseHead {
   readonly status: number;
   readonly reason: string;
@@ -30,10 +30,10 @@ export interface ResponseHead {
   readonly fields: readonly Field[];
 }
 
-/** A message that is not forwarded: what it says can be read in more than one way, or not at all. */
+/** A message that is not forwarded: it is ambiguous or not readable. */
 export class MessageError extends Error {
   override readonly name = "MessageError";
-  /** The status of the answer to a request like that. */
+  /** The status of the response to such a request. */
   readonly status: number;
 
   constructor(status: number, message: string) {
@@ -42,7 +42,7 @@ export class MessageError extends Error {
   }
 }
 
-/** How large a head may be. */
+/** Maximum size of a head. */
 export interface HeadLimits {
   readonly bytes: number;
   readonly fields: number;
@@ -55,15 +55,15 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/;
 const ABSOLUTE = /^http:\/\/([^/?#]*)(.*)$/i;
 
-/** What programs send as it was typed to them, and browsers encode. */
+/** Programs send these as typed; browsers encode them. */
 const EIGHT_BIT = /[\x80-\xff]/g;
 
-/** How large a method's name may be; the longest that is registered has 17 letters. */
+/** Maximum length of a method's name; the longest registered one has 17 letters. */
 const MAX_METHOD = 32;
 
 /**
- * Parses the head of a request, strictly: what two readers could read differently is refused
- * (https://www.rfc-editor.org/rfc/rfc9112#section-11.2), and so is what no client sends today.
+ * Parses the head of a request, strictly: refuses what two readers could interpret differently
+ * (https://www.rfc-editor.org/rfc/rfc9112#section-11.2), and what no client sends today.
  *
  * @param text the head in Latin-1, without the blank line
  * @throws MessageError
@@ -75,7 +75,7 @@ export function parseRequestHead(text: string, limits: HeadLimits): RequestHead 
   if (major !== "1" || (minor !== "0" && minor !== "1")) {
     throw new MessageError(505, `request: HTTP/${major}.${minor} is not supported, HTTP/1.1 is`);
   }
-  if (method.length > MAX_METHOD) throw new MessageError(501, "request: the method is none that is known");
+  if (method.length > MAX_METHOD) throw new MessageError(501, "request: unknown method");
   const fields = parseFields(lines, limits);
   const host = hostOf(fields, minor);
   const ascii = target.replace(EIGHT_BIT, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
@@ -100,7 +100,7 @@ export function parseFields(lines: readonly string[], limits: HeadLimits, first 
     const line = lines[at] as string;
     const colon = line.indexOf(":");
     const name = line.slice(0, colon);
-    // A folded line, a blank before the colon and a line without one are no names.
+    // A folded line, a blank before the colon and a line without one are not valid names.
     if (colon < 1 || !NAME.test(name)) throw new MessageError(400, "headers: a line is not NAME: VALUE");
     const value = trimmed(line, colon + 1);
     if (!VALUE.test(value)) throw new MessageError(400, `headers: ${name} holds a control character`);
@@ -109,14 +109,14 @@ export function parseFields(lines: readonly string[], limits: HeadLimits, first 
   return fields;
 }
 
-/** The values of a field, by its name in lower case: one for each line that it was sent in. */
+/** The values of a field, by its name in lower case: one for each line. */
 export function valuesOf(fields: readonly Field[], name: string): string[] {
   const values: string[] = [];
   for (const [, value, one] of fields) if (one === name) values.push(value);
   return values;
 }
 
-/** The members of a field that is a list, in lower case, of all lines together. */
+/** The members of a list field, in lower case, from all lines. */
 export function listOf(fields: readonly Field[], name: string): string[] {
   const members: string[] = [];
   for (const [, value, one] of fields) {
@@ -129,7 +129,7 @@ export function listOf(fields: readonly Field[], name: string): string[] {
   return members;
 }
 
-/** Blanks are space and tab alone; `trim` takes more. */
+/** Blanks are only space and tab; `trim` removes more. */
 function trimmed(line: string, from: number): string {
   let start = from;
   let end = line.length;
@@ -145,7 +145,7 @@ function isBlank(line: string, at: number): boolean {
 
 function hostOf(fields: readonly Field[], minor: string): string {
   const hosts = valuesOf(fields, "host");
-  if (hosts.length > 1) throw new MessageError(400, "headers: Host is there more than once");
+  if (hosts.length > 1) throw new MessageError(400, "headers: more than one Host");
   const host = hosts[0]?.toLowerCase() ?? "";
   if (host === "" && minor === "0") return "";
   if (!HOST.test(host)) throw new MessageError(400, "headers: Host is not a name with an optional port");
@@ -153,7 +153,7 @@ function hostOf(fields: readonly Field[], minor: string): string {
 }
 
 /**
- * A server must take a target that is a whole URL; it is for this host then, or it is not taken
+ * A server must accept a target that is a whole URL; it is refused unless it names this host
  * (https://www.rfc-editor.org/rfc/rfc9112#section-3.2.2).
  */
 function originForm(target: string, { method, host }: { method: string; host: string }): string {

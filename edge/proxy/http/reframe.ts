@@ -3,13 +3,13 @@ import type { BodyFraming } from "./body-framing.ts";
 import { trailerFor } from "./forward-head.ts";
 import type { Field } from "./message-head.ts";
 
-/** Pieces smaller than this go out in one. */
+/** Smaller chunks are sent as one. */
 const GATHER_BYTES = 64 * 1024;
 const CRLF = Buffer.from("\r\n");
 
 /**
- * Takes what of a chunk is a body's data out of its framing, and puts it into the one in which it goes on; all of it
- * into one chunk, since many small ones cost their reader more than their sender.
+ * Removes the framing of a body's data in a chunk, and adds the new one; all data as one chunk, since many small ones
+ * cost their reader more than their sender.
  *
  * @throws MessageError
  */
@@ -37,7 +37,7 @@ export function endOfChunks(trailer: readonly Field[]): Buffer {
   return Buffer.from(`0\r\n${trailerFor(trailer)}`, "latin1");
 }
 
-/** Writes pieces, small ones in one: each write is a call to the system. */
+/** Writes chunks, small ones combined: each write is a system call. */
 export function writeAll(to: { write(data: Buffer): boolean }, parts: readonly Buffer[]): boolean {
   let accepted = true;
   let small: Buffer[] = [];

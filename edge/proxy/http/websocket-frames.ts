@@ -1,21 +1,21 @@
 import { randomBytes } from "node:crypto";
 
-/** Where one direction of a WebSocket stands: a few numbers, since thousands are open. */
+/** State of one direction of a WebSocket: a few numbers, since thousands are open. */
 export interface FrameState {
-  /** Whether this side masks what it sends, as clients do. */
+  /** Whether this side masks its frames, as clients do. */
   readonly isMasked: boolean;
-  /** Whether all so far were frames. */
+  /** Whether everything so far was valid frames. */
   isValid: boolean;
   /** Whether a close frame has begun, after which nothing follows. */
   isClosed: boolean;
-  /** Whether the frame carries data, and is no ping, pong or close. */
+  /** Whether the frame carries data, that is, not a ping, pong or close. */
   isData: boolean;
   /** The next byte of a frame's header: its first, its second, or one of its length. */
   next: "first" | "second" | "length";
-  /** Bytes of the length that are missing. */
+  /** Missing bytes of the length. */
   lengthBytes: number;
   length: number;
-  /** Bytes that are left of the frame, of its mask too. */
+  /** Remaining bytes of the frame, including its mask. */
   left: number;
 }
 
@@ -36,10 +36,10 @@ export function createFrameState({ isMasked }: Pick<FrameState, "isMasked">): Fr
 }
 
 /**
- * Reads the headers of frames in a piece of what one side sends, and skips what they carry
- * (https://www.rfc-editor.org/rfc/rfc6455#section-5.2). Messages and compression are the two ends' own.
+ * Reads the headers of frames in a chunk from one side, and skips their contents
+ * (https://www.rfc-editor.org/rfc/rfc6455#section-5.2). Messages and compression concern only the two ends.
  *
- * @returns whether something of a data frame is in the piece; true for all that follows what is no frame
+ * @returns whether the chunk contains part of a data frame; always true after invalid data
  */
 export function scanFrames(state: FrameState, chunk: Buffer): boolean {
   if (!state.isValid) return true;
@@ -55,7 +55,7 @@ export function scanFrames(state: FrameState, chunk: Buffer): boolean {
   return hasData;
 }
 
-/** Whether a frame of ours can stand here and be read as one. */
+/** Whether a frame of ours can be inserted here. */
 export function isBetweenFrames({ isValid, next, left }: FrameState): boolean {
   return isValid && next === "first" && left === 0;
 }
@@ -65,7 +65,7 @@ function readHeader(state: FrameState, byte: number): void {
     case "first": {
       const opcode = byte & 0x0f;
       const isControl = opcode >= CLOSE;
-      // A control frame is whole and not compressed. The second and third reserved bit are no extension's.
+      // A control frame is complete and not compressed. No extension uses the second and third reserved bit.
       const isKnown = isControl ? opcode <= 10 && byte >> 4 === 0x8 : opcode <= 2 && (byte & 0x30) === 0;
       state.isValid = isKnown && !state.isClosed;
       state.isData = !isControl;

@@ -6,23 +6,23 @@ import { eachInPages, type PageFilter, type StorePage } from "../../../crds/snap
 /** Reads a page of the keys that have archives. */
 export type ReadNames = (filter: PageFilter) => Promise<StorePage<ClaimKey>>;
 
-/** Whose derived host names have which digits: that cannot be computed backwards, so all names are gone through. */
+/** The owners of derived host names, by digits. The digits cannot be computed backwards, so all names are listed. */
 export interface DerivedNames {
-  /** Whether a list that is not old has shown that the key has an archive, of keys with a derived name. */
+  /** Whether a recent list has shown that the key has an archive; for keys with a derived name. */
   has(key: ClaimKey): boolean;
   named(digits: string): ClaimKey | undefined;
   isListed(digits: string): boolean;
   refresh(digits: string): Promise<void>;
-  /** Has the name of a key known until it is dropped, whatever lists say. */
+  /** Remembers the name of a key until it is dropped, whatever lists contain. */
   keep(key: ClaimKey): void;
   drop(key: ClaimKey): void;
 }
 
-/** The archives are listed so long after the end of the last list, */
+/** Pause after the end of a list of the archives, */
 const LIST_MS = 60_000;
-/** and so long after a list that failed. */
+/** and after a failed one. */
 const FAILED_MS = 5000;
-/** Of digits that are remembered without being asked for; most tenants have readable names. */
+/** Maximum number of remembered digits that were not requested; most tenants have readable names. */
 const MOST_NAMES = 50_000;
 const MOST_WANTED = 1000;
 const PAGE_KEYS = 1000;
@@ -37,7 +37,7 @@ export function createDerivedNames(options: {
   const kept = new Map<string, ClaimKey>();
   let names: ReadonlyMap<string, ClaimKey> = new Map();
   let last: { readonly at: number; readonly isComplete: boolean; readonly wanted: ReadonlySet<string> } | undefined;
-  /** What the next list looks for, also where it has more names than are remembered. */
+  /** Digits that the next list looks for, even if it has more names than are remembered. */
   let wanted = new Set<string>();
   let listing: Promise<void> | undefined;
   let failed: { readonly at: number; readonly error: unknown } | undefined;
@@ -55,7 +55,7 @@ export function createDerivedNames(options: {
         else isComplete = false;
       }
       names = found;
-      // A list of many may take longer than it is used.
+      // A list of many may take longer than it is valid.
       last = { at: clock.now(), isComplete, wanted: looked };
       failed = undefined;
     } catch (error) {
@@ -85,10 +85,10 @@ export function createDerivedNames(options: {
     async refresh(digits) {
       while (!isListed(digits)) {
         if (failed !== undefined && clock.now() - failed.at < FAILED_MS) throw failed.error;
-        if (wanted.size >= MOST_WANTED) throw new Error("too many visitors ask for names that are not known");
+        if (wanted.size >= MOST_WANTED) throw new Error("too many visitors request unknown names");
         wanted.add(digits);
-        // The last one has left out some, as one that began without these digits. The next one looks for them.
-        if (listing === undefined && isFresh()) throw new Error("too many archives to know the names of all at once");
+        // The last list omitted some, or began without these digits. The next one looks for them.
+        if (listing === undefined && isFresh()) throw new Error("too many archives to remember the names of all");
         listing ??= list();
         await listing;
       }

@@ -7,19 +7,19 @@ import { AnswerError } from "../forward.ts";
 import { errorAnswer } from "../http/local-answer.ts";
 import type { PodTarget } from "../pod-connections.ts";
 
-/** A tenant's pod that runs. */
+/** A tenant's running pod. */
 export interface AwakePod extends PodTarget {
   readonly name: string;
-  /** Asks as {@link claimReleasedAt} does of its claim. */
+  /** Asks as {@link claimReleasedAt} does for its claim. */
   releasedAt(signal: AbortSignal): Promise<number | undefined>;
 }
 
 export type FindAwake = (key: ClaimKey, port: number | undefined) => AwakePod | undefined;
 
 /**
- * Returns what finds a tenant's pod in the caches, without a wait: that of its claim, where it is Active and the pod
- * has an address. A cache may be behind, so that each new connection is confirmed by the API server before anything is
- * sent on it.
+ * Returns a function that finds a tenant's pod in the caches, without a wait: that of its claim, if it is Active and
+ * the pod has an address. A cache may be stale, so each new connection is confirmed by the API server before anything
+ * is sent on it.
  */
 export function createFindAwake(
   services: Pick<ClaimServices, "cluster" | "namespace" | "findLivePod"> & {
@@ -44,7 +44,7 @@ export function createFindAwake(
       port: port ?? endpoint.port,
       async confirm(signal) {
         try {
-          // Requests may still come to a pod whose release is waiting for them: releasedAt() tells how long.
+          // Requests may still go to a pod whose release waits for them; releasedAt() says how long.
           const live = await findLivePod(claim, signal, { withClaim: false });
           return live.state === "reachable" && live.uid === uid && live.endpoint.host === host;
         } catch (error) {

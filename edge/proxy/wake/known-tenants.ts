@@ -4,31 +4,36 @@ import type { PageFilter, StorePage } from "../../../crds/snapshots/store-pages.
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { createDerivedNames, type ReadNames } from "./derived-names.ts";
 
-/** Which tenants strangers may wake: those that are there, or every visitor could have pods made for names of its own. */
+/**
+ * The tenants that strangers may wake: only existing ones, otherwise every visitor could create pods for invented
+ * names.
+ */
 export interface KnownTenants {
-  /** Whether the tenant has a claim on the workload, or files of it. @throws where that cannot be found out */
+  /** Whether the tenant has a claim on the workload, or saved files. @throws if that cannot be determined */
   has(key: ClaimKey): boolean | Promise<boolean>;
-  /** Whose derived host names have these digits, of those without a claim, as far as is known without a list. */
+  /** The owner of a derived host name without a claim, by its digits, if known without a list. */
   named(digits: string): ClaimKey | undefined;
-  /** Whether a list that is not old has shown whose digits these are. */
+  /** Whether a recent list has shown the owner of the digits. */
   isListed(digits: string): boolean;
-  /** Looks for the digits in a list of the archives. @throws where it cannot be had now */
+  /** Looks for the digits in a list of the archives. @throws if it cannot be read now */
   refresh(digits: string): Promise<void>;
-  /** Tells of a claim that was deleted. */
+  /** Reports a claim that was deleted. */
   onReleased(key: ClaimKey): void;
 }
 
-/** What was found out is used for so long. */
+/** How long an answer is used. */
 const KNOWN_MS = 60_000;
-/** A store that failed is asked again after so long: each visitor may start a program, and anybody can ask for one. */
+/** Pause before a failed store is asked again: each visitor may start a program, and anyone can send a request. */
 const FAILED_MS = 5000;
-/** Released claims are remembered for longer than an answer is used, which may be older than their archives. */
+/**
+ * Released claims are remembered for longer than an answer is used, since an answer may be older than their archives.
+ */
 const RELEASED_MS = 2 * KNOWN_MS;
 /** A store may have a million tenants, and strangers any number of names. */
 const MOST_ANSWERS = 10_000;
 const LOOKS_AT_ONCE = 32;
 
-/** @param options.readNames pages of the keys that have archives. @default there are none */
+/** @param options.readNames pages of the keys that have archives. @default none */
 export function createKnownTenants(options: {
   claims: Pick<ClusterCache["claims"], "store">;
   readNames: ReadNames | undefined;
@@ -37,7 +42,7 @@ export function createKnownTenants(options: {
   const { claims, readNames = noNames, clock } = options;
   const released = new Map<string, { readonly key: ClaimKey; readonly at: number }>();
   const derived = createDerivedNames({ readNames, clock });
-  /** Whether keys have archives, the oldest answer first. */
+  /** Whether keys have archives, oldest answer first. */
   const answers = new Map<string, { readonly at: number; readonly isThere: boolean }>();
   const looking = new Map<string, Promise<boolean>>();
   let failed: { readonly at: number; readonly error: unknown } | undefined;
@@ -64,7 +69,7 @@ export function createKnownTenants(options: {
     if (failed !== undefined && clock.now() - failed.at < FAILED_MS) throw failed.error;
     const under = looking.get(id);
     if (under !== undefined) return await under;
-    if (looking.size >= LOOKS_AT_ONCE) throw new Error("too many visitors ask for tenants that are not known");
+    if (looking.size >= LOOKS_AT_ONCE) throw new Error("too many visitors request unknown tenants");
     const found = look(key, id);
     looking.set(id, found);
     return await found;
@@ -85,7 +90,7 @@ export function createKnownTenants(options: {
     onReleased(key) {
       const now = clock.now();
       const id = claimKey(key);
-      // In the order of their times, so that the old ones come first.
+      // Ordered by time, so that the old ones come first.
       released.delete(id);
       const own = { tenantId: key.tenantId, workloadRef: key.workloadRef };
       released.set(id, { key: own, at: now });

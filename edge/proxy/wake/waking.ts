@@ -9,38 +9,38 @@ import { HttpError } from "../../http/http-error.ts";
 /** Wakes the pods of tenants for requests. */
 export interface Waking {
   /**
-   * Claims the tenant's pod, and resolves when it is ready. All who want it at the same time share one claim call; it
-   * ends some seconds after the last of them has gone, and the claim stays.
+   * Claims the tenant's pod, and resolves when it is ready. Concurrent requests for it share one claim call; it ends a
+   * few seconds after the last of them has gone, and the claim stays.
    *
-   * @param options.isInsider strangers have half of the places, so that they leave some to others
-   * @throws HttpError as a claim call does; 503 where too many are woken at the same time; the signal's reason
+   * @param options.isInsider strangers may use only half of the capacity
+   * @throws HttpError as a claim call does; 503 if too many are woken at the same time; the signal's reason
    */
   wake(key: ClaimKey, options: { gone: AbortSignal; isInsider: boolean }): Promise<ClaimResponse>;
-  /** How many are being woken. */
+  /** Number of pods being woken. */
   readonly size: number;
-  /** Ends the calls that are under way. */
+  /** Ends the calls in progress. */
   close(): void;
 }
 
-/** Time for a browser that was shown a page to ask again. */
+/** Time for a browser that got a page to ask again. */
 const LINGER_MS = 5000;
-/** For so long a failure is told to others too, so that a broken workload is not claimed for each request. */
+/** How long a failure is returned to others too, so that a broken workload is not claimed for each request. */
 const FAILURE_MS = 1000;
 
 interface Call {
   readonly ready: Promise<ClaimResponse>;
   readonly abort: AbortController;
   waiters: number;
-  /** Whether it is settled; one that failed is kept for a while. */
+  /** Whether it is settled; a failed one is kept for a while. */
   isOver: boolean;
   cancelTimer: (() => void) | undefined;
 }
 
 /**
  * @param options.claims `waitLimitMs` is how long a request waits
- * @param options.isFound whether a claim's pod is in the caches, so that it need not be read there: what connects to it has
- *   its address confirmed in any case
- * @param options.atOnce how many are woken at the same time, so that visitors cannot queue without bound
+ * @param options.isFound whether a claim's pod is in the caches, so that it need not be read: a connection to it
+ * confirms   its address in any case
+ * @param options.atOnce how many are woken concurrently, so that visitors cannot queue without limit
  */
 export function createWaking(options: {
   claims: ClaimServices;
@@ -56,7 +56,7 @@ export function createWaking(options: {
   function start(key: ClaimKey, id: string): Call {
     const abort = new AbortController();
     const startedAt = clock.now();
-    // A trace of its own: many visitors may share it, and none of them is believed where it belongs.
+    // A trace of its own: many visitors may share it, and their trace headers are not trusted.
     const span = claims.tracer?.start("wake instance");
     const join = () => joinSession(key, claims, { signal: abort.signal, asks: () => !isFound(key), span });
     const ready = inSpan(span, join);
@@ -106,7 +106,7 @@ export function createWaking(options: {
         if (joined.waiters === 0 && !joined.isOver) {
           setTimer(joined, LINGER_MS, () => {
             drop(id, joined);
-            joined.abort.abort(new Error("nobody waits for it any more"));
+            joined.abort.abort(new Error("no caller waits for it any more"));
           });
         }
       }
@@ -117,7 +117,7 @@ export function createWaking(options: {
     close() {
       for (const [id, call] of calls) {
         drop(id, call);
-        call.abort.abort(new Error("the edge stops"));
+        call.abort.abort(new Error("the edge is stopping"));
       }
     },
   };

@@ -62,7 +62,7 @@ export async function startMeasuredProgram(options: {
     },
     { what: `${name} to be ready`, limitMs: START_LIMIT_MS, intervalMs: 20, signal, explain: () => logTail(logPath) },
   ).then(() => undefined);
-  // Whoever started it waits for it, perhaps not at once.
+  // The caller awaits it later.
   ready.catch(() => undefined);
   return {
     identity: program.identity,
@@ -81,7 +81,7 @@ export async function startMeasuredProgram(options: {
       const { ok } = await getOnce(`${metricsUrl}/readyz`, { timeoutMs: 2000 });
       return options.isReady({ readyz: ok, metrics: await metrics() });
     } catch {
-      // It does not listen yet; the limit of the wait tells when that has gone on for too long.
+      // It is not listening yet; the time limit of the wait reports a longer delay.
       return false;
     }
   }

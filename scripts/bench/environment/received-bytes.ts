@@ -25,7 +25,7 @@ export function parseSockets(text: string): ReceivedBytes {
   });
 }
 
-/** What a process has received between two looks; what came over connections that ended meanwhile is left out. */
+/** Bytes that a process received between two reads, without connections that ended in between. */
 export function receivedBetween(before: ReceivedBytes, after: ReceivedBytes, pid: number): number {
   const known = new Map(before.map(({ connection, bytes }) => [connection, bytes]));
   return after

@@ -1,7 +1,7 @@
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { type MetricsText, parseMetrics } from "./usage.ts";
 
-/** What claims had an API server do, whoever asked for it, the refill of the pool included. */
+/** An API server's work for claims, whichever client caused it, including the pool's refill. */
 export interface ServerCounts {
   /** Requests that write, by verb and resource, as in `PATCH pods`. */
   readonly writes: Readonly<Record<string, number>>;

@@ -13,7 +13,7 @@ import { type BenchEnvironment, startEnvironment } from "./start-environment.ts"
 
 /** An environment whose pods exist in name only, on an API server and an etcd that are real. */
 export interface SimulatedEnvironment extends BenchEnvironment {
-  /** Starts the API server anew so that it writes every request down, and returns the path of that log. */
+  /** Restarts the API server so that it logs every request, and returns the path of that log. */
   startAudit(): Promise<string>;
 }
 
@@ -84,7 +84,7 @@ function profileApiServer(options: { client: ClusterClient; folder: string; log:
   const { client, folder, log } = options;
   const closing = new AbortController();
   const done = profile().catch((error: unknown) => {
-    // When requests are counted, the API server is killed and started anew.
+    // When requests are counted, the API server is killed and restarted.
     if (!closing.signal.aborted) log(`no more profiles of the API server: ${(error as Error).message}`);
   });
   return () => {
@@ -106,7 +106,7 @@ async function startAudit(cluster: ControlPlane): Promise<string> {
   const policyPath = join(cluster.folder, "audit-policy.yaml");
   const logPath = join(cluster.folder, "audit.log");
   writeFileSync(policyPath, AUDIT_POLICY);
-  // At once: asked to stop, it waits seconds for watches to end that nobody ends.
+  // Killed, since a graceful stop waits seconds for open watches.
   await cluster.apiServer.kill();
   const port = Number(new URL(cluster.server).port);
   // A process of many threads shows as ended before the last of them has let go of the port.

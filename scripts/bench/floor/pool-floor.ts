@@ -18,7 +18,7 @@ export interface PoolFloor {
   pod(): Pod;
 }
 
-/** @param options.pod a pod that is Ready and is nobody's, to be bound again and again */
+/** @param options.pod a Ready pod without an owner, to be bound again and again */
 export function createPoolFloor(options: { client: ClusterClient; pod: Pod; tenantPrefix: string }): PoolFloor {
   const { client, tenantPrefix } = options;
   let { pod } = options;

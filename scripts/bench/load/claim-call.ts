@@ -5,7 +5,8 @@ import type { LoadClient } from "./load-client.ts";
 /** How a claim call ended. */
 export type ClaimOutcome =
   | { readonly kind: "answered"; readonly source: string; readonly instanceId: string }
-  | { readonly kind: "failed"; readonly why: string };
+  /** Refused: the server has too much to do and has begun nothing (429). */
+  | { readonly kind: "failed"; readonly why: string; readonly isRefused?: boolean };
 
 /** Claims a workload for a tenant by the REST API; never throws. */
 export async function claimCall(
@@ -15,6 +16,7 @@ export async function claimCall(
   try {
     const { status, text } = await edge.call("POST", `/api/v1/tenants/${tenantId}/claim`, { workload, resume });
     const answer = JSON.parse(text) as Partial<ClaimResponse> & { error?: string };
+    if (status === 429) return { ...failed(`429 ${answer.error ?? text}`), isRefused: true };
     if (status !== 201) return failed(`${status} ${answer.error ?? text}`);
     if (answer.phase !== "Active" || answer.instanceId === undefined) return failed(`201 but ${answer.phase}`);
     return { kind: "answered", source: answer.source ?? "?", instanceId: answer.instanceId };
@@ -24,7 +26,7 @@ export async function claimCall(
 }
 
 /** Names in a reason would make each one a reason of its own. */
-function failed(why: string): ClaimOutcome {
+function failed(why: string): { kind: "failed"; why: string } {
   return { kind: "failed", why: why.replace(/"[^"]*"/g, '"…"').slice(0, 200) };
 }
 

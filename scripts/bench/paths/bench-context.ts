@@ -50,7 +50,7 @@ export function createBenchContext(options: {
       return floor;
     },
     async close() {
-      // A pool that never became full has told so to whoever asked for it.
+      // A pool that never became full has already reported that to its caller.
       await pool?.then(({ warm }) => warm.close()).catch(() => undefined);
     },
   };

@@ -20,7 +20,7 @@ const POOL_STATUS_MS = 100;
 
 const COLD = "bench-counted";
 
-/** Counts at the API server what claims cost it, in its audit log; nothing is timed meanwhile. */
+/** Counts the API server's work per claim, in its audit log; nothing is timed during the count. */
 export async function countPaths(
   context: BenchContext,
   { paths, signal }: { paths: readonly CountablePath[]; signal: AbortSignal },

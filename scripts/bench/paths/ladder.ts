@@ -33,10 +33,25 @@ const NO_STEP_AFTER_MS = 115_000;
 
 /** Finds the highest rate of pool claims of which 99 in 100 are answered within half a second; the claims stay. */
 export async function measureLadder(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
-  const { quick, log, seed } = context;
+  const { samplesMs: floorMs } = await context.floor(signal);
+  const { step, measurement, steps, seconds } = await findHighestRate(context, signal);
+  const note =
+    `the highest rate held for ${seconds} s (Poisson, seed ${context.seed}): p99 <= ${LIMIT_MS} ms, none failed, all from the pool; ` +
+    `figures of ${step.perSecond}/s. ${steps.map(describe).join("; ")}`;
+  return [{ path: "ladder", ...measurement, floorMs, perSecond: step.held ? step.perSecond : 0, steps, note }];
+}
+
+/**
+ * @returns the highest rate that was held with what was measured at it, or the last one tried where none was; and all
+ *   rates tried
+ */
+export async function findHighestRate(
+  context: BenchContext,
+  signal: AbortSignal,
+): Promise<{ step: RateStep; measurement: Omit<Measurement, "path">; steps: RateStep[]; seconds: number }> {
+  const { quick, log } = context;
   const seconds = quick ? 5 : 20;
   const began = performance.now();
-  const { samplesMs: floorMs } = await context.floor(signal);
   await claimAtRate(context, { ...WARM_UP, signal });
   const steps: RateStep[] = [];
   let shown: Awaited<ReturnType<typeof tryRate>> | undefined;
@@ -48,11 +63,7 @@ export async function measureLadder(context: BenchContext, signal: AbortSignal):
     if (shown === undefined || tried.step.held || !shown.step.held) shown = tried;
   }
   if (shown === undefined) throw new Error("Cannot find the highest rate: no rate was tried");
-  const { step, measurement } = shown;
-  const note =
-    `the highest rate held for ${seconds} s (Poisson, seed ${seed}): p99 <= ${LIMIT_MS} ms, none failed, all from the pool; ` +
-    `figures of ${step.perSecond}/s. ${steps.map(describe).join("; ")}`;
-  return [{ path: "ladder", ...measurement, floorMs, perSecond: step.held ? step.perSecond : 0, steps, note }];
+  return { ...shown, steps, seconds };
 
   async function tryRate(perSecond: number): Promise<{ step: RateStep; measurement: Omit<Measurement, "path"> }> {
     const { planned, ...measurement } = await claimAtRate(context, {

@@ -71,7 +71,7 @@ function rounded(figures: Readonly<Record<string, number | undefined>>): Record<
 
 type Figures = Record<string, number | undefined>;
 
-/** Memory of all programs, and what they do while nobody asks for anything. */
+/** Memory of all programs, and their work while there are no requests. */
 async function measureIdle(look: Look): Promise<Figures> {
   const { environment, plan, signal } = look;
   const seconds = plan.idleSeconds;
@@ -148,7 +148,7 @@ async function measureEdgeStart({ environment, signal }: Look): Promise<Figures>
     const { rssMb, cpuMs } = await programMetricsUsage(edge);
     const listed = listedBetween(before, await serverMetrics(client));
     return {
-      "MiB edge, started anew": rssMb,
+      "MiB edge, restarted": rssMb,
       "edge: start ms": ms,
       "edge: start CPU ms": cpuMs,
       ...prefixed("edge: start", listed),
@@ -158,7 +158,7 @@ async function measureEdgeStart({ environment, signal }: Look): Promise<Figures>
   }
 }
 
-/** Starts the operator anew, with a claim that waits for it each time. */
+/** Restarts the operator, each time with a claim that waits for it. */
 async function measureRestarts(look: Look): Promise<{ samplesMs: number[]; figures: Figures }> {
   const { environment, crowd, plan, log, signal } = look;
   const { client, edge } = environment;
@@ -182,7 +182,7 @@ async function measureRestarts(look: Look): Promise<{ samplesMs: number[]; figur
     const metrics = await operator.metrics();
     const listed = listedBetween(before, await serverMetrics(client));
     figures = {
-      "MiB operator, started anew": Math.max(rssMb, figures["MiB operator, started anew"] ?? 0),
+      "MiB operator, restarted": Math.max(rssMb, figures["MiB operator, restarted"] ?? 0),
       ...prefixed("operator: start", listed),
       "operator: start reconciles": metrics.sum(`${RECONCILES}_count`),
       "operator: start requests": metrics.sum("tenancy_api_requests_total"),

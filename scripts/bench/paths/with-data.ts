@@ -14,10 +14,10 @@ const POOL_SIZE = 2;
 const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum | $b sha256sum";
 
 /**
- * Claims that bring a tenant's files back, each checked by a digest of all of them, and each released before the next,
- * which saves the files anew.
+ * Claims that restore a tenant's files, each checked by a digest of all of them, and each released, which saves the
+ * files again, before the next.
  *
- * @throws Error when the files are not the same, which no figure could make good
+ * @throws Error if the files differ, which makes every figure worthless
  */
 export async function measureWithData(
   environment: BenchEnvironment,

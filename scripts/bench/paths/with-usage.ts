@@ -3,7 +3,7 @@ import type { BenchEnvironment } from "../environment/start-environment.ts";
 import { type MachineShare, machineShare, machineTime } from "../environment/usage.ts";
 
 /**
- * Does the work, and returns how much CPU time every program used meanwhile, how much memory it has now, and how busy
+ * Runs the work, and returns how much CPU time every program used during it, how much memory it has now, and how busy
  * others kept the machine.
  */
 export async function withUsage(

@@ -137,9 +137,9 @@ func withoutAddressOfEnded(object any) (any, error) {
 	return object, nil
 }
 
-// unknownPods denies what comes from or goes to an address of the pod network of which the API server does not tell yet
-// whose it is. The kubelet writes a pod's address about a second after its first container has started, and until then no
-// policy would select it.
+// unknownPods denies traffic from and to an address of the pod network whose pod the API server does not know yet. The
+// kubelet writes a pod's address about a second after its first container has started, and until then no policy would
+// select it.
 type unknownPods struct {
 	network netip.Prefix
 	node    netip.Addr

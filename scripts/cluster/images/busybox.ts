@@ -15,9 +15,7 @@ export async function findStaticBusybox(log: Log): Promise<string> {
   const folder = await unpackDebianPackages(["busybox-static"], { name: "busybox-static", log });
   const unpacked = findIn(folder);
   if (unpacked === undefined) {
-    throw new Error(
-      `Cannot find a static busybox in Debian's busybox-static; delete ${folder} to have it fetched anew`,
-    );
+    throw new Error(`Cannot find a static busybox in Debian's busybox-static; delete ${folder} to fetch it again`);
   }
   return unpacked;
 }
@@ -46,7 +44,7 @@ export async function busyboxFiles(busybox: string): Promise<TarEntry[]> {
   ];
 }
 
-/** Tells whether an ELF file names no interpreter, so that it runs without any library. */
+/** Whether an ELF file names no interpreter, so that it runs without any library. */
 export function isStatic(path: string): boolean {
   const file = readFileSync(path);
   if (file.readUInt32BE(0) !== 0x7f454c46 || file[4] !== 2) return false;

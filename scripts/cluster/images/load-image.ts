@@ -32,7 +32,7 @@ interface LoadedImage {
 /**
  * Loads images into a complete cluster, which pulls none, and returns what to write into `image.ref` for each.
  *
- * A name that ends in `:latest` is given a second one, by its content: Kubernetes pulls `latest` anew for each pod.
+ * A name that ends in `:latest` is given a second one, by its content: Kubernetes pulls `latest` again for each pod.
  *
  * @param source an archive (`docker save`, or an OCI layout in a tar file), an OCI layout's folder, or `docker://NAME`
  * @throws Error that says what is wrong with it
@@ -65,7 +65,7 @@ export async function loadImage(cluster: string, source: string): Promise<string
  */
 export async function missingImage(cluster: string, ref: string): Promise<string | undefined> {
   const name = fullName(ref);
-  if (name.endsWith(":latest")) return "Kubernetes pulls the tag latest anew for each pod, so it needs another one";
+  if (name.endsWith(":latest")) return "Kubernetes pulls the tag latest again for each pod, so it needs another one";
   const there = await listImages(cluster);
   return there.some((image) => image.name === name) ? undefined : "the local cluster does not have it, and pulls none";
 }

@@ -8,7 +8,7 @@ export interface TarEntry {
   readonly mode?: number;
   readonly uid?: number;
   readonly gid?: number;
-  /** Of a program: bits of the capabilities that whoever runs it gets, such as 7 for CAP_SETUID (capabilities(7)). */
+  /** Of a program: bits of the capabilities that it gets when it runs, such as 7 for CAP_SETUID (capabilities(7)). */
   readonly capabilities?: readonly number[];
 }
 

@@ -18,10 +18,9 @@ const APT_LIMIT_MS = 300_000;
 
 /**
  * Fetches Debian packages and the packages of the libraries that they need, and unpacks them into a folder of the
- * cache, where they are found the next time. Nothing is installed: no script of theirs runs, and none of their services
- * starts.
+ * cache, where they are found the next time. Nothing is installed: none of their scripts and services run.
  *
- * @param name of the folder; deleting it has the packages fetched anew
+ * @param name of the folder; delete the folder to fetch the packages again
  * @returns the folder, laid out as the root of a system
  * @throws Error when apt cannot fetch them
  */
@@ -32,7 +31,7 @@ export async function unpackDebianPackages(
   const folder = join(cacheFolder(), name);
   if (existsSync(folder)) return folder;
   await withDebianLock(async () => {
-    // Another process has fetched them meanwhile.
+    // Another process has fetched them in the meantime.
     if (existsSync(folder)) return;
     log(`fetching Debian packages, to be unpacked and not installed: ${packages.join(" ")}`);
     await fetchInto(folder, packages);

@@ -68,7 +68,7 @@ async function readiness(client: ReturnType<typeof createApiClient>, path: strin
   try {
     return (await client.call({ method: "GET", path, limitMs: 3000 })).status;
   } catch (error) {
-    // Not listening yet, or too busy; the limit of the wait tells when that has gone on for too long.
+    // Not listening yet, or too busy; the time limit of the wait reports a longer delay.
     const code = (error as NodeJS.ErrnoException).code ?? "";
     if (["ECONNREFUSED", "ECONNRESET", "ETIMEDOUT"].includes(code)) return 0;
     throw error;
@@ -110,14 +110,14 @@ function apiServerFlags(options: ApiServerFlagsOptions): string[] {
     `--service-cluster-ip-range=${options.serviceNetwork}.0.0/16`,
     `--authorization-mode=${options.complete ? "Node,RBAC" : "RBAC"}`,
     "--allow-privileged",
-    // Without the controllers nobody makes the service accounts that this plugin wants every pod to have.
+    // Without the controllers there are no service accounts, which this plugin requires for every pod.
     options.complete ? "--enable-admission-plugins=NodeRestriction" : "--disable-admission-plugins=ServiceAccount",
     `--kubelet-client-certificate=${admin.certificatePath}`,
     `--kubelet-client-key=${admin.keyPath}`,
     // Otherwise exec and logs look the node's name up in DNS.
     "--kubelet-preferred-address-types=InternalIP",
     "--endpoint-reconciler-type=none",
-    // Used by nobody then; without it the server looks for a default route, and ends where there is no network.
+    // Unused then; without it the server looks for a default route, and exits if there is no network.
     "--advertise-address=127.0.0.1",
     // A single user on a small machine: fair queuing costs more than it protects.
     "--enable-priority-and-fairness=false",

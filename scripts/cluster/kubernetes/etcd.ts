@@ -63,7 +63,7 @@ async function isHealthy(url: string, program: Program): Promise<boolean> {
     const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(2000) });
     return ((await response.json()) as { health?: string }).health === "true";
   } catch (error) {
-    // Not listening yet; the limit of the wait tells when that has gone on for too long.
+    // Not listening yet; the time limit of the wait reports a longer delay.
     if (error instanceof TypeError || (error as Error).name === "TimeoutError") return false;
     throw error;
   }

@@ -1,5 +1,5 @@
 /**
- * Tells whether a Kubernetes version such as `v1.34.10` is at least a minor release such as `1.24`.
+ * Whether a Kubernetes version such as `v1.34.10` is at least a minor release such as `1.24`.
  *
  * @throws Error when the version cannot be read
  */

@@ -104,7 +104,7 @@ function childGroups(folder: string): string[] {
     .map(({ name }) => join(folder, name));
 }
 
-/** Tells whether the group is gone; one whose last process is just ending can be removed a little later. */
+/** Whether the group is gone; a group whose last process is just ending can be removed a little later. */
 function removeTree(folder: string): boolean {
   const children = childGroups(folder).map(removeTree);
   if (!children.every(Boolean)) return false;

@@ -5,7 +5,7 @@ import { withFileLock } from "../process/file-lock.ts";
 import { runCommand } from "../process/run-command.ts";
 import { findOnPath } from "../sources/find-on-path.ts";
 
-/** Held by whoever looks at or changes what clusters share: slots, bridges, and the machine's settings. */
+/** Held while the state that clusters share is read or changed: slots, bridges, and the machine's settings. */
 export function withHostLock<Result>(clusters: string, work: () => Promise<Result>): Promise<Result> {
   const what = "another cluster that is being started or stopped";
   return withFileLock(join(clusters, "host.lock"), { what, limitMs: 300_000 }, work);
@@ -80,7 +80,7 @@ export async function restoreHost(clusters: string): Promise<void> {
       if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
     }
   }
-  // A note of an older version has neither.
+  // A note of an older version lacks both fields.
   if (tables !== undefined) await deleteEmptyTables({ except: tables });
   if (bridgeFilter === false) await unloadBridgeFilter();
   rmSync(path);

@@ -6,7 +6,7 @@ interface Link {
   ifname: string;
 }
 
-/** Tells whether nothing on the machine uses the ports, the bridge's name or the pod network of a slot. */
+/** Whether nothing on the machine uses the ports, the bridge's name or the pod network of a slot. */
 export async function isSlotFree(slot: Slot): Promise<boolean> {
   const [links, routes] = await Promise.all([
     runCommand("ip", ["-json", "link", "show"]),
@@ -33,8 +33,8 @@ export async function removeBridge({ bridge }: Slot): Promise<void> {
 }
 
 /**
- * Tells whether a route's destination and a /24 share addresses. Routes as wide as a /8 or wider do not count: they
- * lead elsewhere in general, and a narrower one beside them is how routing is meant to work.
+ * Whether a route's destination and a /24 share addresses. Routes as wide as a /8 or wider do not count: they lead
+ * elsewhere in general, and a narrower one beside them is how routing is meant to work.
  *
  * @param destination as `ip route` prints it: `default`, an address, or an address with a prefix length
  * @param network first three numbers of the /24

@@ -68,7 +68,7 @@ async function issue(
   };
 }
 
-/** Writes both files, which belong together, unless another call has done so meanwhile. */
+/** Writes both files, which belong together, unless another call has already done so. */
 function writeUnlessThere(files: {
   certificatePath: string;
   keyPath: string;

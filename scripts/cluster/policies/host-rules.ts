@@ -33,8 +33,7 @@ export async function addHostRules(slot: Slot, { folder, log }: { folder: string
 }
 
 /**
- * Removes what is there of the rules in a slot's chains, whoever has added them; does nothing for a cluster that never
- * had any.
+ * Removes the rules in a slot's chains, whichever process added them; does nothing for a cluster that never had any.
  *
  * @param folder of the cluster
  */
@@ -67,7 +66,7 @@ const SETTINGS = "/proc/sys/net/bridge";
 const MODULE = "br_netfilter";
 const LOADER = "modprobe";
 
-/** Tells whether the kernel can bring what goes from port to port of a bridge before iptables. */
+/** Whether the kernel can pass traffic between ports of a bridge through iptables. */
 export function hasBridgeFilter(): boolean {
   return existsSync(SETTINGS);
 }
@@ -124,7 +123,7 @@ export function renderRules(slot: Slot): { readonly v4: string; readonly v6: str
       ],
       filter: [`-A ${chain} -j ACCEPT`, `-I FORWARD -i ${bridge} -o ${bridge} -j ${chain}`],
     }),
-    // Kubernetes gives these pods no IPv6 address; by the link-local ones, no policy could tell whose they are.
+    // Kubernetes gives these pods no IPv6 address; policies cannot match link-local addresses to pods.
     v6: restoreInput(chain, { mangle: [`-A ${chain} -j DROP`, ...entries] }),
   };
 }

@@ -51,7 +51,7 @@ function takeOrHolder(path: string): ProcessIdentity | undefined {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     const holder = readHolder(path);
-    // Given back meanwhile; by now it may be another's.
+    // It was released in the meantime; by now another process may hold it.
     if (holder === undefined) return readProcessIdentity(process.pid) as ProcessIdentity;
     if (isRunning(holder)) return holder;
     rmSync(path, { force: true });

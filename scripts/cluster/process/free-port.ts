@@ -33,7 +33,7 @@ function reserve(port: number): Promise<boolean> {
   });
 }
 
-/** Tells whether a TCP port can be listened on. */
+/** Whether a TCP port can be listened on. */
 export function isPortFree(port: number, host = "127.0.0.1"): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -25,7 +25,7 @@ export function readProcessIdentity(pid: number): ProcessIdentity | undefined {
   return { pid, startTime, bootId: readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim() };
 }
 
-/** Tells whether the very process that was recorded still runs. */
+/** Whether the recorded process still runs. */
 export function isRunning(identity: ProcessIdentity): boolean {
   const now = readProcessIdentity(identity.pid);
   return now !== undefined && now.startTime === identity.startTime && now.bootId === identity.bootId;

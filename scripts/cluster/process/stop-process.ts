@@ -28,7 +28,7 @@ export async function stopProcess(identity: ProcessIdentity, options: StopProces
   });
 }
 
-/** Sends a signal to exactly the process that was recorded; tells whether it was there to receive it. */
+/** Sends a signal to exactly the recorded process; returns whether it received the signal. */
 export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals): boolean {
   if (!isRunning(identity)) return false;
   try {

@@ -34,7 +34,7 @@ export async function waitUntil<Answer>(
 }
 
 /**
- * Resolves after a time, or at once when the signal is aborted; whoever passes a signal looks at it afterwards.
+ * Resolves after a time, or at once when the signal is aborted; a caller that passes a signal must check it afterwards.
  *
  * @param milliseconds how long to wait
  */

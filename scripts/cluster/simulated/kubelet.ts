@@ -227,7 +227,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     while (!entry.abort.signal.aborted) {
       try {
         const { status, text } = await client.call(request);
-        // 404: gone; 409: bound, deleted or replaced meanwhile. The watch tells what it is now.
+        // 404: gone; 409: bound, deleted or replaced in the meantime. The watch shows the current state.
         if (status < 300 || status === 404 || status === 409) return;
         if (status < 500 && status !== 429) {
           throw new TypeError(`Cannot ${request.method} ${request.path}: status ${status} ${text.slice(0, 300)}`);
@@ -243,7 +243,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
 
 /** Hands out the addresses of a /16 one by one, those given back last of all, or at once. */
 interface Addresses {
-  /** Returns an address that nobody has; the wanted one when it is free. */
+  /** Returns an unused address; the wanted one if it is free. */
   take(wanted?: string): string;
   release(address: string): void;
 }

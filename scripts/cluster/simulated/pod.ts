@@ -29,7 +29,7 @@ export interface Pod {
   status?: { phase?: string; podIP?: string; conditions?: { type: string; status: string; reason?: string }[] };
 }
 
-/** Tells whether a condition of the pod is true. */
+/** Whether a condition of the pod is true. */
 export function hasCondition(pod: Pod, type: string): boolean {
   return pod.status?.conditions?.some((condition) => condition.type === type && condition.status === "True") ?? false;
 }

@@ -11,7 +11,7 @@ export interface BuildGoOptions {
   what: string;
   /** The folder of the go.mod, which pins everything. */
   moduleFolder: string;
-  /** Of those that are needed anyway a small one; it tells whether a module proxy can be reached. */
+  /** A small module that is needed anyway; it shows whether a module proxy can be reached. */
   firstModule: string;
   /** How long the proxy may take for that one. */
   reachMs: number;

@@ -10,7 +10,7 @@ export function findOnPath(name: string, environment: NodeJS.ProcessEnv = proces
   return [...folders, ...SYSTEM_FOLDERS].map((folder) => join(folder, name)).find(isProgram);
 }
 
-/** Tells whether a path is a file that this user may run. */
+/** Whether a path is a file that this user may run. */
 export function isProgram(path: string): boolean {
   if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return false;
   try {

@@ -154,7 +154,7 @@ function killIfIn(pid: number, containerIds: readonly string[]): void {
     const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8");
     if (containerIds.some((id) => groups.includes(id))) process.kill(pid, "SIGKILL");
   } catch (error) {
-    // It has ended meanwhile.
+    // It has ended in the meantime.
     if (!["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
 }

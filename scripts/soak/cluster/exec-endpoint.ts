@@ -67,7 +67,7 @@ function relay(open: WebSocket, child: ChildProcess, hasInput: boolean): void {
     open.pause();
     stdin.once("drain", () => open.resume());
   });
-  // As with containerd, a command whose caller is gone goes on without input, and nobody reads what it writes.
+  // As with containerd, a command whose caller has disconnected continues without input, and its output is not read.
   open.on("close", () => stdin.end());
   for (const [channel, stream] of [
     [STDOUT, stdout],

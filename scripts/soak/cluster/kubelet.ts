@@ -153,7 +153,7 @@ export async function startKubelet(options: {
     await call("POST", `${PODS_PATH}/${name}/binding`, { metadata: { name, namespace: NAMESPACE, uid }, target });
     const containers = [...(pod.spec.initContainers ?? []), ...pod.spec.containers];
     const folders = containers.flatMap(({ volumeMounts = [] }) => volumeMounts.map(({ mountPath }) => mountPath));
-    // Its folder was removed if it has gone meanwhile.
+    // Its folder was removed if the pod is already gone.
     if (over.signal.aborted) return;
     makePodRoot(root, { base, folders });
     entry.isStarted = true;
@@ -176,7 +176,7 @@ export async function startKubelet(options: {
     entry.port = started.port;
     if (over.signal.aborted) killGroup(started.process);
     started.process.on("close", () => commands.delete(started.process));
-    // Of one that is ended before it listens, nobody waits for it.
+    // If it ends before it listens, no caller waits for it.
     await started.port.catch((error: unknown) => {
       if (!over.signal.aborted) throw error;
     });

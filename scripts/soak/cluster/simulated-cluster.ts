@@ -44,7 +44,7 @@ export async function startSimulatedCluster({
   return {
     ...{ api, kubeconfigPath, pods: kubelet, volume },
     onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
-    poolSizes: { c: 2, "b-c": 1, guarded: 2 },
+    poolSizes: { c: 2, "b-c": 1, guarded: 2, idle: 1 },
     pairs: PAIRS,
     mustRestMs: 120_000,
     helperPort: kubelet.helperPort,

@@ -20,7 +20,7 @@ import type { Decisions } from "../decisions.ts";
 export interface ActiveFaults {
   /** Calls that are refused before the API server hears of them. */
   refuse: { readonly probability: number; readonly statuses: readonly number[] } | undefined;
-  /** Calls that wait; one whose caller goes away meanwhile is never sent. */
+  /** Calls that wait; a call whose caller disconnects during the wait is never sent. */
   stall: { readonly probability: number; readonly mostMs: number } | undefined;
   /** Probability that a write is done and its answer never comes. */
   loseAnswer: number;
@@ -48,6 +48,8 @@ export interface FaultProxy {
   heal(): void;
   /** How many requests each fault has hit. */
   readonly hits: Map<string, number>;
+  /** How many writes have passed so far, without those of leases and Events. */
+  writes(): number;
   close(): Promise<void>;
 }
 
@@ -97,6 +99,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   const sockets = new Set<Socket>();
   const watches = new Set<Watch>();
   const hits = new Map<string, number>();
+  let writes = 0;
   const watchDelayMs = new Map<string, number>();
   const faults: ActiveFaults = {
     refuse: undefined,
@@ -171,6 +174,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       refuse(outgoing, status);
       return;
     }
+    if (incoming.method !== "GET" && !/\/(leases|events)\b/.test(incoming.url ?? "")) writes += 1;
     const isLost = incoming.method !== "GET" && decisions.chance(faults.loseAnswer);
     const isCut = !isWatch && decisions.chance(faults.cutAnswer);
     const forwarded = await forward(incoming, isWatch ? streams : calls);
@@ -202,7 +206,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
         answer.once("end", () => outgoing.destroy());
       } else answer.pipe(outgoing);
     });
-    // A watch ends with its reader; a call that was sent is done, whoever waits for it.
+    // A watch ends with its reader; a sent call is executed even if its caller disconnects.
     if (isWatch) outgoing.on("close", () => forwarded.destroy());
     forwarded.end(body);
   }
@@ -323,7 +327,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   }
 
   return {
-    ...{ name, url, kubeconfigPath, faults, hits },
+    ...{ name, url, kubeconfigPath, faults, hits, writes: () => writes },
     delayWatches(plural, ms) {
       if (ms > 0) {
         watchDelayMs.set(plural, ms);

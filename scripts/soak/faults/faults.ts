@@ -5,14 +5,15 @@ import type { SoakObjects } from "../cluster/object-storage.ts";
 import type { SoakPods } from "../cluster/soak-cluster.ts";
 import type { Decisions } from "../decisions.ts";
 import { NAMESPACE, PODS_PATH } from "../objects.ts";
-import { LEASE_SECONDS, type SoakOperator, type SoakProgram } from "../programs.ts";
+import { LEASE_SECONDS, type SoakProgram } from "../programs.ts";
 import type { Counts, Trace } from "../trace.ts";
 import type { FaultProxy } from "./fault-proxy.ts";
+import { editPod, editWarmPod, endPeople, fillQuota, holdClaim, remakeWorkload } from "./people.ts";
 
 /** Everything that faults are done to. */
 export interface FaultTargets {
-  readonly operators: readonly { readonly program: SoakOperator; readonly proxy: FaultProxy }[];
-  readonly edge: { readonly program: SoakProgram; readonly proxy: FaultProxy };
+  readonly operators: readonly { readonly program: SoakProgram; readonly proxy: FaultProxy }[];
+  readonly edges: readonly { readonly program: SoakProgram; readonly proxy: FaultProxy }[];
   readonly pods: SoakPods;
   /** Where snapshots are kept; undefined where that is the volume. */
   readonly objects: SoakObjects | undefined;
@@ -64,20 +65,31 @@ export const FAULT_PARTS: Readonly<
       "leader stopped, its successor lags": successorLags((leader) => leader.program.terminate()),
       "leader suspended, its successor lags": successorLags(async (leader) => leader.program.suspend()),
       "clock jumped": async (targets, decisions, signal) => {
-        const { program } = decisions.pick(targets.operators);
+        const { program } = decisions.pick([...targets.operators, ...targets.edges]);
         program.shiftClock(decisions.pick([-3_600_000, -30_000, -5000, 5000, 30_000, 3_600_000]));
         await pause(decisions.between(2000, 15_000), signal);
         program.shiftClock(0);
       },
-      "edge killed": async ({ edge }, decisions, signal) => {
-        await edge.program.kill();
+      "edge killed": async ({ edges }, decisions, signal) => {
+        const { program } = decisions.pick(edges);
+        await program.kill();
         await pause(decisions.between(0, 1000), signal);
-        await edge.program.start();
+        await program.start();
       },
     },
   },
   operators: networkFaults((targets, decisions) => decisions.pick(targets.operators).proxy, [500, 4000]),
-  edge: networkFaults((targets) => targets.edge.proxy, [3000, 10_000]),
+  edges: networkFaults((targets, decisions) => decisions.pick(targets.edges).proxy, [3000, 10_000]),
+  people: {
+    pauseMs: [1500, 6000],
+    faults: {
+      "pod edited": editPod,
+      "warm pod edited": editWarmPod,
+      "claim held": holdClaim,
+      "quota full": fillQuota,
+      "workload made again": remakeWorkload,
+    },
+  },
   pods: {
     pauseMs: [1500, 6000],
     faults: {
@@ -97,7 +109,7 @@ export const FAULT_PARTS: Readonly<
         for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} is not ready`);
         await pods.freeze(node);
         await pause(decisions.between(3000, 15_000), signal);
-        // Pods that were put on it meanwhile.
+        // Pods that were scheduled to it in the meantime.
         for (const uid of pods.podsOn(node)) checker.excuse(uid, `its node ${node} was not ready`);
         await pods.thaw(node);
       },
@@ -141,18 +153,18 @@ function isPossible(fault: string, { pods, objects }: FaultTargets): boolean {
 }
 
 /** Ends every fault: programs run, clocks are right, nothing stands between them and the API server. */
-export async function endFaults({ operators, edge, pods, objects }: FaultTargets): Promise<void> {
+export async function endFaults(targets: FaultTargets): Promise<void> {
+  const { operators, edges, pods, objects } = targets;
   objects?.goOn();
   if (objects !== undefined) objects.isLost = false;
-  for (const { program, proxy } of operators) {
+  for (const { program, proxy } of [...operators, ...edges]) {
     program.resume();
     program.shiftClock(0);
     proxy.heal();
     await program.start();
   }
-  edge.proxy.heal();
-  await edge.program.start();
   for (const node of pods.nodes) await pods.thaw(node);
+  await endPeople(targets);
 }
 
 function networkFaults(

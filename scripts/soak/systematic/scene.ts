@@ -58,6 +58,9 @@ export function createScene(run: string, { api, pods, checker, history }: Operat
   const poolPath = `${POOLS_PATH}/${run}`;
   const workloadPath = `${WORKLOADS_PATH}/${run}`;
 
+  // Each story ends its claim in its own way, and says itself when that is over.
+  void checker.whileReleasing({ tenantId: `t-${run}`, workloadRef: run }, () => new Promise(() => undefined));
+
   async function read<T>(path: string): Promise<T | undefined> {
     const { status, text } = await api.call({ method: "GET", path, limitMs: 60_000 });
     if (status === 404) return undefined;

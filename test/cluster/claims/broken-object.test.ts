@@ -72,7 +72,7 @@ test("a workload that was stored before a rule refuses it is in Error with what 
   const { status: told } = await tenancy.untilWorkload("older", ({ status }) => status?.phase === "Error");
   assert.is(told?.reason, "Invalid");
   assert.match(told?.message ?? "", /overlayDirs\[1\]: \/data\/sub lies inside \/data/);
-  assert.match(told?.message ?? "", /spec\.network\.allowlist: takes effect under access restricted alone/);
+  assert.match(told?.message ?? "", /spec\.network\.allowlist: takes effect only under access restricted/);
   await installDefinitions(tenancy.client);
   const refused = await tenancy.createClaim("bob", "older");
   const failed = await tenancy.untilClaim(refused.metadata.name, { phase: "Error" });

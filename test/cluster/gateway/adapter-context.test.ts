@@ -257,7 +257,7 @@ test("a Secret is read once, then followed while anybody reads it", async () => 
   await environment.tenancy.until("it has gone", () => changes.length > 2);
   assert.match(String(await failure(reader.read(ref))), "does not exist");
   reader.close();
-  assert.match(String(await failure(reader.read(ref))), "not served any longer");
+  assert.match(String(await failure(reader.read(ref))), "no longer served");
 });
 
 test.after(() => environment?.stop());

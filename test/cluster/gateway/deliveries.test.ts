@@ -118,7 +118,7 @@ test("an edge that is no gateway says who keeps deliveries", async () => {
   const path = "/api/v1/triggers/signed/deliveries";
   const { status, text } = await split.call("GET /api/v1/triggers/{id}/deliveries", { path });
   assert.is(status, 404);
-  assert.match(text, "TENANCY_EDGE_ROLES has gateway");
+  assert.match(text, "TENANCY_EDGE_ROLES contains gateway");
   assert.equal(split.problems, []);
   await split.stop();
 });

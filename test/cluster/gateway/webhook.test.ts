@@ -84,7 +84,7 @@ for (const runtime of edgeRuntimes) {
     ][] = [
       ["no signature", 401, () => deliver(url, octo), /X-Hub-Signature-256: is missing/],
       ["the API key instead of one", 401, () => deliver(url, octo, { headers: { authorization: `Bearer ${KEY}` } })],
-      ["another secret's", 401, () => deliver(url, octo, { secret: "other" }), /does not fit/],
+      ["another secret's", 401, () => deliver(url, octo, { secret: "other" }), /does not match/],
       [
         "another body's",
         401,
@@ -241,7 +241,7 @@ for (const runtime of edgeRuntimes) {
     let full = await sendInVain("full");
     // The last of its tries may be cut by the limit itself.
     for (let tries = 1; full.status === 504 && tries < 8; tries += 1) full = await sendInVain("full");
-    assert.equal([full.status, full.error], [503, "this cannot be served at the moment; try again later"]);
+    assert.equal([full.status, full.error], [503, "not available now; try again later"]);
     assert.is(full.headers.get("retry-after"), "5");
     await environment.tenancy.until("Events tell the owner why", async () => {
       const told = (await environment.eventsOf(open)).map(({ reason, message }) => `${reason} ${message}`);

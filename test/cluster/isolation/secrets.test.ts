@@ -68,8 +68,8 @@ const untilListed = (name: string, isListed: boolean) =>
   });
 
 const special: [name: string, more: Parameters<typeof writeSecret>[1], says: RegExp][] = [
-  ["tenancy-api-key", {}, /Secret tenancy-api-key holds the key of the API/],
-  ["ours", { labels: { "tenancy.dev/managed": "true" } }, /Secret ours is the service's own/],
+  ["tenancy-api-key", {}, /Secret tenancy-api-key contains the key of the API/],
+  ["ours", { labels: { "tenancy.dev/managed": "true" } }, /Secret ours belongs to the service/],
   [
     "account",
     {

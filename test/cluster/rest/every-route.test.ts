@@ -421,7 +421,7 @@ for (const runtime of edgeRuntimes) {
   test(`${runtime}: a server without kubectl says so at its start and in the answer, and serves the rest`, async () => {
     edge = await startRestEdge(runtime, { KUBECONFIG: tenancy.cluster.kubeconfigPath, PATH: "/nowhere" });
     await eventually(() =>
-      edge.process.lines.some((line) => line.includes("logs and exec of instances cannot be served")),
+      edge.process.lines.some((line) => line.includes("logs and exec of instances are unavailable")),
     );
     const claim = { path: `/api/v1/tenants/${runtime}-k/claim`, body: { workload: "app" } };
     const { status, text, json } = await edge.call("POST /api/v1/tenants/{id}/claim", claim);

@@ -84,7 +84,7 @@ for (const { resource, path, spec, next, status } of kinds) {
     assert.not.equal(replaced.etag, created.etag);
     const late = await call(`PUT ${path}/x`, { spec }, { "if-match": created.etag });
     assert.is(late.status, 409);
-    assert.match(late.text, "was changed since it was read");
+    assert.match(late.text, "has changed since it was read");
     assert.is((await call(`DELETE ${path}/x`, undefined, { "if-match": created.etag })).status, 409);
     // Another object of the same name has another tag.
     await tenancy.client.delete<never>(resource as never, ref);
@@ -121,7 +121,7 @@ test("one claim tells the Events of it and of its pod", async () => {
   assert.equal(shown?.events, [
     { about: "claim", type: "Warning", reason: "of-claim", message: "words", at: "2026-01-01T00:00:00Z", count: 2 },
   ]);
-  assert.match(shown?.waitsFor ?? "", "no operator has said anything");
+  assert.match(shown?.waitsFor ?? "", "no operator has reported");
 });
 
 test.run();

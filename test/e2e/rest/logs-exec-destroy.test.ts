@@ -109,7 +109,7 @@ test("a restarted container shows its previous run, one that never restarted say
   const bob = await claim("bob", "once");
   const none = await logs(ann, "?previous=true");
   assert.is(none.status, 404, none.text);
-  assert.match(none.text, "has no previous run: its container never restarted");
+  assert.match(none.text, "has no previous run: its container has never restarted");
   assert.is((await exec(bob, ["touch", "/tmp/end"])).status, 200);
   const text = await waitUntil(
     async () => {

@@ -197,10 +197,7 @@ test("a claim without resume starts empty, and the archive before stays", async 
 test("resume on that claim is refused, and after its release the files before it can be gone back to", async () => {
   const refused = await stack.call("POST", "/tenants/ann/claim", { workload: "keeper", resume: true });
   assert.is(refused.status, 409, JSON.stringify(refused.body));
-  assert.match(
-    refused.body.error ?? "",
-    'is using workload "keeper" without the files that are saved: release it with POST',
-  );
+  assert.match(refused.body.error ?? "", 'is using workload "keeper" without the saved files: release it with POST');
   assert.equal(await foundAtStart(), [], "it goes on");
   await release("ann");
   const { body } = await stack.call("GET", "/snapshots?versions=true");

@@ -196,7 +196,7 @@ test("loadClusterConfig says where it looked", async () => {
   const path = join(folder, ".kube/config");
   assert.is(
     await failure({ env: { HOME: folder } }),
-    `Cannot find a cluster: no kubeconfig at ${path}, and this is no pod`,
+    `Cannot find a cluster: no kubeconfig at ${path}, and this is not a pod`,
   );
 });
 

@@ -27,7 +27,7 @@ test("claimSegments shows what each stretch went into, and the source", () => {
   assert.equal(told({ phase: "Active", createdAt, source: "pool", timeline }), [
     ["Request to operator", 100, 106, "wait", undefined],
     ["Finding a pod", 106, 114, "wait", "source pool"],
-    ["Telling that it is ready", 114, 115, "ok", undefined],
+    ["Reporting ready", 114, 115, "ok", undefined],
   ]);
   assert.is(claimMs({ timeline }), 15);
 });
@@ -35,8 +35,8 @@ test("claimSegments shows what each stretch went into, and the source", () => {
 test("claimSegments leaves a gap for what another operator saw, and makes no number up", () => {
   const timeline = steps(["Requested", 0], ["Started", 900], ["Ready", 950], ["Active", 951]);
   const [gap, ready] = told({ phase: "Active", createdAt, timeline });
-  assert.equal(gap, ["Starting the program", 0, 900, "unknown", "another operator saw what was before"]);
-  assert.equal(ready, ["Until it is healthy", 900, 950, "wait", undefined]);
+  assert.equal(gap, ["Starting program", 0, 900, "unknown", "another operator recorded the earlier steps"]);
+  assert.equal(ready, ["Waiting for health check", 900, 950, "wait", undefined]);
 });
 
 test("claimSegments shows clocks that differ, and no time below zero", () => {
@@ -58,7 +58,7 @@ test("claimSegments of a claim that was made with kubectl begins at its creation
     0,
     400,
     "unknown",
-    "made without the API: its creation is known to the second",
+    "created without the API: creation time known to the second",
   ]);
   assert.is(claimMs({ timeline }), undefined);
 });
@@ -67,14 +67,16 @@ test("claimSegments of a claim that got another pod begin where that start began
   const day = 24 * 3_600_000;
   const timeline = steps(["Seen", 3 * day], ["Bound", 3 * day + 8], ["Active", 3 * day + 9]);
   assert.equal(told({ phase: "Active", createdAt, requestedAt: createdAt, source: "pool", timeline }), [
-    ["Request to operator", 3 * day, 3 * day, "unknown", "it got another pod"],
+    ["Request to operator", 3 * day, 3 * day, "unknown", "it got a replacement pod"],
     ["Finding a pod", 3 * day, 3 * day + 8, "wait", "source pool"],
-    ["Telling that it is ready", 3 * day + 8, 3 * day + 9, "ok", undefined],
+    ["Reporting ready", 3 * day + 8, 3 * day + 9, "ok", undefined],
   ]);
 });
 
 test("claimSegments grow while a claim is Pending, and are none where nothing is known", () => {
-  assert.equal(told({ phase: "Pending", createdAt }), [["Pending", 0, undefined, "wait", "since, to the second"]]);
+  assert.equal(told({ phase: "Pending", createdAt }), [
+    ["Pending", 0, undefined, "wait", "start time known to the second"],
+  ]);
   assert.equal(told({ phase: "Active", createdAt }), []);
   // Of the start before this one.
   assert.equal(
@@ -86,7 +88,7 @@ test("claimSegments grow while a claim is Pending, and are none where nothing is
   ]);
   assert.equal(
     told({ phase: "Error", createdAt, timeline: steps(["Requested", 5], ["Seen", 6], ["Error", 30]) }).at(-1),
-    ["Until it failed", 6, 30, "bad", undefined],
+    ["Until failure", 6, 30, "bad", undefined],
   );
 });
 
@@ -94,18 +96,18 @@ test("releaseOutcome says what of the pod is saved, and what becomes of the pres
   const claim = { tenantId: "alice", resumedFrom: "aa" };
   const outcome = (of: Partial<Parameters<typeof releaseOutcome>[0]>) =>
     Object.values(releaseOutcome({ claim, savedDirs: ["/data"], present: { sha256: "aa" }, ...of }));
-  const replaced = "The session went on from it, so the new one takes its place.";
-  const older = "It stays as an older version; of those the newest three stay.";
-  const saved = "/data of alice is saved as a new version, then the pod goes.";
+  const replaced = "The session started from it, so the new version replaces it.";
+  const older = "It stays as an older version; the three newest older versions are kept.";
+  const saved = "/data of alice is saved as a new version, then the pod is deleted.";
   assert.equal(outcome({}), [true, saved, replaced]);
   assert.equal(outcome({ present: { sha256: "bb" } }), [true, saved, older]);
   assert.equal(outcome({ claim: { tenantId: "alice" }, present: {} }), [true, saved, older]);
   assert.equal(outcome({ claim: { tenantId: "alice", source: "pool+data" } }), [true, saved, replaced]);
   assert.match(outcome({ savedDirs: ["/a", "/b"] })[1] as string, "/a, /b of alice are saved");
   // The pod is older than the directories that its workload names now.
-  const nothing = "this pod keeps no files. The pod of alice goes.";
-  assert.equal(outcome({ savedDirs: [] }), [false, nothing, "It stays as it is."]);
-  assert.equal(outcome({ savedDirs: undefined }), [false, "there is no pod.", "It stays as it is."]);
+  const nothing = "this pod saves no files. The pod of alice is deleted.";
+  assert.equal(outcome({ savedDirs: [] }), [false, nothing, "It stays unchanged."]);
+  assert.equal(outcome({ savedDirs: undefined }), [false, "there is no pod.", "It stays unchanged."]);
 });
 
 test("each reason of a claim in docs/reference/reasons.md has a remedy", () => {

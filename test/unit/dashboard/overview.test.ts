@@ -89,12 +89,12 @@ test("a claim whose program fails while it is Active is a trouble, and so is a r
 
 test("headingWords says that nothing is wrong only of lists that are read, and are as they are", () => {
   const words = (count: number, ...states: string[]) => headingWords({ states, count, heardAt: "14:02" });
-  assert.is(words(0, "live", "live"), "Nothing is wrong");
-  assert.is(words(1, "live"), "One thing is wrong");
-  assert.is(words(2, "live"), "2 things are wrong");
-  assert.is(words(0, "live", "loading"), "Looking …");
-  assert.is(words(0, "live", "stale"), "Nothing was wrong at 14:02");
-  assert.is(words(3, "stale"), "3 things were wrong at 14:02");
+  assert.is(words(0, "live", "live"), "No problems");
+  assert.is(words(1, "live"), "One problem");
+  assert.is(words(2, "live"), "2 problems");
+  assert.is(words(0, "live", "loading"), "Loading…");
+  assert.is(words(0, "live", "stale"), "No problems at 14:02");
+  assert.is(words(3, "stale"), "3 problems at 14:02");
 });
 
 test("claims that fail alike are one trouble with their number, the most frequent first", () => {

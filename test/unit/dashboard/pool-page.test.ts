@@ -25,10 +25,10 @@ test("poolMinutes adds up what was given, and keeps the fewest and the last", ()
 test("poolWords tells the hit rate, and never 100 % where one missed", () => {
   assert.is(
     poolWords(history),
-    "5 of 6 claims found a warm pod (83 %), 1 started cold; 4 pods became ready; at the least 0 were.",
+    "5 of 6 claims got a warm pod (83 %), 1 started cold; 4 pods became ready; the fewest ready at once: 0.",
   );
   assert.match(poolWords({ ...history, hits: [999], misses: [1] }), "(99 %)");
-  assert.is(poolWords({ ...history, hits: [0], misses: [0] }), "Nobody claimed from it; 4 pods became ready.");
+  assert.is(poolWords({ ...history, hits: [0], misses: [0] }), "No claims used it; 4 pods became ready.");
 });
 
 test("timeRange shows an hour at most, and of a younger history what there is", () => {

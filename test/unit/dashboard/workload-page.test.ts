@@ -140,7 +140,7 @@ test("what the API says of a spec stands at its fields", () => {
   const found = problemsByField(message, fields);
   assert.match(found.get("resources.vcpus") ?? "", "must be a whole number");
   assert.match(found.get("network.allowlist") ?? "", "spec.network.allowlist[1]");
-  assert.match(found.get("") ?? "", "body.spec.nothing: is not a field");
+  assert.match(found.get("") ?? "", "body.spec.nothing: unknown field");
   assert.is([...found.values()].join("; ").length, message.length);
   assert.equal([...problemsByField("body.name: is required", fields)], [["name", "body.name: is required"]]);
   assert.equal([...problemsByField("the cluster refuses it", fields)], [["", "the cluster refuses it"]]);
@@ -152,7 +152,7 @@ test("specChanges names each place with what was and what is", () => {
       { image: { ref: "a" }, resources: { vcpus: 1 }, network: { ports: [80] } },
       { image: { ref: "b" }, resources: { vcpus: 1 }, idle: { timeoutSeconds: 5 } },
     ),
-    [`spec.image.ref: "a" → "b"`, `spec.network: {"ports":[80]}, taken out`, `spec.idle: {"timeoutSeconds":5}`],
+    [`spec.image.ref: "a" → "b"`, `spec.network: {"ports":[80]}, removed`, `spec.idle: {"timeoutSeconds":5}`],
   );
   assert.equal(specChanges({ a: [1] }, { a: [1] }), []);
 });
@@ -168,15 +168,15 @@ test("rebased makes changes again over those of another, who wins where both cha
   assert.is(rebased({ before, mine: { ...before }, theirs }).value, theirs, "nothing was typed");
   assert.is(rebased({ before, mine, theirs: { ...before } }).value, mine, "nobody else changed it");
   const { resources: _, ...without } = before;
-  assert.equal(rebased({ before, mine: without, theirs }).clashes, ["spec.resources: taken out"]);
+  assert.equal(rebased({ before, mine: without, theirs }).clashes, ["spec.resources: removed"]);
 });
 
 test("networkWords says what is reached, and what the container never sees", () => {
   assert.equal(networkWords(), [
-    "It reaches nothing, DNS neither.",
-    "It names no port that it listens on.",
-    "It is closed to the front door.",
-    "No instance reaches another one, of the same tenant neither.",
+    "No outbound network, including DNS.",
+    "It declares no listening port.",
+    "The front door does not serve it.",
+    "Instances cannot reach each other, even of the same tenant.",
   ]);
   const secret = { valueFrom: { secretKeyRef: { name: "s", key: "k" } } };
   assert.equal(
@@ -187,15 +187,15 @@ test("networkWords says what is reached, and what the container never sees", () 
       ports: [8080, 9090],
     }).slice(0, 4),
     [
-      "It reaches DNS and, over HTTPS, api.example.com, every name below example.org; nothing else.",
-      "Requests to api.example.com get authorization, whose value the container never sees.",
+      "It can reach DNS and, over HTTPS, api.example.com, every name under example.org; nothing else.",
+      "Requests to api.example.com get authorization; the container never sees the value.",
       "It listens on port 8080, also on 9090.",
-      "It is closed to the front door.",
+      "The front door does not serve it.",
     ],
   );
-  assert.match(networkWords({ expose: "key" })[2] ?? "", "who have the API key");
+  assert.match(networkWords({ expose: "key" })[2] ?? "", "callers with the API key");
   assert.match(networkWords({ expose: "link" })[2] ?? "", "a signed link");
-  assert.match(networkWords({ expose: "public" })[2] ?? "", "for everybody");
+  assert.match(networkWords({ expose: "public" })[2] ?? "", "to everyone");
   assert.match(networkWords({ access: "restricted" })[0] ?? "", "any host over HTTPS");
   assert.match(networkWords({ access: "unrestricted" })[0] ?? "", "link-local");
 });

@@ -388,7 +388,7 @@ export function adapterSuite(
     assert.is(await server.stop({ graceMs: 100 }), false);
     await wire.closed;
     if (cuts) assert.is(wire.received(), "");
-    else assert.match(wire.received(), /^HTTP\/1\.1 503 .*"the server stops; try again"/s);
+    else assert.match(wire.received(), /^HTTP\/1\.1 503 .*"the server is stopping; try again"/s);
   });
 
   test("a stream arrives piece by piece, and ends at its source when the client goes", async () => {

@@ -223,7 +223,7 @@ test("a volume that cannot take it is said to be so", async () => {
   await served.close();
   const answer = await upload(context);
   assert.is(answer.status, 503);
-  assert.match(answer.json.error ?? "", /the snapshots volume cannot be reached at the moment; try again/);
+  assert.match(answer.json.error ?? "", /the snapshots volume cannot be reached now; try again/);
 });
 
 test("the first upload waits for the volume that the operator makes for it, half a minute at most", async () => {
@@ -233,7 +233,7 @@ test("the first upload waits for the volume that the operator makes for it, half
   const none = upload(context);
   for (let waits = 0; waits < 60; waits += 1) await clock.runWhenNextIs(500);
   assert.is((await none).status, 503);
-  assert.match((await none).json.error ?? "", /is not made yet/);
+  assert.match((await none).json.error ?? "", /does not exist yet/);
   const first = upload(context);
   await eventually(() => clock.nextIn() === 500);
   edge.cluster.addSnapshots();

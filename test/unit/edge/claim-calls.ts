@@ -27,8 +27,8 @@ export function waiting(edge: TestEdge, count = 1): Promise<void> {
   return eventually(() => edge.cluster.waiters.size === count);
 }
 
-export function edgeWithWorkload(): TestEdge {
-  const edge = testEdge();
+export function edgeWithWorkload(options?: Parameters<typeof testEdge>[0]): TestEdge {
+  const edge = testEdge(options);
   edge.cluster.addWorkload("app");
   return edge;
 }

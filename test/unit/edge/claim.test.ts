@@ -8,6 +8,7 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation, finalizer, label } from "../../../crds/labels.ts";
 import { hashedClaimName } from "../../../crds/names.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 import { eventually } from "../../eventually.ts";
 import { serveStore } from "../snapshots/store-server.ts";
 import { active, answered, claim, edgeWithWorkload, NAME, pair, release, waiting } from "./claim-calls.ts";
@@ -129,7 +130,7 @@ test("a pod that is not ready, as while its container starts again, is answered 
   }
   const answer = await late;
   assert.is(answer.status, 504);
-  assert.match(answer.error ?? "", /its program does not answer its health check, or has no address at the moment/);
+  assert.match(answer.error ?? "", /its program does not pass its health check, or has no address at the moment/);
   const looks = looksAtPod(edge) - looksBefore;
   assert.ok(looks < 40, `${looks} looks in 30 s`);
 });
@@ -234,8 +235,8 @@ test("resume on a claim that is active without its files is a 409 where there ar
     volume.save("a", "app");
     const refused = await resume();
     assert.is(refused.status, 409);
-    assert.match(refused.error ?? "", /is using workload "app" without the files that are saved: release it with POST/);
-    assert.match(refused.error ?? "", "or go on without them by claiming without resume");
+    assert.match(refused.error ?? "", /is using workload "app" without the saved files: release it with POST/);
+    assert.match(refused.error ?? "", "or claim without resume to continue without them");
     for (const body of [{ workload: "app" }, { workload: "app", resume: false }]) {
       assert.is((await claim(edge, body)).status, 201, "without resume it goes on");
     }
@@ -461,7 +462,7 @@ test("a release under way is waited out, then claimed anew", async () => {
   assert.equal(edge.cluster.verbs(), ["create"]);
 });
 
-const RELEASED = "the claim was released while this call waited; claim again to start anew";
+const RELEASED = "the claim was released while this call waited; claim again to start a new session";
 
 test("a release ends the calls that wait on its claim with 409, and none of them claims anew", async () => {
   const edge = edgeWithWorkload();
@@ -557,7 +558,7 @@ test("after the limit it is a 504, and the claim stays", async () => {
   assert.is(answer.status, 504);
   assert.is(
     answer.error,
-    'workload "app" is not ready for tenant "a" after 30 s (no operator has said anything of the claim: see that one runs); the claim goes on, call again to keep waiting',
+    'workload "app" is not ready for tenant "a" after 30 s (no operator has reported on the claim: check that one is running); the claim continues: call again to keep waiting',
   );
   assert.equal(edge.cluster.verbs(), ["create"]);
   assert.ok(edge.cluster.claim(NAME));
@@ -611,14 +612,14 @@ test("the 504 says what the claim waits for, or that its release is not over", a
     ...pair,
     status: { phase: "Pending", reason: "Unhealthy", message, observedGeneration: 1 },
   });
-  assert.match(await waits(starts), `after 30 s (${message}); the claim goes on`);
+  assert.match(await waits(starts), `after 30 s (${message}); the claim continues`);
   const silent = edgeWithWorkload();
   silent.cluster.addClaim({ ...pair, status: { phase: "Pending", observedGeneration: 1 } });
-  assert.match(await waits(silent), "after 30 s; the claim goes on");
+  assert.match(await waits(silent), "after 30 s; the claim continues");
   const releases = edgeWithWorkload();
   const { metadata } = releases.cluster.addClaim({ ...pair, status: { phase: "Releasing", observedGeneration: 1 } });
   metadata.deletionTimestamp = "2026-01-01T00:00:00Z";
-  assert.match(await waits(releases), "after 30 s (its last session is still being released); the claim goes on");
+  assert.match(await waits(releases), "after 30 s (its last session is still being released); the claim continues");
 });
 
 test("contact lost during the wait is a 503 at the limit, not a 504", async () => {
@@ -628,6 +629,42 @@ test("contact lost during the wait is a 503 at the limit, not a 504", async () =
   edge.cluster.isFresh = false;
   await edge.clock.runNext();
   assert.is((await pending).status, 503);
+});
+
+test("a busy cluster begins nothing new, and goes on with what is there", async () => {
+  const busy = {
+    begin: () => {
+      throw new HttpError(429, "busy", { headers: { "retry-after": "2" } });
+    },
+    write: <T>(work: () => Promise<T>) => work(),
+  };
+  const edge = edgeWithWorkload({ admission: busy });
+  const refused = await claim(edge);
+  assert.is(refused.status, 429);
+  assert.is(refused.headers.get("retry-after"), "2");
+  assert.equal(edge.cluster.calls, []);
+  edge.cluster.addClaim({ ...pair, status: active });
+  assert.is((await claim(edge)).status, 201);
+});
+
+test("a call counts as under way until it ends, however it does", async () => {
+  let [begun, ended] = [0, 0];
+  const admission = {
+    begin() {
+      begun += 1;
+      return () => {
+        ended += 1;
+      };
+    },
+    write: <T>(work: () => Promise<T>) => work(),
+  };
+  const edge = edgeWithWorkload({ admission });
+  const pending = claim(edge);
+  await waiting(edge);
+  assert.equal([begun, ended], [1, 0]);
+  await edge.clock.runNext();
+  assert.is((await pending).status, 504);
+  assert.equal([begun, ended], [1, 1]);
 });
 
 test("a client that goes ends the wait and nothing else", async () => {

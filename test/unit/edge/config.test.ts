@@ -186,7 +186,7 @@ test("without a key, only a loopback address or a plain yes is served", () => {
     const problem = problemsOf({ TENANCY_LISTEN: listen });
     assert.is(
       problem,
-      `TENANCY_API_KEY is unset while TENANCY_LISTEN (${listen}) lets other machines in; ` +
+      `TENANCY_API_KEY is unset while TENANCY_LISTEN (${listen}) allows other machines; ` +
         "set TENANCY_API_KEY to a secret, or TENANCY_ALLOW_ANONYMOUS=true to serve everyone without a key",
     );
     assert.is(problemsOf({ TENANCY_LISTEN: listen, TENANCY_ALLOW_ANONYMOUS: "false" }), problem);
@@ -196,7 +196,10 @@ test("without a key, only a loopback address or a plain yes is served", () => {
 });
 
 test("a key that /ws is to ask for has to be there", () => {
-  assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "true" }), "TENANCY_WS_REQUIRE_KEY asks for a key that is not set");
+  assert.match(
+    problemsOf({ TENANCY_WS_REQUIRE_KEY: "true" }),
+    "TENANCY_WS_REQUIRE_KEY requires a key, and none is set",
+  );
   assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "1" }), "TENANCY_WS_REQUIRE_KEY must be true or false");
 });
 
@@ -246,7 +249,7 @@ test("a bad value is refused with what it must be, all at once", () => {
     [
       'TENANCY_NAMESPACE must be the name of a namespace: at most 63 lower-case letters, digits and dashes, not "Tenancy"',
       'TENANCY_ALLOW_ANONYMOUS must be true or false, not "yes"',
-      'TENANCY_EDGE_ROLES must be of api, gateway and proxy, by commas, not "api,operator"',
+      'TENANCY_EDGE_ROLES must be a list of api, gateway and proxy, separated by commas, not "api,operator"',
       'TENANCY_TRIGGER_CLAIM_WAIT must be a whole number from 1 to 3600, not "2m"',
       'TENANCY_TRIGGER_EVENTS_IN_FLIGHT must be a whole number from 1 to 10000, not "0"',
       'TENANCY_GATEWAY_EVENTS_IN_FLIGHT must be a whole number from 1 to 100000, not "1e3"',

@@ -77,7 +77,7 @@ test("the setting is checked, and * needs a key", () => {
   for (const bad of ["app.example.com", `${APP}/`, `${APP}/path`, "*,https://a.example", "ftp://a", "null", "a b"]) {
     assert.throws(() => origins(bad), /^TENANCY_CORS_ORIGIN must be origins/);
   }
-  assert.throws(() => origins("*", {}), /lets every page that anybody opens use the API/);
+  assert.throws(() => origins("*", {}), /allows every web page to use the API/);
 });
 
 test.run();

@@ -145,7 +145,7 @@ test("one whose caller leaves, or whose trigger stops, is broken off", async () 
     body: {},
   });
   assert.is(dead.status, 409);
-  assert.match(dead.error ?? "", "is not served at the moment: spec.config.secretRef: missing");
+  assert.match(dead.error ?? "", "is not served now: spec.config.secretRef: missing");
   assert.equal(
     edge.log.filter(({ level }) => level === "error"),
     [],

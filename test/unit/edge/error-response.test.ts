@@ -8,8 +8,8 @@ import { testEdge } from "./test-edge.ts";
 
 const test = suite("errorResponse");
 const SECRET = "10.96.0.1:6443 token=abc";
-const internal = "internal error; the server's log tells more under request id req-1";
-const unreachable = "the cluster cannot be reached at the moment; try again shortly";
+const internal = "internal error; the server's log has details under request id req-1";
+const unreachable = "the cluster cannot be reached now; try again shortly";
 
 const api = (status: number, message = SECRET, reason = "") => new ApiError(message, { status, reason });
 
@@ -26,15 +26,20 @@ const cases: [error: unknown, status: number, message: string, logged: boolean][
   [api(401), 500, internal, true],
   [api(403), 500, internal, true],
   [api(418), 500, internal, true],
-  [api(404), 503, "the cluster does not serve tenancy's resources or its namespace; apply the manifests first", true],
-  [api(409, "x", "Conflict"), 409, "the object changed meanwhile; try again", false],
+  [
+    api(404),
+    503,
+    "the cluster does not have tenancy's resource kinds or its namespace; apply the manifests first",
+    true,
+  ],
+  [api(409, "x", "Conflict"), 409, "the object was changed in the meantime; try again", false],
   [
     api(409, 'tenancyclaims.tenancy.dev "x" already exists', "AlreadyExists"),
     409,
     'tenancyclaims.tenancy.dev "x" already exists',
     false,
   ],
-  [api(413), 413, "body: is larger than the cluster stores in one object", false],
+  [api(413), 413, "body: is larger than the cluster allows for one object", false],
   [api(400, "bad"), 400, "bad", false],
   [api(422, 'TenancyClaim.tenancy.dev "x" is invalid: [a: one, b: two]'), 400, "a: one, b: two", false],
   [api(400, 'admission webhook "w.example.com" denied the request: no'), 400, "no", false],
@@ -42,7 +47,7 @@ const cases: [error: unknown, status: number, message: string, logged: boolean][
   [
     api(403, 'tenancyclaims.tenancy.dev "x" is forbidden: exceeded quota: q, requested: 1, used: 5, limited: 5'),
     503,
-    "the namespace's quota is used up: exceeded quota: q, requested: 1, used: 5, limited: 5",
+    "the namespace's quota is exceeded: exceeded quota: q, requested: 1, used: 5, limited: 5",
     true,
   ],
   [new TypeError(SECRET), 500, internal, true],

@@ -224,11 +224,27 @@ test("without a view of the cluster, what needs it is a 503 that says so", async
     "POST /api/v1/tenants/a/claim",
     "POST /api/v1/tenants/a/release",
   ]) {
-    const answer = await edge.call(target, target.startsWith("POST") ? { body } : {});
+    const called = edge.call(target, target.startsWith("POST") ? { body } : {});
+    // Claims and releases wait for it.
+    if (target.startsWith("POST")) await edge.clock.pass(5000);
+    const answer = await called;
     assert.is(answer.status, 503, target);
-    assert.is(answer.error, "no current view of the cluster (starting up, or it cannot be reached); try again shortly");
+    assert.is(
+      answer.error,
+      "the cache of the cluster is not current (starting up, or the cluster cannot be reached); try again shortly",
+    );
     assert.is(answer.headers.get("retry-after"), "1");
   }
+});
+
+test("a claim waits for a watch that is behind for some seconds", async () => {
+  const edge = testEdge();
+  edge.cluster.isFresh = false;
+  const called = edge.call("POST /api/v1/tenants/a/claim", { body: { workload: "none" } });
+  await edge.clock.pass(4000);
+  edge.cluster.isFresh = true;
+  await edge.clock.pass(1000);
+  assert.match((await called).error ?? "", 'workload "none" does not exist');
 });
 
 test.run();

@@ -111,7 +111,7 @@ test("an unknown instance and a pod that is not ours are the same 404, on every 
     ] as const) {
       const answer = await edge.call(target, { body });
       assert.is(answer.status, 404, target);
-      assert.is(answer.error, `instance "${name}" does not exist; GET /api/v1/instances lists those that do`);
+      assert.is(answer.error, `instance "${name}" does not exist; GET /api/v1/instances lists the existing ones`);
     }
   }
   assert.ok(edge.cluster.has(pods, "postgres-0"));
@@ -195,7 +195,7 @@ test("destroy of a warm pod leaves it to the tenant who is given it meanwhile", 
     else bind();
     const answer = await edge.call("POST /api/v1/instances/inst-a/destroy?tenant=");
     assert.is(answer.status, 409, `${seen}: ${answer.text}`);
-    assert.is(answer.error, 'instance "inst-a" is not destroyed: it is claimed by tenant "a" meanwhile');
+    assert.is(answer.error, 'instance "inst-a" is not destroyed: tenant "a" has claimed it in the meantime');
     assert.ok(cluster.has(pods, "inst-a"));
     assert.is(cluster.claim("claim-a-app").metadata.annotations?.[annotation.destroyed], undefined);
 
@@ -237,7 +237,7 @@ test("a reported activity is written, and an unclaimed instance has none", async
   );
   const warm = await edge.call("POST /api/v1/instances/inst-warm/activity");
   assert.is(warm.status, 409);
-  assert.is(warm.error, 'instance "inst-warm" is not claimed, so there is no idle time to put off');
+  assert.is(warm.error, 'instance "inst-warm" is not claimed, so it has no idle timeout to postpone');
 });
 
 test("exec: 409 before the claim is Active with the instance, and in a warm pod", async () => {
@@ -265,7 +265,7 @@ test("exec: 409 before the claim is Active with the instance, and in a warm pod"
     cluster.setStatus(claim, status);
     const refused = await exec("inst-a");
     assert.is(refused.status, 409, JSON.stringify(status));
-    assert.match(refused.error ?? "", `is not its tenant's: its claim "${claim}"`);
+    assert.match(refused.error ?? "", `does not belong to its tenant: its claim "${claim}"`);
   }
   cluster.removeClaim(claim);
   assert.is((await exec("inst-a")).status, 409);
@@ -273,7 +273,7 @@ test("exec: 409 before the claim is Active with the instance, and in a warm pod"
   cluster.addPod("inst-warm", "Running", { labels: { [label.workload]: "app", [label.pool]: "p" } });
   const warm = await exec("inst-warm");
   assert.is(warm.status, 409);
-  assert.is(warm.error, 'instance "inst-warm" is a warm pod that nobody has claimed: claim its workload first');
+  assert.is(warm.error, 'instance "inst-warm" is an unclaimed warm pod: claim its workload first');
 });
 
 test("exec: a command has 60 s where the call says nothing of it", async () => {
@@ -292,7 +292,7 @@ test("exec: a command has 60 s where the call says nothing of it", async () => {
   }
   kubectl.remove();
   assert.is(answer.status, 504);
-  assert.match(answer.error ?? "", "has not ended after 60 s");
+  assert.match(answer.error ?? "", "has not finished after 60 s");
 });
 
 test("exec: watches that are behind do not refuse an instance of an Active claim", async () => {

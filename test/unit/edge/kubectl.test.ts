@@ -61,23 +61,23 @@ test("a command's own failure is told apart from kubectl's", async () => {
 test("each failure of kubectl is a status with words that help, and nothing internal", async () => {
   const cases: [string, number, RegExp][] = [
     ["gone", 404, /instance "gone" does not exist/],
-    ["starting", 409, /instance "starting" does not run at the moment: .*waiting to start: ContainerCreating/],
-    ["ended", 409, /instance "ended" does not run at the moment: container not found/],
-    ["ending", 409, /instance "ending" does not run at the moment: its container has ended$/],
-    ["stopped", 409, /instance "stopped" does not run at the moment: its container has ended$/],
+    ["starting", 409, /instance "starting" is not running: .*waiting to start: ContainerCreating/],
+    ["ended", 409, /instance "ended" is not running: container not found/],
+    ["ending", 409, /instance "ending" is not running: its container has ended$/],
+    ["stopped", 409, /instance "stopped" is not running: its container has ended$/],
     ["no-node", 503, /the node of instance "no-node" cannot be reached$/],
     ["no-answer", 503, /the node of instance "no-answer" cannot be reached$/],
     ["no-kubelet", 503, /the node of instance "no-kubelet" cannot be reached$/],
-    ["broken", 503, /the connection to instance "broken" broke; a command may have run$/],
-    ["not-yet", 409, /instance "not-yet" does not run at the moment: pod does not exist$/],
-    ["no-cluster", 503, /the cluster cannot be reached at the moment; try again shortly$/],
+    ["broken", 503, /the connection to instance "broken" was lost; a command may have run$/],
+    ["not-yet", 409, /instance "not-yet" is not running: pod does not exist$/],
+    ["no-cluster", 503, /the cluster cannot be reached now; try again shortly$/],
     ["forbidden", 500, /allow its account to create pods\/exec and to get pods\/log$/],
     [
       "no-program",
       400,
       /body\.command: cannot be started in the instance: "nope": executable file not found in \$PATH;/,
     ],
-    ["strange", 500, /internal error; the server's log tells more under request id/],
+    ["strange", 500, /internal error; the server's log has details under request id/],
   ];
   for (const [pod, status, message] of cases) {
     const answer = await exec(["ls"], { pod });
@@ -95,9 +95,9 @@ test("exec refuses bodies that name no program", async () => {
     [[""], /body\.command: must start with the name of a program/],
     ["ls", /body\.command: must be a/],
     [["ls", 1], /body\.command\.1: must be a string, got number/],
-    [["ls", "a\0b"], /body\.command\.1: must not hold a NUL/],
+    [["ls", "a\0b"], /body\.command\.1: must not contain a NUL/],
     [undefined, /body\.command: is required/],
-    [["echo", "x".repeat(200_000)], /body\.command: must have at most 100000 bytes in all/],
+    [["echo", "x".repeat(200_000)], /body\.command: must have at most 100000 bytes in total/],
     [Array(1025).fill("x"), /body\.command: must have at most 1024 entries/],
   ] as const) {
     const answer = await exec(command);
@@ -132,7 +132,7 @@ test("bytes that are no UTF-8 do no harm", async () => {
 test("a command that takes too long is ended, and the answer says what may go on", async () => {
   const answer = await exec(["sleep", "60"], { timeoutSeconds: 1 });
   assert.is(answer.status, 504);
-  assert.match(answer.error ?? "", "the command has not ended after 1 s; it may still run in the instance");
+  assert.match(answer.error ?? "", "the command has not finished after 1 s; it may still run in the instance");
   await ended();
 });
 
@@ -177,7 +177,7 @@ test("logs that do not come are an error and not an empty text", async () => {
   assert.is((await logs("", "gone")).status, 404);
   const previous = await logs("?previous=true", "first-run");
   assert.is(previous.status, 404);
-  assert.match(previous.error ?? "", 'instance "first-run" has no previous run: its container never restarted');
+  assert.match(previous.error ?? "", 'instance "first-run" has no previous run: its container has never restarted');
 });
 
 test("followed logs are a stream that ends at its source when its reader goes", async () => {
@@ -234,7 +234,7 @@ test("a log stream that breaks off fails, so that it does not look complete", as
     await response.text();
     assert.unreachable("it ended well");
   } catch (error) {
-    assert.match(String(error), /the connection to instance "breaks" broke/);
+    assert.match(String(error), /the connection to instance "breaks" was lost/);
   }
 });
 
@@ -249,7 +249,7 @@ test("without kubectl, or with an old one, both are a 503 that says what to inst
   for (const [command, message] of [
     ["/nowhere/kubectl", /has no kubectl, which logs and exec need; install kubectl 1\.20 or newer/],
     ["/dev/null", /cannot be run; install/],
-    ["/bin/echo", /fails to tell its version; install/],
+    ["/bin/echo", /fails to report its version; install/],
     [old.command, /is version 1\.19, which is too old; install kubectl 1\.20 or newer/],
   ] as const) {
     edge = testEdge({ kubectl: command });
@@ -279,10 +279,10 @@ test("more than 32 commands at once, or 16 in one instance, are a 503, and there
   const clients = Array.from({ length: 32 }, () => new AbortController());
   const running = clients.map(({ signal }, index) => exec(["sleep", "60"], { pod: `inst-${index % 2}`, signal }));
   await eventually(() => kubectl.pids().length === 32);
-  refused(await exec(["true"], { pod: "inst-other" }), /^32 commands .* run already; try again/);
+  refused(await exec(["true"], { pod: "inst-other" }), /^32 commands .* are already running; try again/);
   clients[0]?.abort();
   await eventually(async () => (await exec(["true"], { pod: "inst-other" })).status === 200);
-  refused(await exec(["true"], { pod: "inst-1" }), /^16 commands .* run already for this instance; try again/);
+  refused(await exec(["true"], { pod: "inst-1" }), /^16 commands .* are already running for this instance; try again/);
   for (const client of clients) client.abort();
   await Promise.all(running);
   await ended();
@@ -299,9 +299,9 @@ test("followers of logs leave room for commands and plain logs, and those of one
     return edge.handler(request, { clientGone: gone.signal });
   };
   for (let count = 0; count < 4; count += 1) assert.is((await follow("inst-greedy")).status, 200);
-  refused(await logs("?follow=true", "inst-greedy"), /^4 readers .* run already for this instance; try again/);
+  refused(await logs("?follow=true", "inst-greedy"), /^4 readers .* are already running for this instance; try again/);
   for (let count = 0; count < 12; count += 1) assert.is((await follow(`inst-${count}`)).status, 200);
-  refused(await logs("?follow=true", "inst-other"), /^16 readers .* run already; try again/);
+  refused(await logs("?follow=true", "inst-other"), /^16 readers .* are already running; try again/);
   assert.is((await exec(["true"], { pod: "inst-greedy" })).status, 200);
   assert.is((await logs("", "inst-greedy")).status, 200);
   for (const client of clients) client.abort();

@@ -59,7 +59,7 @@ test("refuses what would be a dead address", async () => {
   }
   const edge = edgeWith("link");
   assert.is((await ask(edge, { workload: "other" })).status, 404);
-  assert.match((await ask(edge, { workload: "app", port: 1 })).error ?? "", "none of the workload's network.ports");
+  assert.match((await ask(edge, { workload: "app", port: 1 })).error ?? "", "is not in the workload's network.ports");
   assert.match((await ask(edge, { workload: "app", expiresInSeconds: 7201 })).error ?? "", "must be at most 7200");
   for (const expiresInSeconds of [0, -1, 1.5, "60"])
     assert.is((await ask(edge, { workload: "app", expiresInSeconds })).status, 400);

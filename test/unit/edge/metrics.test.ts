@@ -7,7 +7,9 @@ import { silentLog } from "../silent-log.ts";
 
 const test = suite("metrics and probes");
 
-function probes(gauges = { waiting: () => 3, listening: () => 2, isFresh: () => true }) {
+function probes(
+  gauges = { waiting: () => 3, claimLimit: () => Number.POSITIVE_INFINITY, listening: () => 2, isFresh: () => true },
+) {
   const metrics = createMetrics(gauges);
   const routes = probeRoutes({ metrics, isReady: gauges.isFresh });
   const handler = createHandler({ routes, log: silentLog, instance: "p" });
@@ -33,10 +35,11 @@ test("requests are counted by method, route and status, with a bounded set of me
 
 test("gauges are read when they are asked for", async () => {
   let isFresh = true;
-  const { get } = probes({ waiting: () => 7, listening: () => 9, isFresh: () => isFresh });
+  const { get } = probes({ waiting: () => 7, claimLimit: () => 40, listening: () => 9, isFresh: () => isFresh });
   const first = await (await get("/metrics")).text();
   assert.match(first, "tenancy_edge_waiting_calls 7\n");
   assert.match(first, "tenancy_edge_event_clients 9\n");
+  assert.match(first, "tenancy_edge_claim_limit 40\n");
   isFresh = false;
   const text = await (await get("/metrics")).text();
   assert.match(text, "tenancy_edge_cluster_contact 0\n");
@@ -48,7 +51,7 @@ test("gauges are read when they are asked for", async () => {
 
 test("readyz follows the view of the cluster, healthz does not", async () => {
   for (const ready of [true, false]) {
-    const { get } = probes({ waiting: () => 0, listening: () => 0, isFresh: () => ready });
+    const { get } = probes({ waiting: () => 0, claimLimit: () => 0, listening: () => 0, isFresh: () => ready });
     assert.is((await get("/readyz")).status, ready ? 200 : 503);
     assert.is((await get("/healthz")).status, 200);
   }

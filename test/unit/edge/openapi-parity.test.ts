@@ -53,9 +53,9 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
 /** What no schema can say: only the server refuses it. */
 const unsayable = [
   /\]: occurs twice/,
-  /lies inside .*: leave it out/,
+  /lies inside .*: remove it/,
   /spec\.config\.timezone: must be an IANA name/,
-  /config\.url: an api guard needs the address to ask/,
+  /config\.url: required for an api guard/,
   /is an alias of body\.workload and differs/,
   /names cannot change/,
 ];

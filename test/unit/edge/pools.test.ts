@@ -80,10 +80,7 @@ for (const { path, noun, resource, spec: first, next } of kinds) {
     assert.not.equal(replaced.headers.get("etag"), etag);
     const late = await put(etag);
     assert.is(late.status, 409);
-    assert.match(
-      late.error ?? "",
-      `${noun} "x" was changed since it was read, and is now of generation 2: read it again`,
-    );
+    assert.match(late.error ?? "", `${noun} "x" has changed since it was read (generation 2 now): read it again`);
     for (const any of ["*", replaced.headers.get("etag") ?? ""]) assert.is((await put(any)).status, 200);
   });
 
@@ -112,7 +109,7 @@ for (const { path, noun, resource, spec: first, next } of kinds) {
     await overtake({ spec: next });
     const late = await erase(etag);
     assert.is(late.status, 409);
-    assert.match(late.error ?? "", `${noun} "x" was changed since it was read`);
+    assert.match(late.error ?? "", `${noun} "x" has changed since it was read`);
     const present = (await edge.call(`GET ${path}/x`)).headers.get("etag") ?? "";
     // A status that changes in between is no change of the spec; a proxy that compresses makes the tag a weak one.
     edge.cluster.onNext("delete", () => void overtake({ status: { phase: "Ready" } }));

@@ -60,7 +60,7 @@ test("claims are found by tenant, workload and phase, page by page", async () =>
     ["limit=1001", "query.limit: must be"],
     ["limit=1&limit=2", "query.limit: must be"],
     ["after=A", "query.after: "],
-    ["phase=Lost", 'query.phase: "Lost" is none of Pending, Active'],
+    ["phase=Lost", 'query.phase: "Lost" is not one of Pending, Active'],
     ["tenant=-a", "query.tenant: "],
   ]) {
     const answer = await edge.call(`GET /api/v1/claims?${query}`);
@@ -173,7 +173,7 @@ test("Events that cannot be read are said to be so, and the rest is told", async
     assert.is(answer.status, 200, answer.text);
     const { events, eventsProblem, workloadRef } = answer.json as ApiTypes["ClaimDetail"];
     assert.equal([workloadRef, events], ["app", undefined]);
-    assert.is(eventsProblem, "the Events cannot be read: too many requests");
+    assert.is(eventsProblem, "cannot read the Events: too many requests");
   }
 });
 
@@ -181,7 +181,7 @@ test("a claim that is not Active says what it waits for; one that nobody made is
   const edge = testEdge();
   const detail = async () => (await edge.call("GET /api/v1/tenants/a/claims/app")).json as ApiTypes["ClaimDetail"];
   edge.cluster.addClaim({ tenantId: "a", workloadRef: "app" });
-  assert.match((await detail()).waitsFor ?? "", "no operator has said anything of the claim");
+  assert.match((await detail()).waitsFor ?? "", "no operator has reported on the claim");
   edge.cluster.setStatus("claim-a-app", { phase: "Pending", message: "no node can take the pod" });
   assert.is((await detail()).waitsFor, "no node can take the pod");
   await edge.call("POST /api/v1/tenants/a/release", { body: { workload: "app" } });
@@ -210,7 +210,7 @@ test("discard gives up the files of a failed release, and of nothing else", asyn
     edge.cluster.addClaim({ ...key, status: { phase }, deleting: phase === "Releasing" });
     const refused = await discard();
     assert.is(refused.status, 409, phase);
-    assert.match(refused.error ?? "", "has failed: there are no files to give up");
+    assert.match(refused.error ?? "", "has failed: there are no files to discard");
     assert.is(isDiscarded(), undefined);
   }
   const failed = { ...key, status: { phase: "ReleaseFailed" as const }, deleting: true };
@@ -233,7 +233,7 @@ test("discard gives up the files of the release that is meant, not those of a la
   assert.is(refused.status, 409);
   assert.is(
     refused.error,
-    'the claim of tenant "a" on workload "app" that is meant has ended, and what is there now is another one: look at it first',
+    'the requested claim of tenant "a" on workload "app" has ended, and another one exists now: read it first',
   );
   // The watch has yet to show the second one.
   edge.cluster.addClaim({ ...key, uid: "first", status });

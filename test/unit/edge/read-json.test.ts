@@ -104,7 +104,7 @@ test("a body that does not end is a 408 after 10 s, with and without a declared 
     const read = readBytes(new Request("http://edge.test/", init), { clock }).catch((error: unknown) => error);
     assert.is(await clock.runNext(), 10_000);
     const error = (await read) as HttpError;
-    assert.equal([error.status, error.message], [408, "body: has not arrived whole within 10 s"]);
+    assert.equal([error.status, error.message], [408, "body: did not arrive completely within 10 s"]);
     assert.is(error.headers.connection, "close");
     assert.is(clock.pending(), 0);
   }

@@ -190,7 +190,7 @@ test("a tenant with a claim, a workload without files and ids that cannot be are
   edge.cluster.addWorkload("app", { filesystem: { overlayDirs: [] } });
   const { status, error } = await put(context, tar);
   assert.is(status, 409);
-  assert.match(error, "keeps no files");
+  assert.match(error, "saves no files");
   assert.is(await unpacked(context), undefined);
 });
 

@@ -100,7 +100,7 @@ test("an erasure leaves what a release saves meanwhile, and is told so", async (
   cluster.addSnapshots();
   const late = await call(`DELETE ${OF_A}`);
   assert.is(late.status, 409);
-  assert.match(late.error ?? "", 'saved of tenant "a" is another by now: list the versions again');
+  assert.match(late.error ?? "", 'of tenant "a" is another one now: list the versions again');
   assert.is(await load(store, a), "a session's work");
   overtake = undefined;
   assert.is((await call(`DELETE ${OF_A}`)).status, 200);
@@ -121,7 +121,7 @@ test("an erasure during a session has its release save the files anew, and loses
     cluster.onNext("patch", release);
     const refused = await edge.call(`DELETE ${OF_A}`);
     assert.is(refused.status, 409);
-    assert.match(refused.error ?? "", 'the release of workload "app" by tenant "a" is under way');
+    assert.match(refused.error ?? "", 'the release of workload "app" by tenant "a" is in progress');
     assert.is(await load(served.store, a), "third");
   }
   cluster.addClaim(session);
@@ -143,7 +143,7 @@ test("a rollback makes an older version the newest, and keeps what was", async (
   assert.is((await rollback({ version: digest("first") })).status, 200);
   const changed = await rollback({ version: short("second"), newest: short("third") });
   assert.is(changed.status, 409);
-  assert.match(changed.error ?? "", "is not");
+  assert.match(changed.error ?? "", "is no longer");
   const none = await rollback({ version: "0".repeat(16) });
   assert.is(none.status, 404);
   assert.match(none.error ?? "", `there is no version ${"0".repeat(16)} of it: there are ${short("first")}`);
@@ -232,7 +232,7 @@ test("a copy is the other tenant's own, and an Event names both", async (context
   assert.equal([await load(served.store, b), await load(served.store, a)], ["second", "third"]);
   const [event, ...others] = edge.recorded;
   assert.equal([event?.reason, event?.type, others.length], ["SnapshotCopied", "Normal", 0]);
-  assert.match(event?.message ?? "", /of tenant "a" .* were given to tenant "b" for workload "app"/);
+  assert.match(event?.message ?? "", /of tenant "a" .* were copied to tenant "b" for workload "app"/);
   assert.match(JSON.stringify(edge.log), "snapshot copied");
 
   const refused = await copy({ tenantId: "b" });

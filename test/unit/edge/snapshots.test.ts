@@ -134,7 +134,7 @@ test("a snapshot is erased where its newest version is the one that was looked a
   assert.is(other.status, 409);
   assert.is(
     other.error,
-    'the newest version of workload "app" that is saved of tenant "a" is not cdcdcdcdcdcdcdcd any more: list the versions again',
+    'the newest saved version of workload "app" of tenant "a" is no longer cdcdcdcdcdcdcdcd: list the versions again',
   );
   assert.is(((await edge.call(`${ALL}?versions=true`)).json as object[]).length, 2);
   assert.is((await erase("none")).status, 400);
@@ -239,17 +239,20 @@ test("a helper pod that does not run is a 503 that says what is missing", async 
     containerStatuses: [{ name: "snapshots", ready: false, restartCount: 0, image: "b", state }],
   });
   const cases: [PodStatus | undefined, RegExp][] = [
-    [undefined, /its helper pod tenancy-snapshots does not exist \(the operator makes it, so see that one runs\); see/],
-    [{ phase: "Pending" }, /tenancy-snapshots is Pending and does not run; see kubectl -n tenancy describe/],
+    [
+      undefined,
+      /its helper pod tenancy-snapshots does not exist \(the operator creates it: check that one is running\); see/,
+    ],
+    [{ phase: "Pending" }, /tenancy-snapshots is Pending and not running; see kubectl -n tenancy describe/],
     [
       {
         phase: "Pending",
         conditions: [{ type: "PodScheduled", status: "False", message: "no volume for its claim" }],
       },
-      /is Pending and does not run \(no volume for its claim\)/,
+      /is Pending and not running \(no volume for its claim\)/,
     ],
-    [waiting({ waiting: { reason: "ImagePullBackOff" } }), /is Pending and does not run \(ImagePullBackOff\)/],
-    [{ phase: "Running" }, /is Running and does not run/],
+    [waiting({ waiting: { reason: "ImagePullBackOff" } }), /is Pending and not running \(ImagePullBackOff\)/],
+    [{ phase: "Running" }, /is Running and not running/],
   ];
   for (const [status, message] of cases) {
     edge.cluster.addSnapshots(status);
@@ -278,8 +281,8 @@ test("failures of the store and of the cluster are a status with words that help
   const broken = new StoreError("the disk is gone", { isTransient: false });
   for (const [error, message, retryAfter] of [
     [new NetworkError("refused", { requestWasSent: false }), "the snapshots volume cannot be reached", "1"],
-    [later, "the snapshots volume cannot be reached at the moment; try again", "1"],
-    [broken, "the snapshots volume fails; see this server's log", null],
+    [later, "the snapshots volume cannot be reached now; try again", "1"],
+    [broken, "the snapshots volume failed; see this server's log", null],
   ] as const) {
     edge = failing(error);
     for (const target of [ALL, "DELETE /api/v1/tenants/a/snapshots/app"]) {
@@ -337,8 +340,11 @@ test("a snapshot cannot be erased while a release writes it, and can while the c
   cluster.addClaim({ tenantId: "a", workloadRef: "app", status: { phase: "Releasing" }, deleting: true });
   const releasing = await erase();
   assert.is(releasing.status, 409);
-  assert.match(releasing.error ?? "", 'the release of workload "app" by tenant "a" is under way');
-  assert.match(releasing.error ?? "", "delete again when it has ended, which POST /api/v1/tenants/a/release?wait=true");
+  assert.match(releasing.error ?? "", 'the release of workload "app" by tenant "a" is in progress');
+  assert.match(
+    releasing.error ?? "",
+    "delete again when it has finished, which POST /api/v1/tenants/a/release?wait=true",
+  );
   cluster.setStatus("claim-a-app", { phase: "ReleaseFailed" });
   const failed = await erase();
   assert.is(failed.status, 409);

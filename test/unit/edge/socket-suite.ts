@@ -214,7 +214,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       ["/ws", `sec-websocket-protocol: tenancy.events, ${word("wrong")}\r\n`, 401, "wrong API key"],
       ["/ws", `sec-websocket-protocol: tenancy.events, tenancy.bearer.\r\n`, 401, "wrong API key"],
       ["/ws", `authorization: Bearer x\r\nsec-websocket-protocol: ${word(key)}\r\n`, 401, "wrong API key"],
-      ["/ws", `sec-websocket-protocol: ${word(key)}\r\n`, 400, "offer tenancy.events too"],
+      ["/ws", `sec-websocket-protocol: ${word(key)}\r\n`, 400, "also offer tenancy.events"],
     ];
     for (const [path, more, status, message] of samples) {
       const wire = openWire(server.url, handshake(path, `sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n${more}`));
@@ -366,7 +366,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     assert.match(((await plain.json()) as { error: string }).error, "connect to it with a ws:// address");
     for (const [request, status, message] of [
       [handshake("/ws", "sec-websocket-key: short\r\n"), 400, "sec-websocket-key"],
-      [handshake("/ws?type=claim.lost"), 400, "is no type of event"],
+      [handshake("/ws?type=claim.lost"), 400, "is not an event type"],
       [handshake("/ws?tenant=-a"), 400, "query.tenant"],
       [handshake("/ws?since="), 400, "query.since"],
       [handshake("/ws").replace("version: 13", "version: 8"), 426, "must be 13"],
@@ -395,7 +395,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     await open("", { origin: `http://${host}` });
     await open("", { origin: "https://app.example.com" });
     const rebound = openWire(server.url, handshake("/ws").replace("host: 127.0.0.1", "host: evil.example"));
-    await rebound.seen("names another machine");
+    await rebound.seen("names a machine other");
     rebound.socket.destroy();
   });
 

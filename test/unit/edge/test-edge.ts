@@ -5,6 +5,7 @@ import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
+import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
 import type { Deliverer } from "../../../edge/api/deliveries.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import type { Links } from "../../../edge/api/links.ts";
@@ -67,6 +68,7 @@ export function testEdge(
     isLeaving?: () => boolean;
     clock?: Clock;
     waitLimitMs?: number;
+    admission?: ClaimServices["admission"];
     kubectl?: string;
     contextLimitBytes?: number;
     snapshotLimitBytes?: number;
@@ -144,6 +146,7 @@ export function testEdge(
       findLivePod: createFindLivePod(shared),
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: options.waitLimitMs ?? 30_000,
+      admission: options.admission,
     }),
     ...(apiKey !== undefined && { apiKey }),
     sessions,

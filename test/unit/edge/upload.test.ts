@@ -72,7 +72,7 @@ test("refuses a body that pauses, and one that takes too long though it never do
       await clock.pass(50_000);
     }
   })().catch((error: HttpError) => `${error.status} ${error.message}`);
-  assert.is(await reading, "408 body: has not arrived whole within 15 minutes");
+  assert.is(await reading, "408 body: did not arrive completely within 15 minutes");
   assert.ok(bytes >= 15 && bytes < 25, String(bytes));
 });
 

@@ -34,7 +34,7 @@ test("POST of a name that is taken is a 409 that says how to change it", async (
   edge.cluster.addWorkload("app");
   const answer = await edge.call("POST /api/v1/workloads", { body: { name: "app", spec } });
   assert.is(answer.status, 409);
-  assert.is(answer.error, 'workload "app" exists already; change it with PUT /api/v1/workloads/app');
+  assert.is(answer.error, 'workload "app" already exists; change it with PUT /api/v1/workloads/app');
 });
 
 test("POST of a name that is still being deleted is a 409 that says what it waits for", async () => {
@@ -43,10 +43,7 @@ test("POST of a name that is still being deleted is a 409 that says what it wait
   await edge.call("DELETE /api/v1/workloads/app");
   const answer = await edge.call("POST /api/v1/workloads", { body: { name: "app", spec } });
   assert.is(answer.status, 409);
-  assert.match(
-    answer.error ?? "",
-    /^workload "app" is being deleted, and goes when no claim and no pool uses it any more/,
-  );
+  assert.match(answer.error ?? "", /^workload "app" is being deleted, and goes when no claim and no pool uses it/);
 });
 
 test("a bad body is a 400 that lists every problem", async () => {
@@ -163,7 +160,7 @@ test("PUT tries again where somebody else wrote in between, and gives up at last
   for (let times = 0; times < 5; times += 1) edge.cluster.onNext("replace", overtake);
   const answer = await edge.call("PUT /api/v1/workloads/app", { body: { spec } });
   assert.is(answer.status, 409);
-  assert.is(answer.error, "the object changed meanwhile; try again");
+  assert.is(answer.error, "the object was changed in the meantime; try again");
 });
 
 test("PUT does not try again what the API server refuses", async () => {
@@ -186,7 +183,7 @@ test("DELETE names what still holds the workload, which is Terminating from then
     status: "deleted",
     phase: "Terminating",
     message:
-      "the workload goes when nothing uses it any longer, now claims claim-a-app, claim-b-app, claim-c-app and 1 more do: release its claims and delete its pools",
+      "the workload is deleted when nothing uses it; in use by claims claim-a-app, claim-b-app, claim-c-app and 1 more: release its claims and delete its pools",
   });
   assert.ok(edge.cluster.read(workloads, "app").metadata.deletionTimestamp);
   const { status } = (await edge.call("GET /api/v1/workloads/app")).json as { status: object };

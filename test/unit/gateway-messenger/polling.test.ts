@@ -166,7 +166,7 @@ test("a wrong token is shown in the status; the right one is used at once", asyn
   on.cluster.secret("999:wrong");
   const replica = on.start();
   await on.until("the report", () => replica.reports.length > 0);
-  assert.match(replica.reports[0] ?? "", /refuses the bot's token: put the right one into Secret "bot", key "token"/);
+  assert.match(replica.reports[0] ?? "", /refuses the bot's token: store the right one in Secret "bot", key "token"/);
   assert.equal(replica.passing, []);
   on.write(1, "a");
   const changed = on.clock.now();
@@ -183,7 +183,7 @@ test("a Secret that is missing, or holds no token, is shown in the status until 
   assert.match(replica.reports[0] ?? "", /Secret "bot" does not exist/);
   on.cluster.secret("no token/at all");
   await on.until("the second report", () => replica.reports.length > 1);
-  assert.match(replica.reports[1] ?? "", /holds no bot's token/);
+  assert.match(replica.reports[1] ?? "", /does not contain a bot token/);
   assert.equal(replica.passing, replica.reports.slice(0, 1), "only what is not there may come by itself");
   assert.is(on.server.calls.size, 0, "no call with it");
   on.cluster.secret(`${TOKEN}\n`);

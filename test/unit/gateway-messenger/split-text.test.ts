@@ -27,7 +27,7 @@ test("the sixteenth part says that the rest is cut", () => {
   const parts = splitText("x".repeat(100_000));
   assert.is(parts.length, 16);
   assert.is(parts[15]?.length, 4096);
-  assert.match(parts[15] ?? "", /\[cut: the answer is longer than what one reply can hold\]$/);
+  assert.match(parts[15] ?? "", /\[truncated: the answer is longer than one reply\]$/);
 });
 
 test("any text: parts of at most 4096 code units, no half of a character, nothing lost but blanks", () => {

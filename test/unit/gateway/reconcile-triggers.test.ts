@@ -272,7 +272,7 @@ test("an adapter that ends by itself is started again, and says so meanwhile", a
   started[0]?.finish(new Error("it broke"));
   await turns();
   assert.equal(served(), []);
-  assert.is(shown.at(-1), "a: the adapter stopped and is started again: it broke");
+  assert.is(shown.at(-1), "a: the adapter stopped and is being restarted: it broke");
   await clock.pass(2000);
   await reconciler.idle();
   assert.equal(served(), ["a/1"]);

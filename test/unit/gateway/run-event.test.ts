@@ -216,7 +216,7 @@ test("an event without a legal tenant is refused, before any guard", async () =>
   assert.is(asked, 0);
   assert.equal(cluster.calls, []);
   assert.equal(results, ["webhook refused"]);
-  assert.match(events[0] ?? "", /^EventRefused: an event was refused: the event's field who makes no tenant id/);
+  assert.match(events[0] ?? "", /^EventRefused: an event was refused: the event's field who is not a valid tenant id/);
 });
 
 test("the first guard that denies ends it, and nothing is claimed", async () => {
@@ -348,7 +348,7 @@ test("a cluster that is away for a moment is waited for, within the limit", asyn
   const outcome = await away.run(event, { signal: never });
   assert.equal(outcome, {
     kind: "failed",
-    message: "this cannot be served at the moment; try again later",
+    message: "not available now; try again later",
     status: 503,
   });
 });
@@ -481,9 +481,9 @@ test("an event that a release may have missed is not acknowledged, though no wat
     if (kind === "answered") {
       assert.equal(await outcome, { kind, reply });
     } else {
-      const message = "this cannot be served at the moment; try again later";
+      const message = "not available now; try again later";
       assert.equal(await outcome, { kind, message, status: 503 });
-      assert.match(events[0] ?? "", /pod inst-1 is released, and what it has done may not be saved/);
+      assert.match(events[0] ?? "", /pod inst-1 is being released, and its changes may not be saved/);
     }
     assert.is(cluster.waiters.size, 0);
   }
@@ -555,7 +555,7 @@ test("an event whose claim is released while it waits claims anew once; released
     if (releases === 1) {
       assert.equal(outcome, { kind: "answered", reply });
     } else {
-      const message = "this cannot be served at the moment; try again later";
+      const message = "not available now; try again later";
       assert.equal(outcome, { kind: "failed", message, status: 503 });
       assert.match(events[0] ?? "", /the claim was released while this call waited/);
     }
@@ -630,7 +630,7 @@ test("slow events of one tenant leave room for another's, and only its own calle
     const outcome = await run({ ...event, fields: { who: "b" } }, { signal: never });
     assert.is(outcome.kind === "answered" && outcome.reply.text, "b");
   }
-  const message = "too many events wait for their turn already; try again later";
+  const message = "too many events are waiting; try again later";
   for (const outcome of await Promise.all(slow.slice(20))) {
     assert.equal(outcome, { kind: "failed", message, status: 429 });
   }

@@ -290,7 +290,7 @@ test("of two triggers on one path the older has it", () => {
   assert.is(triggerProblem(younger, [broken, younger]), undefined);
   assert.match(
     triggerProblem(make("r", "2026-01-01T00:00:00Z", "/api/x"), []) ?? "",
-    /^spec\.config\.path: \/api\/x is the edge's own/,
+    /^spec\.config\.path: \/api\/x belongs to the edge/,
   );
   assert.match(triggerProblem(broken, []) ?? "", /^spec\.tenant: give exactly one of from and static/);
 });

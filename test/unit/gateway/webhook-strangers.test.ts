@@ -153,7 +153,7 @@ test("a body that is not whole after 10 s is a 408, however it trickles", async 
   wire.socket.write("x");
   assert.is(on.bodies.reading, 1);
   await on.clock.pass(1);
-  await wire.seen("has not arrived whole within 10 s");
+  await wire.seen("did not arrive completely within 10 s");
   assert.match(wire.received(), /^HTTP\/1\.1 408 /);
   assert.is(on.bodies.reading, 0);
   await wire.closed;

@@ -30,7 +30,7 @@ test("missingDebianPackages leaves out what is installed, and nothing else", ({ 
 });
 
 test("missingDebianPackages says what to install by hand where there is no dpkg", ({ folder }) => {
-  assert.throws(() => missingDebianPackages(["runc"], join(folder, "status")), /this is no Debian; .*: runc/);
+  assert.throws(() => missingDebianPackages(["runc"], join(folder, "status")), /this is not Debian; .*: runc/);
 });
 
 test("neededLibraries follows libraries alone, the first of alternatives, and not the C library", () => {

@@ -54,7 +54,7 @@ interface Registered {
 
 /** The labels of every series that the programs register, by its name. */
 function registeredSeries(): Map<string, readonly string[]> {
-  const edge = createEdgeMetrics({ waiting: () => 0, listening: () => 0, isFresh: () => true });
+  const edge = createEdgeMetrics({ waiting: () => 0, claimLimit: () => 0, listening: () => 0, isFresh: () => true });
   const none = () => 0;
   createGatewayMetrics(edge.registry, { inFlight: none, waiting: none, botsPolled: none, triggers: () => [] });
   createAccess({

@@ -190,7 +190,7 @@ test("KnownTenants: strangers' names are remembered up to a bound, and too many 
   const asked = Array.from({ length: 40 }, (_, index) => ask(`new-${index}`).catch(String));
   answer.resolve();
   const refused = (await Promise.all(asked)).filter((one) => one !== false);
-  assert.equal(refused, Array(8).fill("Error: too many visitors ask for tenants that are not known"));
+  assert.equal(refused, Array(8).fill("Error: too many visitors request unknown tenants"));
 });
 
 test.run();

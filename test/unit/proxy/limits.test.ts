@@ -70,7 +70,7 @@ test("a pod that does not answer is a 504, however slowly its client sends", asy
   wire.socket.write("b");
   await eventually(() => pod.received().endsWith("b"));
   await clock.pass(62_000);
-  await wire.seen('{"error":"the pod has not answered within 60 s"}');
+  await wire.seen('{"error":"the pod did not respond within 60 s"}');
   assert.match(wire.received(), /^HTTP\/1.1 504 /);
   assert.is(proxy.ends[0]?.status, 504);
 });
@@ -273,7 +273,7 @@ test("a pod that does not end the head of its response in time is a 504, however
   // Each byte must not start the time anew.
   await new Promise((resolve) => setTimeout(resolve, 50));
   await clock.pass(4000);
-  await wire.seen('{"error":"the pod has not sent the whole head of its response within 10 s"}');
+  await wire.seen('{"error":"the pod has not sent the complete head of its response within 10 s"}');
   assert.is(proxy.ends[0]?.status, 504);
 });
 
@@ -290,7 +290,7 @@ test("connections that the open files do not suffice for are not taken, which a 
       openFiles: 261,
       connections: 2,
       problem:
-        "TENANCY_PROXY_CONNECTIONS is 3, for which 261 open files are too few: raise the limit (ulimit -Hn, LimitNOFILE) to 262, or lower the setting",
+        "TENANCY_PROXY_CONNECTIONS is 3, which needs more than 261 open files: raise the limit (ulimit -Hn, LimitNOFILE) to 262, or lower the setting",
     },
   ]);
   const first = door.wire(fromDoor("x.apps.test"));

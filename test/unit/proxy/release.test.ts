@@ -38,7 +38,7 @@ test("an upload that a release may have missed is not acknowledged", async () =>
   await releaseUnseen(door);
   const answer = await door.ask(upload);
   assert.match(pod.received(), "hello");
-  assert.match(answer, /^HTTP\/1.1 503 [\s\S]*may not keep this/);
+  assert.match(answer, /^HTTP\/1.1 503 [\s\S]*may not save this/);
   assert.equal(
     door.accessed.map(({ status }) => status),
     [503],

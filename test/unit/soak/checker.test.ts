@@ -22,6 +22,7 @@ function createCluster() {
 
   function pod(name: string, state: PodState = {}): void {
     const { tenant, claimUid, pool, ip = "10.64.0.1", isDeleting, type = "MODIFIED", image = "soak/app:1" } = state;
+    const { usedAt } = state;
     revision += 1;
     const object = {
       metadata: {
@@ -31,7 +32,10 @@ function createCluster() {
           ...(tenant !== undefined && { "tenancy.dev/tenant": tenant }),
           ...(pool !== undefined && { "tenancy.dev/pool": pool }),
         },
-        annotations: claimUid === undefined ? {} : { "tenancy.dev/claim-uid": claimUid },
+        annotations: {
+          ...(claimUid !== undefined && { "tenancy.dev/claim-uid": claimUid }),
+          ...(usedAt !== undefined && { "tenancy.dev/last-activity": usedAt }),
+        },
         ...(isDeleting && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
       },
       spec: { containers: [{ name: "workload", image }] },
@@ -42,13 +46,15 @@ function createCluster() {
 
   function claim(uid: string, state: ClaimState = {}): void {
     const { phase = "Active", instanceId, host = "10.64.0.1", resume = false, isDeleting, type = "MODIFIED" } = state;
+    const { isAsked = true, workloadRef = PAIR.workloadRef, deletedAt = "2026-01-01T00:00:00Z" } = state;
+    if (isDeleting && isAsked) void checker.whileReleasing(PAIR, async () => undefined);
     revision += 1;
     const object = {
       metadata: {
         ...{ name: `claim-${uid}`, namespace: "tenancy", uid, resourceVersion: String(revision) },
-        ...(isDeleting && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
+        ...(isDeleting && { deletionTimestamp: deletedAt }),
       },
-      spec: { ...PAIR, resume },
+      spec: { ...PAIR, workloadRef, resume },
       status: { phase, ...(instanceId !== undefined && { instanceId, endpoint: { host } }) },
     };
     checker.onChange({ kind: "claim", type, revision, object } satisfies Change);
@@ -76,6 +82,7 @@ function createCluster() {
 interface PodState {
   tenant?: string;
   claimUid?: string;
+  usedAt?: string;
   pool?: string;
   ip?: string;
   image?: string;
@@ -89,6 +96,10 @@ interface ClaimState {
   host?: string;
   resume?: boolean;
   isDeleting?: boolean;
+  /** Whether somebody has asked for its deletion. @default true */
+  isAsked?: boolean;
+  workloadRef?: string;
+  deletedAt?: string;
   type?: "ADDED" | "MODIFIED" | "DELETED";
 }
 
@@ -137,6 +148,38 @@ test("finds a live pod that is deleted under its Active claim", () => {
   session("1", "p1");
   pod("p1", { tenant: "a-b", claimUid: "1", isDeleting: true });
   assert.equal(broken, ["live pod kept"]);
+});
+
+test("finds a claim that is deleted though nobody asked for it", () => {
+  const { broken, session, claim } = createCluster();
+  session("1", "p1");
+  claim("1", { instanceId: "p1", isDeleting: true, isAsked: false });
+  assert.equal(broken, ["live pod kept"]);
+});
+
+test("finds a claim that is released as idle although its pod was used a moment before", () => {
+  for (const [usedAt, found] of [
+    ["2026-01-01T00:00:00Z", []],
+    ["2026-01-01T00:00:20Z", ["idle release"]],
+  ] as const) {
+    const { broken, claim, pod } = createCluster();
+    const idle = { instanceId: "p1", workloadRef: "idle" };
+    claim("1", { ...idle, phase: "Pending", type: "ADDED" });
+    pod("p1", { tenant: "a-b", claimUid: "1", usedAt });
+    claim("1", idle);
+    claim("1", { ...idle, isDeleting: true, isAsked: false, deletedAt: "2026-01-01T00:00:25Z" });
+    assert.equal(broken, found);
+  }
+});
+
+test("allows an edit of a pod's labels, and takes it for the tenant's pod as before", () => {
+  const { broken, session, pod, release, checker } = createCluster();
+  session("1", "p1");
+  checker.edited("uid-p1");
+  pod("p1", { tenant: "mallory", claimUid: "1" });
+  pod("p1", { tenant: "a-b", claimUid: "1" });
+  release("1", "p1");
+  assert.equal(broken, []);
 });
 
 test("finds a claim that ends before its pod, which nobody can have saved", () => {

@@ -105,7 +105,7 @@ test("refuses a folder without the build file, and a file that changes meanwhile
   } catch (error) {
     failed = (error as Error).message;
   }
-  assert.match(failed, /a: it changed meanwhile/);
+  assert.match(failed, /a: it changed while it was packed/);
 });
 
 test.run();
