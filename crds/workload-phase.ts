@@ -13,7 +13,7 @@ export function isReadyToUse({ metadata, status }: Workload): boolean {
 }
 
 /**
- * Whether what waits for a workload may go on after the change: it is there or gone, its spec was judged anew, or its
+ * Whether what waits for a workload may go on after the change: it is there or gone, its spec was judged again, or its
  * pods run another image.
  */
 export function hasNewPhase({ type, object, previous }: Change<Workload>): boolean {

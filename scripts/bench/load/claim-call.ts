@@ -16,7 +16,7 @@ export async function claimCall(
   try {
     const { status, text } = await edge.call("POST", `/api/v1/tenants/${tenantId}/claim`, { workload, resume });
     const answer = JSON.parse(text) as Partial<ClaimResponse> & { error?: string };
-    if (status === 429) return { ...failed(`429 ${answer.error ?? text}`), isRefused: true };
+    if (status === 429) return { kind: "failed", why: "429, the cluster is busy", isRefused: true };
     if (status !== 201) return failed(`${status} ${answer.error ?? text}`);
     if (answer.phase !== "Active" || answer.instanceId === undefined) return failed(`201 but ${answer.phase}`);
     return { kind: "answered", source: answer.source ?? "?", instanceId: answer.instanceId };
@@ -26,7 +26,7 @@ export async function claimCall(
 }
 
 /** Names in a reason would make each one a reason of its own. */
-function failed(why: string): { kind: "failed"; why: string } {
+function failed(why: string): ClaimOutcome {
   return { kind: "failed", why: why.replace(/"[^"]*"/g, '"…"').slice(0, 200) };
 }
 

@@ -2,11 +2,11 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { PATHS, parseOptions } from "../../../scripts/bench/options.ts";
 
-test("parseOptions: all paths but the ladder, without the long ones for --quick, or those that --only names", () => {
+test("parseOptions: all paths but ladder and overload, without the long ones for --quick, or those that --only names", () => {
   const paths = (...words: string[]) => parseOptions(words).paths;
   assert.equal(
     paths(),
-    PATHS.filter((path) => path !== "ladder"),
+    PATHS.filter((path) => path !== "ladder" && path !== "overload"),
   );
   assert.not.ok(paths("--quick").includes("scale"));
   assert.equal(paths("--quick", "--only", "scale,ladder"), ["scale", "ladder"]);
