@@ -45,7 +45,7 @@ export function createMetrics(gauges: {
   });
   const refusedClaims = new Counter({
     name: "tenancy_edge_claims_refused_total",
-    help: "Claim calls answered 429 because the cluster is busy",
+    help: "Claims that were not begun because the API server is slow, each try of a webhook, bot or visitor included",
     registers,
   });
   new Gauge({

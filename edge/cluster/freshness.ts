@@ -21,14 +21,16 @@ const [LOOKS, LOOK_AGAIN_MS] = [100, 50];
 /**
  * Waits until the caches are fresh: a watch that is behind for some seconds refuses no call.
  *
- * @throws HttpError as {@link requireFresh} does where one is stale after 5 s; the signal's reason
+ * @throws HttpError as {@link requireFresh} does if one is still stale after 5 s, or once a signal is aborted
  */
 export async function untilFresh(
   kinds: readonly { isFresh(): boolean }[],
-  { clock, signal }: { clock: Clock; signal: AbortSignal | undefined },
+  { clock, signals }: { clock: Clock; signals: readonly (AbortSignal | undefined)[] },
 ): Promise<void> {
-  for (let look = 0; look < LOOKS && !kinds.every((kind) => kind.isFresh()); look++)
-    await sleep(LOOK_AGAIN_MS, { clock, signal });
+  for (let look = 0; look < LOOKS && !kinds.every((kind) => kind.isFresh()); look++) {
+    if (signals.some((signal) => signal?.aborted)) break;
+    await sleep(LOOK_AGAIN_MS, { clock });
+  }
   requireFresh(...kinds);
 }
 

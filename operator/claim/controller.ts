@@ -13,7 +13,7 @@ import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase, isReadyToUse } from "../../crds/workload-phase.ts";
 import { type Controller, watch } from "../controller.ts";
 import { deletePod } from "../pod/delete-pod.ts";
-import { isProgramRunning, type PodState } from "../pod/pod-state.ts";
+import { isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";
@@ -59,13 +59,15 @@ export function createClaimController(context: ClaimContext): Controller<"claim"
 function changedClaims({ type, object, previous }: Change<Claim>, context: ClaimContext): string[] {
   if (previous !== undefined && lookupId(previous) !== lookupId(object))
     context.archiveLookups.forget(lookupId(previous));
-  if (type === "deleted" || !isWaiting(object) || object.metadata.deletionTimestamp !== undefined)
-    context.promisedPods.forgetClaim(object.metadata.uid ?? "");
   const others = () => [...context.informers.claims.store.by("key", claimKey(object.spec))].map(keyOf);
+  const isPending =
+    (object.status?.phase ?? "Pending") === "Pending" && object.metadata.deletionTimestamp === undefined;
+  const isFree = (type === "deleted" || !isPending) && context.promisedPods.forgetClaim(object.metadata.uid ?? "");
+  const offered = isFree ? [...claimsToOffer(object.spec.workloadRef, context)] : [];
   // The tenant's next claim waits for this one's release.
-  if (type !== "deleted") return isOver(object) ? others() : [keyOf(object)];
+  if (type !== "deleted") return [...(isOver(object) ? others() : [keyOf(object)]), ...offered];
   forgetClaim(object, context);
-  return others();
+  return [...others(), ...offered];
 }
 
 function* claimsOfWorkload(change: Change<Workload>, { informers }: ClaimContext): Iterable<string> {
@@ -84,7 +86,8 @@ function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<stri
   const [now, before] = memberStates(change);
   if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
   if (type === "deleted") forgetClaimPod(object, context);
-  if (now !== before && now !== "warming") yield* claimsOfPromise(uid, now === "ready", context);
+  const isStuck = context.promisedPods.claimOf(uid) !== undefined && podState(object).state === "unschedulable";
+  if ((now !== before && now !== "warming") || isStuck) yield* claimsOfPromise(uid, now === "ready", context);
   if (workload !== undefined && (now === "ready") !== (before === "ready")) {
     if (now === "ready") yield* claimsToOffer(workload, context);
     prepareRestores(workload, context);

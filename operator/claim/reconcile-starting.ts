@@ -122,8 +122,6 @@ async function switchToWarmPod(
   const { informers, config } = context;
   const workload = informers.workloads.store.get({ namespace: config.namespace, name: claim.spec.workloadRef });
   if (workload === undefined || !isReadyToUse(workload)) return undefined;
-  // While claims come, a pod that is ready goes to one that has none: a start that is thrown away is done twice.
-  if (podState(cold).state === "starting" && !context.refillPause.isCalm(workload.metadata.name)) return undefined;
   const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";
   const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];

@@ -39,7 +39,7 @@ export async function takeWarmPod(
   },
   context: ClaimContext,
 ): Promise<Pod | undefined> {
-  const { cluster, ownPods, reservedPods, snapshots } = context;
+  const { cluster, ownPods, promisedPods, reservedPods, snapshots } = context;
   const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
   for (;;) {
     const pod = pick({ claim, workload, source }, context);
@@ -73,7 +73,7 @@ export async function takeWarmPod(
     try {
       return took(await cluster(pods).of(pod).patch(binding));
     } catch (error) {
-      const present = isConflict(error) ? await cluster(pods).of(pod).find({ refresh: true }) : undefined;
+      const present = isConflict(error) ? await reread(pod) : undefined;
       // The answer to an earlier binding was lost, and the watch has not shown it yet.
       if (present !== undefined && isBoundTo(present, claim) && podRevisionOf(present) === revision)
         return took(present);
@@ -85,9 +85,29 @@ export async function takeWarmPod(
     }
   }
 
+  function offerToNext(): void {
+    for (const next of context.informers.claims.store.by("waitingFor", workload.metadata.name)) {
+      if (next.metadata.uid === claim.metadata.uid) continue;
+      context.enqueueClaim(next);
+      return;
+    }
+  }
+
+  async function reread(pod: Pod): Promise<Pod | undefined> {
+    try {
+      return await cluster(pods).of(pod).find({ refresh: true });
+    } catch (error) {
+      if (source === "pool+data") snapshots.cancelPrestarted(pod);
+      reservedPods.delete(pod.metadata.uid ?? "");
+      throw error;
+    }
+  }
+
   function took(pod: Pod): Pod {
     const { uid = "" } = pod.metadata;
-    context.promisedPods.forgetClaim(claim.metadata.uid ?? "");
+    const isPromised = promisedPods.claimOf(uid) !== undefined;
+    // The one that it had been promised is free.
+    if (promisedPods.forgetClaim(claim.metadata.uid ?? "") && !isPromised) offerToNext();
     ownPods.add(uid);
     reservedPods.delete(uid);
     return pod;

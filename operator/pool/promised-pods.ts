@@ -17,10 +17,10 @@ export interface PromisedPods {
    *   10 s
    */
   promise(claimUid: string, warming: () => Iterable<Pod>): { pod: string; leftMs: number } | undefined;
-  /** The uid of the claim that waits for the pod. */
+  /** The uid of the claim that waits for the pod; undefined once it has waited 10 s. */
   claimOf(podUid: string): string | undefined;
-  /** The claim needs no pod any more. */
-  forgetClaim(uid: string): void;
+  /** The claim needs no pod any more. @returns whether a pod is free for others now */
+  forgetClaim(uid: string): boolean;
   /** The pod cannot become ready any more: its claim may be promised another. */
   forgetPod(uid: string): void;
 }
@@ -56,11 +56,15 @@ export function createPromisedPods(clock = steadyClock): PromisedPods {
       }
       return waiting.podUid === undefined ? undefined : { pod: waiting.podName, leftMs };
     },
-    claimOf: (podUid) => byPod.get(podUid),
+    claimOf(podUid) {
+      const claimUid = byPod.get(podUid);
+      const { since = 0 } = byClaim.get(claimUid ?? "") ?? {};
+      return clock.now() < since + LONGEST_WAIT_MS ? claimUid : undefined;
+    },
     forgetClaim(uid) {
       const { podUid } = byClaim.get(uid) ?? {};
       byClaim.delete(uid);
-      if (podUid !== undefined) byPod.delete(podUid);
+      return podUid !== undefined && byPod.delete(podUid);
     },
     forgetPod(uid) {
       const waiting = byClaim.get(byPod.get(uid) ?? "");

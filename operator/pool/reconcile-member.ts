@@ -17,11 +17,14 @@ import { isNobodys } from "./pool-member.ts";
 
 // A readiness probe that failed for a moment is no reason to throw a warm pod away.
 const UNREADY_LIMIT_MS = 30_000;
+const RECHECK_MS = 1000;
 /** Until a pod whose label waits for a claim is looked at again. */
 const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
 /** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
 export async function reconcileMember(pod: Pod, pool: string, context: PoolContext): Promise<ReconcileResult> {
+  // A claim is binding it; where that fails, no event may follow.
+  if (context.reservedPods.has(pod.metadata.uid ?? "")) return { requeueAfterMs: RECHECK_MS };
   if (!isNobodys(pod) || !(await poolExists(pool, context))) {
     await deleteUnclaimed(pod, context);
     return undefined;

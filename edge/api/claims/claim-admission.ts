@@ -1,3 +1,5 @@
+import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { type Clock, steadyClock } from "../../../crds/client/clock.ts";
 import { HttpError } from "../../http/http-error.ts";
 
@@ -5,35 +7,42 @@ import { HttpError } from "../../http/http-error.ts";
  * Refuses claim calls that the cluster would not serve in time, before they cost it anything.
  *
  * A claim takes several writes after its first one. When the API server is busy, more first writes only delay the
- * others, until most calls reach their limit. So while the API server is slow, the number of calls under way is
- * limited, as TCP limits what is under way on a slow link: it falls by 30 % for each half second in which no claim was
- * written within 100 ms, and grows by 10 % for each other one.
+ * others, until most calls reach their limit. So while the API server is slow, the number of claims that are being
+ * started is limited, as TCP limits what is under way on a slow link
+ * (docs/decisions/claims.md#a-busy-api-server-limits-the-claims-that-are-being-started).
  */
 export interface ClaimAdmission {
   /**
-   * Begins a call that starts work in the cluster.
+   * Begins to start a claim. Calls for a claim that another call is starting need no place of their own.
    *
-   * @returns call it when the call has ended
-   * @throws HttpError 429 with `Retry-After` where too many calls are under way, or the tenant has its share of them
+   * @returns call it when the claim has started or failed, or the call has reached its limit
+   * @throws HttpError 429 with `Retry-After` if too many claims are being started, or too many of the tenant
    */
-  begin(tenantId: string): () => void;
-  /** Writes a claim, and notes how long that takes. */
-  write<T>(work: () => Promise<T>): Promise<T>;
-  /** How many calls may be under way: `Infinity` unless the API server is slow. */
+  begin(key: ClaimKey): () => void;
+  /** Sends the write of a claim, and notes how long the API server takes for it. */
+  write<T>(send: () => Promise<T>): Promise<T>;
+  /** How many claims may be started at the same time: `Infinity` unless the API server is slow. */
   limit(): number;
 }
 
 const WINDOW_MS = 500;
-const SLOW_MS = 100;
+/** A fast API server takes up to 10 ms. One that is far away is slow at four times its own shortest time. */
+const [SLOW_MS, SLOW_FACTOR] = [100, 4];
 /** A burst makes one window slow, and is over before a limit would help. */
 const SLOW_WINDOWS = 2;
 /** Fewer writes say nothing of the server. */
 const FEWEST_WRITES = 3;
 const [DOWN, UP] = [0.7, 1.1];
 const LOWEST_LIMIT = 16;
+/** A tenant alone leaves some room, so that the next one is not refused. */
+const ALONE = 0.75;
 const LONGEST_RETRY_S = 3;
+/** After so many empty windows there is no limit any more, whatever it was. */
+const MOST_WINDOWS = 100;
+/** For how long the shortest time of the API server counts, at the least. */
+const SHORTEST_KEPT_MS = 1_800_000;
 
-/** @param options.onRefused is called for each call that is refused */
+/** @param options.onRefused called for each call that is refused */
 export function createClaimAdmission({
   clock = steadyClock,
   random = Math.random,
@@ -43,9 +52,9 @@ export function createClaimAdmission({
   random?: () => number;
   onRefused?: () => void;
 } = {}): ClaimAdmission {
-  /** Calls under way. */
-  const byTenant = new Map<string, number>();
-  let underWay = 0;
+  /** Calls under way by claim, and claims by tenant. */
+  const calls = new Map<string, number>();
+  const claimsOf = new Map<string, number>();
   let limit = Number.POSITIVE_INFINITY;
   let slowWindows = 0;
   let windowFrom = clock.now();
@@ -55,19 +64,28 @@ export function createClaimAdmission({
   let fastestMs = Number.POSITIVE_INFINITY;
   /** When each write that has no answer yet began, oldest first. */
   const unanswered = new Set<{ readonly at: number }>();
+  const shortest = { since: clock.now(), ms: Number.POSITIVE_INFINITY, beforeMs: Number.POSITIVE_INFINITY };
 
   function judge(): void {
-    const elapsedMs = clock.now() - windowFrom;
-    if (elapsedMs < WINDOW_MS) return;
-    const isSlow = fastestMs > SLOW_MS && written + stuck() >= FEWEST_WRITES;
+    const windows = Math.floor((clock.now() - windowFrom) / WINDOW_MS);
+    for (let count = 0; count < Math.min(windows, MOST_WINDOWS); count += 1) judgeWindow();
+    windowFrom += windows * WINDOW_MS;
+  }
+
+  function judgeWindow(): void {
+    const isSlow = fastestMs > slowMs() && written + stuck() >= FEWEST_WRITES;
     slowWindows = isSlow ? slowWindows + 1 : 0;
     if (slowWindows >= SLOW_WINDOWS) limit = Math.max(LOWEST_LIMIT, Math.min(limit, most) * DOWN);
     // One that is so far above what is under way limits nothing.
     else if (!isSlow) limit = limit > 4 * most + 100 ? Number.POSITIVE_INFINITY : limit * UP + 1;
-    windowFrom += elapsedMs - (elapsedMs % WINDOW_MS);
-    most = underWay;
+    most = calls.size;
     written = 0;
     fastestMs = Number.POSITIVE_INFINITY;
+  }
+
+  function slowMs(): number {
+    const known = Math.min(shortest.ms, shortest.beforeMs);
+    return Number.isFinite(known) ? Math.max(SLOW_MS, SLOW_FACTOR * known) : SLOW_MS;
   }
 
   /** How many writes have had no answer for a whole window; counted no further than matters. */
@@ -80,36 +98,54 @@ export function createClaimAdmission({
     return count;
   }
 
+  function noteAnswer(ms: number): void {
+    written += 1;
+    fastestMs = Math.min(fastestMs, ms);
+    if (clock.now() - shortest.since > SHORTEST_KEPT_MS)
+      Object.assign(shortest, { since: clock.now(), ms: Number.POSITIVE_INFINITY, beforeMs: shortest.ms });
+    shortest.ms = Math.min(shortest.ms, ms);
+  }
+
   return {
-    begin(tenantId) {
+    begin(key) {
       judge();
-      const own = byTenant.get(tenantId) ?? 0;
-      const isFull = underWay >= limit;
-      if (isFull || own >= Math.max(1, limit / (byTenant.size + 1))) {
-        onRefused?.();
-        throw tooMany(isFull ? "claims" : `claims of tenant "${tenantId}"`, random);
+      const id = claimKey(key);
+      const { tenantId } = key;
+      if (!calls.has(id)) {
+        const own = claimsOf.get(tenantId) ?? 0;
+        const isFull = calls.size >= limit;
+        const tenants = claimsOf.size + (own === 0 ? 1 : 0);
+        const share = tenants === 1 ? limit * ALONE : limit / tenants;
+        if (isFull || own >= Math.max(1, share)) {
+          onRefused?.();
+          throw tooMany(isFull ? "claims" : `claims of tenant "${tenantId}"`, random);
+        }
+        claimsOf.set(tenantId, own + 1);
       }
-      underWay += 1;
-      most = Math.max(most, underWay);
-      byTenant.set(tenantId, own + 1);
+      calls.set(id, (calls.get(id) ?? 0) + 1);
+      most = Math.max(most, calls.size);
       return () => {
-        underWay -= 1;
-        const left = (byTenant.get(tenantId) ?? 1) - 1;
-        if (left === 0) byTenant.delete(tenantId);
-        else byTenant.set(tenantId, left);
+        if (!countDown(calls, id)) return;
+        countDown(claimsOf, tenantId);
       };
     },
-    async write(work) {
+    async write(send) {
       judge();
       const write = { at: clock.now() };
       unanswered.add(write);
       try {
-        return await work();
+        const answer = await send();
+        judge();
+        noteAnswer(clock.now() - write.at);
+        return answer;
+      } catch (error) {
+        judge();
+        // Another refusal was made before anything was written, and says nothing of how long a write takes.
+        if (error instanceof ApiError && error.status === 409) noteAnswer(clock.now() - write.at);
+        else if (isFailure(error)) written += 1;
+        throw error;
       } finally {
         unanswered.delete(write);
-        judge();
-        written += 1;
-        fastestMs = Math.min(fastestMs, clock.now() - write.at);
       }
     },
     limit() {
@@ -117,6 +153,19 @@ export function createClaimAdmission({
       return Math.floor(limit);
     },
   };
+}
+
+/** @returns whether it was the last one */
+function countDown(counts: Map<string, number>, key: string): boolean {
+  const left = (counts.get(key) ?? 1) - 1;
+  if (left === 0) counts.delete(key);
+  else counts.set(key, left);
+  return left === 0;
+}
+
+/** Whether the API server gave no answer, or could not do what was asked. */
+function isFailure(error: unknown): boolean {
+  return error instanceof NetworkError || (error instanceof ApiError && (error.status === 429 || error.status >= 500));
 }
 
 /** Callers that were refused at the same time should not all come back at the same time. */

@@ -59,10 +59,10 @@ export async function claimTenant(
   let ended: (() => void) | undefined;
   // Once a call: what it has begun it may finish.
   const admit = () => {
-    ended ??= services.admission?.begin(request.tenantId);
+    ended ??= services.admission?.begin(request);
   };
   try {
-    await untilFresh([services.cache.claims], { clock: services.clock, signal: deadline.signal });
+    await untilFresh([services.cache.claims], { clock: services.clock, signals: [deadline.signal, clientGone] });
     const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, admit, asks, spans });
     spans?.end({ claim });
     return claim;
@@ -72,9 +72,20 @@ export async function claimTenant(
     if (deadline.signal.aborted && !(error instanceof HttpError)) throw tooLate(request, services);
     throw error;
   } finally {
-    ended?.();
+    // What a caller that has left has begun takes its time all the same.
+    if (ended !== undefined && clientGone?.aborted) void untilStarted(request, services).finally(ended);
+    else ended?.();
     deadline.close();
   }
+}
+
+/** Waits until no claim of the key is being started, for as long as a claim call waits. */
+async function untilStarted(key: ClaimKey, { cache, waiters, clock, waitLimitMs }: ClaimServices): Promise<void> {
+  const deadline = startDeadline(waitLimitMs, clock);
+  const isStarting = () =>
+    [...cache.claims.store.by("key", claimKey(key))].some(({ status }) => (status?.phase ?? "Pending") === "Pending");
+  while (isStarting() && !deadline.signal.aborted) await waiters.next(key, [deadline.signal]);
+  deadline.close();
 }
 
 /** The watch of claims may be ahead of the watch of pods. */
@@ -192,7 +203,7 @@ async function waitForClaim(
       case "create": {
         admit();
         const span = spans?.write("create claim");
-        const made = await inSpan(span, () => write(() => createClaim(request, services, { signal: limit, span })));
+        const made = await inSpan(span, () => createClaim(request, services, { signal: limit, span }));
         if (made?.created) begin(made.claim);
         await take(made?.claim);
         break;
@@ -203,10 +214,6 @@ async function waitForClaim(
       default:
         return step satisfies never;
     }
-  }
-
-  function write<T>(work: () => Promise<T>): Promise<T> {
-    return services.admission === undefined ? work() : services.admission.write(work);
   }
 
   function join(claim: Claim): void {
@@ -244,7 +251,7 @@ async function waitForClaim(
   async function tryAnew(claim: Claim): Promise<void> {
     admit();
     const span = spans?.write("revive claim");
-    const revived = await inSpan(span, () => write(() => revive(claim, span)));
+    const revived = await inSpan(span, () => revive(claim, span));
     if (revived !== undefined) begin(revived);
     await take(revived);
   }
@@ -260,8 +267,10 @@ async function waitForClaim(
     const { resume, version = null } = request;
     const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
     const spec = { resume, ...(isNamed && { resumeVersion: version }) };
+    const patch = () =>
+      services.cluster(claims).of(claim).patch({ metadata: { annotations }, spec }, { signal: limit });
     try {
-      return await services.cluster(claims).of(claim).patch({ metadata: { annotations }, spec }, { signal: limit });
+      return await (services.admission === undefined ? patch() : services.admission.write(patch));
     } catch (error) {
       if (isConflict(error) || isNotFound(error)) return undefined;
       throw error;

@@ -24,10 +24,10 @@ const MOST_NAMES = 8;
  */
 export async function createClaim(
   request: ClaimKey & { resume: boolean; version?: string | undefined },
-  services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock">,
+  services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission">,
   options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
-  const { cluster, namespace, cache, clock } = services;
+  const { cluster, namespace, cache, clock, admission } = services;
   const { tenantId, workloadRef, resume, version } = request;
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
@@ -54,7 +54,8 @@ export async function createClaim(
         },
         spec: { tenantId, workloadRef, resume, ...(version !== undefined && { resumeVersion: version }) },
       };
-      return { claim: await cluster(claims).create(claim, { signal }), created: true };
+      const create = () => cluster(claims).create(claim, { signal });
+      return { claim: await (admission === undefined ? create() : admission.write(create)), created: true };
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }

@@ -44,11 +44,16 @@ export async function joinSession(
         wasReleased = true;
         continue;
       }
-      const pauseMs = backoff.next();
+      const pauseMs = Math.max(backoff.next(), askedPauseMs(error));
       if (!mayPass(error) || clock.now() + pauseMs >= until) throw error;
       await sleep(pauseMs, { clock, signal });
     }
   }
+}
+
+/** What a refusal of a busy cluster asks for. */
+function askedPauseMs(error: unknown): number {
+  return error instanceof HttpError && error.status === 429 ? Number(error.headers["retry-after"]) * 1000 : 0;
 }
 
 function mayPass(error: unknown): boolean {

@@ -36,7 +36,7 @@ export async function releaseTenant(
   const { cluster, cache, waiters } = services;
   options.span?.set(claimAttributes(key));
   const released: Claim[] = [];
-  await untilFresh([cache.claims], { clock: services.clock, signal: options.clientGone() });
+  await untilFresh([cache.claims], { clock: services.clock, signals: [options.clientGone()] });
   const found = await findClaims(key, services, options.uid);
   if (found.length === 0) throw noClaim(key);
   const meant = requireMeant(found, options.uid, key);

@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError, ifFound } from "../../../crds/client/api-error.ts";
 import { configMaps, jobs, networkPolicies } from "../../../crds/client/built-in-resources.ts";
+import { createCluster } from "../../../crds/client/cluster.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -143,7 +144,8 @@ test("a Job that waits for a pod whose node is gone is deleted without it", asyn
   const { metadata, ...rest } = renderBuildJob(nobodys, { key: "0".repeat(64), tries: 0 }, builds);
   // Without its label nobody plays its controllers.
   const made = await client.create(jobs, { ...rest, metadata: { ...metadata, labels: {} } });
-  const context = { builds, client, serverNow: client.transport.now } as unknown as BuilderContext;
+  const cluster = createCluster({ client, namespace: NAMESPACE, fieldManager: "test" });
+  const context = { builds, cluster, serverNow: client.transport.now } as unknown as BuilderContext;
   await deleteJob(made, context);
   const ref = { namespace: BUILDS, name: made.metadata.name };
   const held = await client.get(jobs, ref);

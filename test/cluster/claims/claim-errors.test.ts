@@ -124,7 +124,7 @@ test("a claim in a namespace that no operator serves says which is served", asyn
     metadata: { name: "elsewhere", namespace: "default" },
     spec,
   });
-  assert.match(status?.conditions?.[0]?.message ?? "", /the namespace that they serve \(TENANCY_NAMESPACE/);
+  assert.match(status?.conditions?.[0]?.message ?? "", /that they serve this namespace \(TENANCY_NAMESPACE/);
 });
 
 // Begun by the test above: all that time out here do so at the same time.

@@ -213,7 +213,7 @@ test("a deleted workload that is held is Terminating and says who holds it, to k
   await until("tp/held", "Ready");
   const claim = await tenancy.createClaim("dora", "held");
   await until(`tc/${claim.metadata.name}`, "Ready");
-  const holders = /now claim claim-dora-held and pool held do: release its claims and delete its pools$/;
+  const holders = /in use by claim claim-dora-held and pool held: release its claims and delete its pools$/;
   const route = { path: "/api/v1/workloads/held" };
   const deleted = await edge.call("DELETE /api/v1/workloads/{name}", route);
   const { message, ...answer } = deleted.json as { message: string };
@@ -233,7 +233,7 @@ test("a deleted workload that is held is Terminating and says who holds it, to k
 
   await kubectl("delete", "tp/held");
   await tenancy.until("the pool is no longer named", async () =>
-    /now claim claim-dora-held do:/.test(await kubectl("get", "tw/held", "-o", "jsonpath={.status.message}")),
+    /in use by claim claim-dora-held:/.test(await kubectl("get", "tw/held", "-o", "jsonpath={.status.message}")),
   );
   await kubectl("delete", `tc/${claim.metadata.name}`);
   await kubectl("wait", "tw/held", "--for=delete", "--timeout=120s");

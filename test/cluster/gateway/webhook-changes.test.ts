@@ -75,7 +75,7 @@ test("a trigger on a workload that does not exist says so, and is Active and ser
   const missing = await environment.untilTrigger("early", ({ phase }) => phase === "Error");
   assert.is(
     missing.detail,
-    'spec.workloadRef: workload "later" does not exist in namespace "tenancy", the only one that is served here: create it there, or name another',
+    'spec.workloadRef: workload "later" does not exist in namespace "tenancy", the only namespace that is served: create it there, or name another workload',
   );
   assert.equal(
     missing.conditions?.map(({ type, status, reason }) => [type, status, reason]),

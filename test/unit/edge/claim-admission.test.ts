@@ -1,15 +1,19 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
 import { createClaimAdmission } from "../../../edge/api/claims/claim-admission.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
 
 const test = suite("claim calls while the API server is slow");
 
 /** An edge whose API server takes so long for a write, and whose clock a test moves. */
-function edgeOf({ writeMs = 10 } = {}) {
+function edgeOf({ writeMs = 10, usualMs = 10 } = {}) {
   let now = 0;
   let refused = 0;
+  let made = 0;
+  /** Whether the edge has seen how fast the API server is. */
+  let isKnown = false;
   const admission = createClaimAdmission({
     clock: { now: () => now },
     random: () => 0.99,
@@ -28,8 +32,9 @@ function edgeOf({ writeMs = 10 } = {}) {
     begin(count: number, tenantId?: string): number {
       let begun = 0;
       for (let index = 0; index < count; index += 1) {
+        made += 1;
         try {
-          ended.push(admission.begin(tenantId ?? `t${ended.length}-${index}`));
+          ended.push(admission.begin({ tenantId: tenantId ?? `t${made}`, workloadRef: `w${made}` }));
           begun += 1;
         } catch (error) {
           assert.instance(error, HttpError);
@@ -42,16 +47,24 @@ function edgeOf({ writeMs = 10 } = {}) {
     },
     /** So many windows of half a second with four writes each. */
     async windows(count: number, ms = writeMs) {
-      for (let index = 0; index < count; index += 1) {
-        for (let write = 0; write < 4; write += 1) {
-          await admission.write(async () => {
-            now += ms;
-          });
-        }
-        now += Math.max(0, 500 - 4 * ms);
+      if (!isKnown) {
+        isKnown = true;
+        await write(1, usualMs);
       }
+      await write(count, ms);
     },
   };
+
+  async function write(count: number, ms: number): Promise<void> {
+    for (let index = 0; index < count; index += 1) {
+      for (let writes = 0; writes < 4; writes += 1) {
+        await admission.write(async () => {
+          now += ms;
+        });
+      }
+      now += Math.max(0, 500 - 4 * ms);
+    }
+  }
 }
 
 test("any number may be under way while writes are fast, and while a burst makes one window slow", async () => {
@@ -120,11 +133,71 @@ test("two slow writes in a window say nothing of the server", async () => {
   assert.is(admission.limit(), Number.POSITIVE_INFINITY);
 });
 
+test("calls for one claim take one place", async () => {
+  const { begin, windows, admission } = edgeOf({ writeMs: 120 });
+  begin(15);
+  await windows(4);
+  const key = { tenantId: "t", workloadRef: "w" };
+  const [first, second] = [admission.begin(key), admission.begin(key)];
+  assert.is(begin(1), 0);
+  first();
+  assert.is(begin(1), 0);
+  second();
+  assert.is(begin(1), 1);
+});
+
+test("a write that was refused, or never reached the server, is no fast one", async () => {
+  const { begin, windows, admission, pass } = edgeOf({ writeMs: 120 });
+  begin(200);
+  await windows(2);
+  const limit = admission.limit();
+  const lost = new NetworkError("refused", { requestWasSent: false });
+  for (let window = 0; window < 4; window += 1) {
+    for (let write = 0; write < 4; write += 1)
+      await admission.write(() => Promise.reject(lost)).catch((error) => assert.is(error, lost));
+    pass(500);
+  }
+  assert.ok(admission.limit() < limit, String(admission.limit()));
+  const forbidden = new ApiError("no", { status: 403, reason: "Forbidden" });
+  await windows(2);
+  const before = admission.limit();
+  for (let window = 0; window < 2; window += 1) {
+    await admission.write(() => Promise.reject(forbidden)).catch(() => undefined);
+    await windows(1);
+  }
+  assert.ok(admission.limit() <= before, String(admission.limit()));
+});
+
+test("an API server that is far away is not slow", async () => {
+  const { begin, windows, admission } = edgeOf({ usualMs: 30 });
+  begin(100);
+  await windows(10, 110);
+  assert.is(admission.limit(), Number.POSITIVE_INFINITY);
+  await windows(3, 125);
+  assert.ok(admission.limit() < 100);
+});
+
+test("a time without claims ends the limit, and two bursts far apart make none", async () => {
+  const { begin, end, windows, admission, pass } = edgeOf();
+  begin(100);
+  await windows(1);
+  await windows(3, 120);
+  assert.ok(admission.limit() < 100);
+  end(100);
+  pass(60_000);
+  assert.is(admission.limit(), Number.POSITIVE_INFINITY);
+  begin(100);
+  await windows(1, 120);
+  pass(3_600_000);
+  await windows(1, 120);
+  assert.is(admission.limit(), Number.POSITIVE_INFINITY);
+});
+
 test("while calls are limited, a tenant with many leaves room for others", async () => {
   const { begin, end, windows } = edgeOf({ writeMs: 120 });
   begin(100, "many");
   await windows(2);
-  end(60);
+  end(40);
   assert.is(begin(10, "many"), 0);
   assert.is(begin(10, "one"), 10);
 });
@@ -134,7 +207,7 @@ test("a refusal is a 429 that says when to try again, at random", async () => {
   begin(20);
   await windows(3);
   try {
-    admission.begin("t");
+    admission.begin({ tenantId: "t", workloadRef: "w" });
     assert.unreachable();
   } catch (error) {
     assert.instance(error, HttpError);

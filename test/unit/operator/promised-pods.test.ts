@@ -5,6 +5,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
 import { label } from "../../../crds/labels.ts";
 import { poolInstanceName } from "../../../crds/names.ts";
+import { createClaimController } from "../../../operator/claim/controller.ts";
 import { startPod } from "../../../operator/claim/start-pod.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { createPromisedPods } from "../../../operator/pool/promised-pods.ts";
@@ -35,8 +36,16 @@ function starting(...names: string[]) {
     api.add(pods, { ...pod, metadata: { ...pod.metadata, uid: suffix }, status } as typeof pod);
   };
   for (const name of names) setStatus(name, {});
+  const { watches } = createClaimController(context);
+  const podWatch = watches.find(({ informer }) => informer === context.informers.pods);
   return {
     setStatus,
+    /** Which claims run after a change of the pod. */
+    changed(suffix: string): string[] {
+      const object = context.informers.pods.store.get({ namespace: "n", name: nameOf(suffix) });
+      if (object === undefined) throw new Error(`Cannot find pod ${suffix}`);
+      return [...(podWatch?.map({ type: "modified", object, previous: object }) ?? [])];
+    },
     promisedPods: context.promisedPods,
     pass: (ms: number) => clock.pass(ms),
     /** Runs the claim, and says what it has then. */
@@ -94,6 +103,22 @@ test("a pod that no node has room for is promised to nobody", async () => {
   const { run, setStatus } = starting();
   setStatus("a", unschedulable);
   assert.match(await run("t1"), /^inst-t1-w-/);
+});
+
+test("a claim stops waiting for a pod that turns out to find no node", async () => {
+  const { run, setStatus, changed } = starting("a");
+  await run("t1");
+  setStatus("a", unschedulable);
+  assert.equal(changed("a"), ["n/t1"]);
+  assert.match(await run("t1"), /^inst-t1-w-/);
+});
+
+test("a pod that its claim has not taken after ten seconds is free for others", async () => {
+  const { run, setStatus, pass } = starting("a");
+  await run("t1");
+  setStatus("a", ready);
+  await pass(10_000);
+  assert.is(await run("t2"), poolInstanceName({ workload: "w", suffix: "a" }));
 });
 
 test("what a claim waited for is free for others when the claim is gone", async () => {
