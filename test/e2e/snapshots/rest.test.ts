@@ -228,7 +228,7 @@ test("a snapshot can be erased while its claim is Active, and the next release s
   await release("ann", "");
   const refused = await erase("ann");
   assert.is(refused.status, 409, JSON.stringify(refused.body));
-  assert.match(refused.body.error ?? "", "delete again when it has ended");
+  assert.match(refused.body.error ?? "", "delete again when it has finished");
   await stack.kubectl("exec", instance, "--", "rm", "/data/hold");
   await eventually("the release to end", async () => {
     const { claims } = (await stack.call("GET", "/tenants/ann")).body as unknown as { claims: unknown[] };
