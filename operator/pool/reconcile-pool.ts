@@ -66,7 +66,8 @@ export async function reconcilePool(
     context.refillPause.filled(name);
     poolRefusals.forget(name);
     // A pod that changed at this moment was not deleted, and not every change of a pod starts a run.
-    return missing < 0 ? { requeueAfterMs: RECHECK_MS } : undefined;
+    const isTooLarge = missing < 0 || members.all("ready").size > size;
+    return isTooLarge ? { requeueAfterMs: RECHECK_MS } : undefined;
   }
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, poolFailures.waitMs(name), poolRefusals.waitMs(name));

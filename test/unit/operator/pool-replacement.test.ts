@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ApiError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { pools, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
@@ -39,8 +40,10 @@ function full(size: number, { historySince }: { historySince?: string } = {}) {
   return {
     async reconcile() {
       for (const pod of all()) await reconcileMember(pod, "p", context);
-      await controller.reconcile("n/p", { signal: new AbortController().signal });
+      return controller.reconcile("n/p", { signal: new AbortController().signal });
     },
+    refuseDeletion: () =>
+      api.onNext("delete", new ApiError("it has changed", { status: 409, reason: "Conflict" }), pods),
     deleted: () => api.verbs().filter((verb) => verb === "delete").length,
     created: () => api.verbs().filter((verb) => verb === "create").length,
     readyPods: () => all().filter(({ status }) => status?.conditions?.[0]?.status === "True" && status.podIP).length,
@@ -85,6 +88,19 @@ test("those of unknown history stay until another one is ready, which no more at
   }
   const { ready: claimable, phase } = (await pool.status()) ?? {};
   assert.equal([claimable, phase, pool.created()], [20, "Ready", 20]);
+});
+
+test("one that changed while it was to go is looked at again", async () => {
+  const pool = full(2, { historySince });
+  await pool.reconcile();
+  pool.startOne();
+  await pool.reconcile();
+  pool.startOne();
+  pool.refuseDeletion();
+  assert.equal(await pool.reconcile(), { requeueAfterMs: 1000 });
+  assert.is(pool.readyPods(), 3);
+  await pool.reconcile();
+  assert.equal([pool.readyPods(), pool.left()], [2, 0]);
 });
 
 test("a pool whose history is known keeps what it has", async () => {
