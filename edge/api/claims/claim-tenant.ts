@@ -10,6 +10,7 @@ import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
 import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
 import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
+import { phaseOf } from "../../cluster/watch-cluster.ts";
 import { HttpError, quote } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { type ClaimSpans, createClaimSpans } from "./claim-spans.ts";
@@ -83,7 +84,7 @@ export async function claimTenant(
 async function untilStarted(key: ClaimKey, { cache, waiters, clock, waitLimitMs }: ClaimServices): Promise<void> {
   const deadline = startDeadline(waitLimitMs, clock);
   const isStarting = () =>
-    [...cache.claims.store.by("key", claimKey(key))].some(({ status }) => (status?.phase ?? "Pending") === "Pending");
+    [...cache.claims.store.by("key", claimKey(key))].some((claim) => phaseOf(claim) === "Pending");
   while (isStarting() && !deadline.signal.aborted) await waiters.next(key, [deadline.signal]);
   deadline.close();
 }
@@ -270,7 +271,7 @@ async function waitForClaim(
     const patch = () =>
       services.cluster(claims).of(claim).patch({ metadata: { annotations }, spec }, { signal: limit });
     try {
-      return await (services.admission === undefined ? patch() : services.admission.write(patch));
+      return await (services.admission?.write(patch) ?? patch());
     } catch (error) {
       if (isConflict(error) || isNotFound(error)) return undefined;
       throw error;

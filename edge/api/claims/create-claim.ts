@@ -55,7 +55,7 @@ export async function createClaim(
         spec: { tenantId, workloadRef, resume, ...(version !== undefined && { resumeVersion: version }) },
       };
       const create = () => cluster(claims).create(claim, { signal });
-      return { claim: await (admission === undefined ? create() : admission.write(create)), created: true };
+      return { claim: await (admission?.write(create) ?? create()), created: true };
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
