@@ -69,10 +69,11 @@ export async function noteContent(kubeconfigPath: string, { hasControllers = fal
   );
   return {
     async reset() {
+      let added: [string, Found][] = [];
       await waitUntil(
         async () => {
           const content = await readContent(client, kinds);
-          const added = [...content].filter(([path, { uid }]) => first.get(path)?.uid !== uid);
+          added = [...content].filter(([path, { uid }]) => first.get(path)?.uid !== uid);
           if (added.length === 0) {
             assertSame(first, content);
             return true;
@@ -80,7 +81,12 @@ export async function noteContent(kubeconfigPath: string, { hasControllers = fal
           await Promise.all(added.map(([path, object]) => remove(client, path, object)));
           return false;
         },
-        { what: "the control plane to be empty", limitMs: LIMIT_MS, intervalMs: 20 },
+        {
+          what: "the control plane to be empty",
+          limitMs: LIMIT_MS,
+          intervalMs: 20,
+          explain: () => added.map(([path]) => path).join(", "),
+        },
       );
     },
     close: () => client.close(),
