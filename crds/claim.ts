@@ -96,6 +96,13 @@ export const claimStatusSchema = Type.Object(
         { description: "The archive with the files that the release saved." },
       ),
     ),
+    sessionSnapshot: Type.Optional(
+      Type.String({
+        description:
+          "SHA-256 of the archive with the files of this session, saved when its pod was taken away. The claim's next pod gets them.",
+        maxLength: 64,
+      }),
+    ),
     files: Type.Optional(
       stringEnum(["saved", "unchanged", "notSaved", "discarded"], {
         description:

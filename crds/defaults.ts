@@ -17,10 +17,16 @@ export interface ResolvedWorkloadSpec {
   /** Without `timeoutSeconds`, idleness never releases the claim. */
   idle: { timeoutSeconds?: number; action: "hibernate" | "destroy" };
   /** Absolute, no slash at the end, none inside another. */
-  filesystem: { overlayDirs: string[]; preSave?: PreSave };
+  filesystem: { overlayDirs: string[]; preSave?: PreSave; saveWhileRunning: boolean; saveGraceSeconds: number };
   /** With ports and no check of the workload's own, a connection to the first port. Absent: no probe. */
   health?: { intervalSeconds: number; unhealthyThreshold: number; httpGet?: { path: string; port: number } };
-  entrypoint: { cmd?: string; args?: string[]; env: Record<string, string>; workdir?: string };
+  entrypoint: {
+    cmd?: string;
+    args?: string[];
+    env: Record<string, string>;
+    workdir?: string;
+    stopGraceSeconds: number;
+  };
   runtimeClassName?: string;
 }
 
@@ -50,6 +56,8 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     filesystem: {
       overlayDirs: outermost(filesystem?.overlayDirs ?? []),
       ...(filesystem?.preSave !== undefined && { preSave: withPreSaveDefaults(filesystem.preSave) }),
+      saveWhileRunning: filesystem?.saveWhileRunning ?? false,
+      saveGraceSeconds: filesystem?.saveGraceSeconds ?? 120,
     },
     ...(health !== undefined && {
       health: {
@@ -60,7 +68,11 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
         }),
       },
     }),
-    entrypoint: { ...entrypoint, env: entrypoint?.env ?? {} },
+    entrypoint: {
+      ...entrypoint,
+      env: entrypoint?.env ?? {},
+      stopGraceSeconds: entrypoint?.stopGraceSeconds ?? 20,
+    },
     ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),
   };
 }

@@ -173,6 +173,22 @@ const filesystemSchema = Type.Object(
       ),
     ),
     preSave: Type.Optional(preSaveSchema),
+    saveWhileRunning: Type.Optional(
+      Type.Boolean({
+        description:
+          "Saves the files while the program runs, instead of stopping it first. The container runtime then starts the program, and a deleted pod is not saved.",
+        default: false,
+      }),
+    ),
+    saveGraceSeconds: Type.Optional(
+      Type.Integer({
+        description:
+          "Seconds that a pod waits for its files to be saved when somebody else deletes or evicts it, or drains its node.",
+        minimum: 10,
+        maximum: 3600,
+        default: 120,
+      }),
+    ),
   },
   {
     description: "The part of the filesystem that outlives an instance.",
@@ -247,6 +263,14 @@ const entrypointSchema = Type.Object(
     ),
     workdir: Type.Optional(
       Type.String({ description: "Absolute working directory.", pattern: pattern.absolutePath, maxLength: 1024 }),
+    ),
+    stopGraceSeconds: Type.Optional(
+      Type.Integer({
+        description: "Seconds between SIGTERM and SIGKILL when the program is stopped before its files are saved.",
+        minimum: 1,
+        maximum: 600,
+        default: 20,
+      }),
     ),
   },
   { description: "Program of the container." },

@@ -99,7 +99,7 @@ export function startControllers(options: {
 
   async function stop(): Promise<void> {
     stopWatches();
-    await Promise.all([queue.stop(), stopClaimWork(context), context.feeds.stop()]);
+    await Promise.all([queue.stop(), stopClaimWork(context), context.launcherEnds.stop(), context.feeds.stop()]);
     context.snapshots.close();
     context.serviceWatch.close();
     await events.flush();

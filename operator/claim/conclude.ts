@@ -89,7 +89,11 @@ function failed(
 /**
  * Sends a claim back to `Pending` with a new revision: its pod is stale from then on, and the next run starts another.
  */
-function replaced(claim: Claim, { why }: Extract<Outcome, { next: "replace" }>, context: ClaimContext): StatusWrite {
+function replaced(
+  claim: Claim,
+  { why, saved }: Extract<Outcome, { next: "replace" }>,
+  context: ClaimContext,
+): StatusWrite {
   return {
     status: {
       phase: "Pending",
@@ -103,12 +107,14 @@ function replaced(claim: Claim, { why }: Extract<Outcome, { next: "replace" }>, 
       resumedFrom: null,
       overlayId: null,
       timeline: null,
+      ...(saved !== undefined && { sessionSnapshot: saved }),
     },
     after(written) {
       context.timelines.restart(written);
       if (why === undefined) return;
-      const message = `${why.message}, a new one is started`;
-      context.events.record({ resource: claims, object: written, type: "Warning", reason: why.reason, message });
+      const message = `${why.message}; a new one is started`;
+      const type = saved === undefined ? "Warning" : "Normal";
+      context.events.record({ resource: claims, object: written, type, reason: why.reason, message });
     },
   };
 }

@@ -122,8 +122,8 @@ export function watchServices(options: {
 }
 
 /** What a claim asks for of its archives: an answer to another question is not its answer. */
-export function lookupId({ metadata, spec }: Claim): string {
-  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion}`;
+export function lookupId({ metadata, spec, status }: Claim): string {
+  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion} ${status?.sessionSnapshot}`;
 }
 
 /** To be called when the claim is gone. */

@@ -26,6 +26,7 @@ import { type ClaimContext, forgetClaim, forgetClaimPod, lookupId } from "./cont
 import { ensureService } from "./ensure-service.ts";
 import { followPod } from "./follow-pod.ts";
 import { lostFiles } from "./lost-files.ts";
+import { isMoving, moveSession } from "./move-session.ts";
 import { type Outcome, sooner } from "./outcome.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
 import { releaseClaim } from "./release-claim.ts";
@@ -198,8 +199,10 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
     return { next: "fail", reason: "Duplicate", message };
   }
 
+  if (isMoving(claim, current, context)) return moveSession(claim, current, context);
   const isGoing = current === undefined || current.metadata.deletionTimestamp !== undefined;
-  if (phase === "Active" && isGoing && (current === undefined || isDestroyed(claim))) return leavePod(claim, context);
+  if (phase === "Active" && isGoing && (current === undefined || isDestroyed(claim)))
+    return leavePod(claim, current, context);
   if (current === undefined) return startPod(claim, context);
   const { state, againInMs } = claimedPodState(current, context);
   // A pod that is being deleted is lost already.
@@ -257,8 +260,9 @@ function hasFoundWorkload(claim: Claim, { informers, config }: ClaimContext): bo
  * Goes on with a new pod where that of an Active claim is gone, or going. One that was destroyed on purpose leaves the
  * claim in its phase, without an endpoint, until somebody claims again.
  */
-async function leavePod(claim: Claim, context: ClaimContext): Promise<Outcome> {
+async function leavePod(claim: Claim, current: Pod | undefined, context: ClaimContext): Promise<Outcome> {
   const wasDestroyed = isDestroyed(claim);
+  if (current !== undefined) await deletePod(current, context);
   if (wasDestroyed && isAnswered(claim)) {
     if (claim.status?.endpoint === undefined) return undefined;
     return { next: "write", status: { phase: "Active", endpoint: null } };

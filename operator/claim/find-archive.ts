@@ -1,6 +1,7 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { podState } from "../pod/pod-state.ts";
@@ -26,7 +27,8 @@ export async function findArchive(
   context: ClaimContext,
 ): Promise<ArchiveAnswer> {
   if (!asksForFiles(claim)) return { known: true, archive: undefined };
-  const { tenantId, workloadRef, resumeVersion: version } = claim.spec;
+  const { tenantId, workloadRef, resumeVersion } = claim.spec;
+  const version = claim.status?.sessionSnapshot ?? resumeVersion;
   // A workload that keeps no files now may have kept some before, of which its tenants are told.
   if (overlayDirs.length === 0 && version === undefined && !(await mayHaveArchives(context)))
     return { known: true, archive: undefined };
@@ -45,6 +47,10 @@ export async function findArchive(
     const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not keep: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
     return failed(message);
   }
+  if (look.error instanceof ArchiveError && isErased(claim, look.error)) {
+    context.archiveLookups.forget(id);
+    return { known: true, archive: undefined };
+  }
   if (look.error instanceof ArchiveError)
     return failed(`the tenant's archive cannot be restored: ${look.error.message}`);
   const message = whyWaiting(claim, look.error, context);
@@ -57,9 +63,15 @@ export async function findArchive(
   }
 }
 
-/** Whether the claim is to be given the tenant's saved files. */
-export function asksForFiles({ spec }: Claim): boolean {
-  return spec.resume === true || spec.resumeVersion !== undefined;
+/** Whether somebody has erased what was saved of the session when its pod was taken away. */
+function isErased({ metadata, status }: Claim, { reason }: ArchiveError): boolean {
+  const wasAsked = metadata.annotations?.[annotation.erasedAt] !== undefined;
+  return wasAsked && status?.sessionSnapshot !== undefined && reason === "NoVersion";
+}
+
+/** Whether the claim's next pod gets saved files: the tenant's, or those of the session itself. */
+export function asksForFiles({ spec, status }: Claim): boolean {
+  return spec.resume === true || spec.resumeVersion !== undefined || status?.sessionSnapshot !== undefined;
 }
 
 function isWithin(directory: string, overlayDirs: readonly string[]): boolean {

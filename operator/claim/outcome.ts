@@ -12,8 +12,15 @@ export type Outcome =
       | { readonly next?: undefined }
       /** The claim cannot be fulfilled. */
       | { readonly next: "fail"; readonly reason: ClaimErrorReason; readonly message: string }
-      /** It goes on with another pod. `why` is what happened, for an Event; without it none is written. */
-      | { readonly next: "replace"; readonly why?: { readonly reason: string; readonly message: string } }
+      /**
+       * It goes on with another pod. `why` is what happened, for an Event; without it none is written. `saved` is the
+       * SHA-256 of the archive with the files of the session, which the next pod gets.
+       */
+      | {
+          readonly next: "replace";
+          readonly why?: { readonly reason: string; readonly message: string };
+          readonly saved?: string;
+        }
       /** Its status is to say this. */
       | { readonly next: "write"; readonly status: ClaimStatusPatch }
       /** Its pod is its tenant's. */

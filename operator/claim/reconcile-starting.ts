@@ -2,6 +2,7 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
+import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -42,6 +43,8 @@ export async function reconcileStarting(
       await rememberRoot(pod, context);
       return { next: "replace" };
     case "lost":
+      // Its launcher would wait for files to be saved.
+      if (pod.metadata.deletionTimestamp !== undefined) await deletePod(pod, context);
       // Files that do not fit get every pod evicted that they are restored into.
       if (needsFiles(pod) && claim.status?.phase !== "Active")
         return startOver(claim, new Error(state.message), context);

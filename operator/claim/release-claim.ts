@@ -71,9 +71,9 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
 }
 
 async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim> {
-  const { files, snapshot, overlayId, instanceId } = claim.status ?? {};
+  const { files, snapshot, overlayId, instanceId, sessionSnapshot } = claim.status ?? {};
   const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null };
-  const isTold = files !== undefined || (snapshot === undefined && overlayId === undefined);
+  const isTold = files !== undefined || (snapshot ?? overlayId ?? sessionSnapshot) === undefined;
   return await patchClaimStatus(claim, { ...status, ...(!isTold && (await tellFiles())) }, context);
 
   /** Of a claim whose pod went without a word of its files. */
@@ -82,6 +82,8 @@ async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim
     const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
       claim.metadata.annotations ?? {};
     if (discard === "true" || idleSince !== undefined || isDestroyed(claim)) return { files: "discarded" };
+    // Its pod was taken away, and no other has been given to the tenant since.
+    if (overlayId === undefined) return { files: "saved" };
     return await tellLost(claim, `pod "${instanceId}" was gone`, context);
   }
 }

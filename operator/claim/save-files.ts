@@ -11,14 +11,18 @@ import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Condition } from "../../crds/schema/condition.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { inSpan } from "../../crds/tracing/tracer.ts";
 import { linkSignals, sleep, withTimeLimit } from "../../crds/waits.ts";
+import type { WorkState } from "../background-work.ts";
+import { hasLauncher, isHeldByLauncher } from "../launcher/launch-command.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
+import type { SavedSnapshot } from "../snapshots/snapshots.ts";
 import { ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { isCurrent, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
@@ -65,9 +69,10 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
     return { told: { files: "discarded" } };
   }
   const state = podState(pod);
-  const answer = state.state === "lost" ? undefined : lostFiles(claim, pod, context);
+  const isLost = state.state === "lost" && !isHeldByLauncher(pod);
+  const answer = isLost ? undefined : lostFiles(claim, pod, context);
   if (answer?.isKnown === false) return { asking: answer };
-  const lost = state.state === "lost" ? state.message : answer?.why;
+  const lost = isLost ? state.message : answer?.why;
   if (lost === undefined) return { pod };
   if (status?.files === "notSaved") return { told: { files: status.files } };
   // A save that was begun before may have all of them, or end well yet.
@@ -85,17 +90,11 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
  * @param lost what happened to the pod
  */
 export async function tellLost(claim: Claim, lost: string, context: ClaimContext): Promise<FilesStatus> {
-  const { snapshots, events, log } = context;
-  const { tenantId, workloadRef } = claim.spec;
-  const { overlayId, instanceUid } = claim.status ?? {};
-  const limit = { what: "the look at the newest archive", ms: LOOK_LIMIT_MS, clock: systemClock };
+  const { events, log } = context;
   let stays = "the archive of the last release stays as it is";
   try {
-    const newest = await withTimeLimit(limit, (signal) => snapshots.find({ tenantId, workloadRef }, { signal }));
-    if (newest?.podUid !== undefined && [overlayId, instanceUid].includes(newest.podUid)) {
-      const { sha256, sizeBytes, createdAt } = newest;
-      return { files: "saved", snapshot: { sha256, sizeBytes, createdAt } };
-    }
+    const saved = await findSaved(claim, context);
+    if (saved !== undefined) return { files: "saved", snapshot: snapshotOf(saved) };
   } catch (error) {
     log.warn({ claim: claim.metadata.name, error }, "cannot find out whether the files of a lost pod were saved");
     stays = "as far as is known, since the newest archive could not be looked at";
@@ -105,6 +104,15 @@ export async function tellLost(claim: Claim, lost: string, context: ClaimContext
     message: `${lost} before its files were saved: ${stays}`,
   });
   return { files: "notSaved" };
+}
+
+/** The newest archive, if it was saved from the pod that the claim's status names. */
+export async function findSaved({ spec, status }: Claim, context: ClaimContext): Promise<SnapshotMetadata | undefined> {
+  const { tenantId, workloadRef } = spec;
+  const { overlayId, instanceUid } = status ?? {};
+  const limit = { what: "the look at the newest archive", ms: LOOK_LIMIT_MS, clock: systemClock };
+  const newest = await withTimeLimit(limit, (signal) => context.snapshots.find({ tenantId, workloadRef }, { signal }));
+  return newest?.podUid !== undefined && [overlayId, instanceUid].includes(newest.podUid) ? newest : undefined;
 }
 
 /**
@@ -130,11 +138,40 @@ export async function saveFiles(
   pod: Pod,
   context: ClaimContext,
 ): Promise<{ saved: Claim } | { saved: undefined; result: ReconcileResult }> {
+  const work = runSave(claim, pod, context);
+  if (work.state === "running") return { saved: undefined, result: undefined };
+  if (work.state === "done") {
+    const { isUnchanged } = work.value;
+    const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
+    const told: FilesStatus = { files: isUnchanged === true ? "unchanged" : "saved", snapshot: snapshotOf(work.value) };
+    const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, ...told, ...conditions };
+    const saved = await patchClaimStatus(claim, status, context);
+    recordVersionKept(saved, work.value, context);
+    return { saved };
+  }
+  const { error, retryInMs } = work;
+  return { saved: undefined, result: await reportFailure({ claim, pod, error, retryInMs }, context) };
+}
+
+function snapshotOf({ sha256, sizeBytes, createdAt }: SnapshotMetadata): NonNullable<ClaimStatus["snapshot"]> {
+  return { sha256, sizeBytes, createdAt };
+}
+
+/** Says that the archive before a save stays, of a session that was not given it. */
+export function recordVersionKept(claim: Claim, { replaced }: SavedSnapshot, { events }: ClaimContext): void {
+  if (replaced === undefined) return;
+  const version = archiveDigits(replaced.sha256);
+  const message = `the session was not given the archive of ${replaced.createdAt}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
+  events.record({ resource: claims, object: claim, type: "Normal", reason: "VersionKept", message });
+}
+
+/** Where the save of the files of a claim's pod stands; begins it. The program is stopped first where that is possible. */
+export function runSave(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
   const { tenantId, workloadRef } = claim.spec;
   const { saves, snapshots, metrics, traces } = context;
   const isFenced = () => !context.isLeading();
   const step = (name: string) => traces?.releaseStep(claim, name, { "k8s.pod.name": pod.metadata.name });
-  const work = saves.run(
+  return saves.run(
     pod.metadata.uid ?? "",
     async (signal, onBytes) => {
       try {
@@ -142,6 +179,7 @@ export async function saveFiles(
         let helper = await untilHelperRuns(context, signal);
         const hasPreSave = pod.metadata.annotations?.[annotation.preSave] !== undefined;
         await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
+        if (hasLauncher(pod.spec)) await inSpan(step("stop program"), () => stopProgram(pod, { context, signal }));
         const key = { tenantId, workloadRef };
         const overlayId = givenOverlayId(pod, claim);
         const isErased = claim.metadata.annotations?.[annotation.erasedAt] !== undefined;
@@ -165,23 +203,6 @@ export async function saveFiles(
     () => context.enqueueClaim(claim),
     tenantId,
   );
-  if (work.state === "running") return { saved: undefined, result: undefined };
-  if (work.state === "done") {
-    const { sha256, sizeBytes, createdAt, replaced, isUnchanged } = work.value;
-    const snapshot = { sha256, sizeBytes, createdAt };
-    const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
-    const told: FilesStatus = { files: isUnchanged === true ? "unchanged" : "saved", snapshot };
-    const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, ...told, ...conditions };
-    const saved = await patchClaimStatus(claim, status, context);
-    if (replaced !== undefined) {
-      const version = archiveDigits(replaced.sha256);
-      const message = `the session was not given the archive of ${replaced.createdAt}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
-      context.events.record({ resource: claims, object: saved, type: "Normal", reason: "VersionKept", message });
-    }
-    return { saved };
-  }
-  const { error, retryInMs } = work;
-  return { saved: undefined, result: await reportFailure({ claim, pod, error, retryInMs }, context) };
 }
 
 /** Has the program write out what it holds; a failure ends the save, unless the workload says that it goes on. */
@@ -196,6 +217,19 @@ async function runPreSave(
     if (signal.aborted || podFiles(pod).preSave?.onError !== "Continue") throw error;
     const message = `${error instanceof Error ? error.message : error}; the files are saved as they are`;
     context.events.record({ resource: claims, object: claim, type: "Warning", reason: "PreSaveFailed", message });
+  }
+}
+
+async function stopProgram(
+  pod: Pod,
+  { context, signal }: { context: ClaimContext; signal: AbortSignal },
+): Promise<void> {
+  try {
+    await context.snapshots.stopProgram(pod, signal);
+  } catch (error) {
+    if (!(error instanceof ExecFailure)) throw error;
+    // The lists before and after the save show whether a process that stays changes the files.
+    context.log.warn({ pod: pod.metadata.name, error }, "program could not be stopped");
   }
 }
 

@@ -1,11 +1,14 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { OperatorContext } from "../context.ts";
 import type { IndexedBy } from "../informers.ts";
 import { createNodeSilence, type NodeSilence } from "./node-silence.ts";
 import { createProgramRuns, type ProgramRuns } from "./program-runs.ts";
+
+const ENDS_AT_ONCE = 32;
 
 export const podIndexes = {
   claims: {
@@ -25,6 +28,8 @@ export interface PodMemory {
   editedPods: Map<string, Pod>;
   nodeSilence: NodeSilence;
   programRuns: ProgramRuns;
+  /** By pod uid: launchers of deleted pods that are told that nothing is left to save. */
+  launcherEnds: BackgroundWork<void>;
 }
 
 export interface PodContext extends OperatorContext, PodMemory {
@@ -39,6 +44,7 @@ export function createPodMemory({ nodeTimeoutMs }: Pick<OperatorConfig, "nodeTim
     editedPods: new Map(),
     nodeSilence: createNodeSilence({ limitMs: nodeTimeoutMs }),
     programRuns: createProgramRuns(),
+    launcherEnds: createBackgroundWork({ concurrency: ENDS_AT_ONCE }),
   };
 }
 
@@ -48,4 +54,5 @@ export function forgetPod({ metadata: { uid = "" } }: Pod, memory: PodMemory): v
   memory.editedPods.delete(uid);
   memory.nodeSilence.forget(uid);
   memory.programRuns.forget(uid);
+  memory.launcherEnds.forget(uid);
 }

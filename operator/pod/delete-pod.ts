@@ -1,17 +1,38 @@
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import { endLauncher } from "../launcher/end-launcher.ts";
+import { hasLauncher } from "../launcher/launch-command.ts";
 import type { PodContext } from "./context.ts";
+import { END_GRACE_SECONDS } from "./render-pod.ts";
 
-/** Deletes exactly this pod, not another that has taken its name; that it is gone already is no error. */
-export async function deletePod(pod: Pod, { cluster }: PodContext): Promise<void> {
-  if (pod.metadata.deletionTimestamp === undefined) await cluster(pods).of(pod).delete();
+/**
+ * Deletes exactly this pod, not another with its name; that it is gone already is no error. Only for a pod with nothing
+ * left to save: its launcher is told so, and the grace period is short, also where somebody else has deleted the pod.
+ */
+export async function deletePod(pod: Pod, context: PodContext): Promise<void> {
+  const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = pod.metadata;
+  const isHeld = hasLauncher(pod.spec);
+  if (deletionTimestamp === undefined || (isHeld && deletionGracePeriodSeconds > END_GRACE_SECONDS)) {
+    await context
+      .cluster(pods)
+      .of(pod)
+      .delete(isHeld ? { gracePeriodSeconds: END_GRACE_SECONDS } : {});
+  }
+  endLauncher(pod, context);
 }
 
 /**
  * Deletes a pod that nobody has claimed, on the condition that it is still as it was read: a claim that takes it at
  * this moment changes it, and wins.
  */
-export async function deleteUnclaimed(pod: Pod, { cluster, reservedPods }: PodContext): Promise<void> {
-  if (reservedPods.has(pod.metadata.uid ?? "")) return;
-  await cluster(pods).of(pod).delete({ precondition: "resourceVersion" });
+export async function deleteUnclaimed(pod: Pod, context: PodContext): Promise<void> {
+  if (context.reservedPods.has(pod.metadata.uid ?? "")) return;
+  const { outcome } = await context
+    .cluster(pods)
+    .of(pod)
+    .delete({
+      precondition: "resourceVersion",
+      ...(hasLauncher(pod.spec) && { gracePeriodSeconds: END_GRACE_SECONDS }),
+    });
+  if (outcome === "deleting") endLauncher(pod, context);
 }

@@ -12,6 +12,7 @@ import {
   shareInitContainer,
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
+import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand } from "../launcher/launch-command.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 
 /** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
@@ -21,9 +22,8 @@ export interface PodIdentity {
   annotations: Record<string, string>;
 }
 
-// A release deletes the pod after the tenant's files are safe, so a program that ignores SIGTERM need not hold it up
-// for long.
-const TERMINATION_GRACE_SECONDS = 10;
+/** Grace period of a pod with nothing to save: a program that ignores SIGTERM does not hold it for long. */
+export const END_GRACE_SECONDS = 10;
 
 /** As whom files are restored. */
 export interface FileOwner {
@@ -117,12 +117,12 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
     const rendered = renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID });
-    const { filesystem } = withDefaults(workload.spec);
+    const { overlayDirs, preSave } = withDefaults(workload.spec).filesystem;
     // A warm pod whose release would not run it is an old one.
-    const stamped = filesystem.preSave === undefined ? "" : JSON.stringify(filesystem.preSave);
+    const stamped = preSave === undefined ? "" : JSON.stringify(preSave);
     const { runtimeClassName, securityContext, containers } = rendered;
     const isolation = {
-      filesystem,
+      filesystem: { overlayDirs, preSave },
       runtimeClassName,
       securityContext,
       container: containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.securityContext,
@@ -157,8 +157,10 @@ function renderPodSpec(
       "ephemeral-storage": disk,
     },
   };
+  const launched = programToLaunch(workload);
   // The tools run when the workload does not, so they may have what it has.
   const tools = podTools({
+    launcherFolder: launched && `/${LAUNCHER_FOLDER}`,
     image: config.toolsImage,
     overlayDirs: filesystem.overlayDirs,
     diskGb: resources.diskGb,
@@ -180,7 +182,8 @@ function renderPodSpec(
   const given = (egress?.workloadEnv ?? []).filter(({ name }) => entrypoint.env[name] === undefined);
   return {
     restartPolicy: "Always",
-    terminationGracePeriodSeconds: TERMINATION_GRACE_SECONDS,
+    // The launcher waits that long for the files to be saved, whoever ends the pod.
+    terminationGracePeriodSeconds: launched === undefined ? END_GRACE_SECONDS : filesystem.saveGraceSeconds,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
@@ -193,8 +196,12 @@ function renderPodSpec(
       {
         name: WORKLOAD_CONTAINER,
         image: imageOfPods(workload),
-        ...(entrypoint.cmd !== undefined && { command: [entrypoint.cmd] }),
-        ...(entrypoint.args !== undefined && { args: entrypoint.args }),
+        ...(launched !== undefined
+          ? { command: launchCommand(launched) }
+          : {
+              ...(entrypoint.cmd !== undefined && { command: [entrypoint.cmd] }),
+              ...(entrypoint.args !== undefined && { args: entrypoint.args }),
+            }),
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
         ...(volumeMounts.length > 0 && { volumeMounts }),
         env: [...given, ...own],
@@ -211,6 +218,19 @@ function renderPodSpec(
       },
     ],
   };
+}
+
+/**
+ * The program that the launcher runs: of a workload with files to save, where it is known. Undefined where the container
+ * runtime starts the program, and the files are saved while it runs.
+ */
+function programToLaunch({ spec }: Workload): LaunchedProgram | undefined {
+  const { entrypoint, filesystem } = withDefaults(spec);
+  if (filesystem.overlayDirs.length === 0 || filesystem.saveWhileRunning || entrypoint.cmd === undefined)
+    return undefined;
+  // The launcher gives it to `env`, for which it would be a variable.
+  if (entrypoint.cmd.includes("=")) return undefined;
+  return { program: entrypoint.cmd, args: entrypoint.args ?? [], stopGraceSeconds: entrypoint.stopGraceSeconds };
 }
 
 /** One that is built is known by its digest alone, so there is no pod before it is there. */

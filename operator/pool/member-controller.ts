@@ -8,7 +8,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
 import { type Controller, watch } from "../controller.ts";
 import { forgetPod } from "../pod/context.ts";
-import { deleteUnclaimed } from "../pod/delete-pod.ts";
+import { deletePod, deleteUnclaimed } from "../pod/delete-pod.ts";
 import { isBoundTo, isInstance, markChanges, ownerOf } from "../pod/pod-identity.ts";
 import { noteEdit, repairPod } from "../pod/repair-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -76,7 +76,12 @@ async function reconcilePod(key: string, context: PoolContext): Promise<Reconcil
   const owner = ownerOf(known, context);
   if (owner === undefined && !isInstance(known)) return undefined;
   if (await repairPod(pod, owner, context)) return undefined;
-  if (owner !== undefined || pod.metadata.deletionTimestamp !== undefined) return undefined;
+  if (owner !== undefined) return undefined;
+  if (pod.metadata.deletionTimestamp !== undefined) {
+    // Somebody else deleted a warm pod: its launcher would wait for files to be saved, and it has none.
+    if (isNobodys(pod) && isNobodys(known)) await deletePod(pod, context);
+    return undefined;
+  }
   const pool = pod.metadata.labels?.[label.pool];
   if (pool !== undefined && isNobodys(pod)) return reconcileMember(pod, pool, context);
   const unseen = await readOwner(pod, context);

@@ -21,6 +21,8 @@ import {
 } from "../../crds/snapshots/snapshot-store.ts";
 import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
 import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts";
+import { launchedProgram } from "../launcher/launch-command.ts";
+import { type Stopped, stopProgram } from "../launcher/stop-program.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
 import { TOOLS_CONTAINER } from "./pods/pod-tools.ts";
 import { runPreSave } from "./pods/pre-save.ts";
@@ -54,6 +56,12 @@ export interface Snapshots {
    * @throws ExecFailure when it fails, or does not end in its time
    */
   runPreSave(pod: Pod, signal: AbortSignal): Promise<void>;
+  /**
+   * Ends the pod's program for good, where the launcher runs it; its container goes on.
+   *
+   * @throws ExecFailure if a process does not end
+   */
+  stopProgram(pod: Pod, signal: AbortSignal): Promise<Stopped>;
   /**
    * What is recorded of the archive; undefined when there is none.
    *
@@ -195,6 +203,12 @@ export function createSnapshots(options: {
       const { preSave } = podFiles(pod);
       if (preSave === undefined) return;
       await runPreSave({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, preSave, signal });
+    },
+    async stopProgram(pod, signal) {
+      const program = launchedProgram(pod.spec);
+      if (program === undefined) return "none";
+      const { stopGraceSeconds: graceSeconds } = program;
+      return await stopProgram({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, graceSeconds, signal });
     },
     async save(key, pod, { overlayId, isErased = false, signal, isFenced, onBytes }) {
       const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });

@@ -1,12 +1,16 @@
 import { OVERLAY_ID_MESSAGE } from "../../../crds/claims/claim-pod.ts";
 import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { writeStartProgram } from "../../launcher/start-program.ts";
 
 /** Where the tools are in the workload's container, read-only: in no image's way. */
 export const TOOLS_FOLDER = "/.tenancy";
 
 /** The one program that saves and restores need: busybox, linked statically. */
 export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
+
+/** The program that starts the workload's, where the launcher does that. */
+export const START_PROGRAM = `${TOOLS_FOLDER}/start`;
 
 /** The same in the tools image, and so in the init container. */
 export const TOOLS_IMAGE_BUSYBOX = "/bin/busybox";
@@ -25,6 +29,7 @@ const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
 
 const TOOLS_VOLUME = "tenancy-tools";
 const OVERLAY_VOLUME = "tenancy-overlay";
+const LAUNCHER_VOLUME = "tenancy-launcher";
 const NOBODY = 65532;
 
 export interface PodToolsOptions {
@@ -40,6 +45,8 @@ export interface PodToolsOptions {
    * @default the tools are brought, and nothing is waited for
    */
   readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
+  /** Where the launcher keeps its state; undefined where none runs the program. */
+  readonly launcherFolder?: string | undefined;
   /** @default what is little enough to fit beside the smallest workload */
   readonly resources?: ResourceRequirements | undefined;
 }
@@ -57,11 +64,15 @@ export interface PodTools {
  * workload need not have a shell, nor anything but the workload's own program.
  */
 export function podTools(options: PodToolsOptions): PodTools {
-  const { image, overlayDirs, diskGb, restoreAs } = options;
+  const { image, overlayDirs, diskGb, restoreAs, launcherFolder } = options;
   if (overlayDirs.length === 0) return { initContainers: [], volumes: [], volumeMounts: [] };
   const { uid, gid } = restoreAs ?? { uid: NOBODY, gid: NOBODY };
   const overlays = overlayDirs.map((mountPath, index) => ({ name: `${OVERLAY_VOLUME}-${index}`, mountPath }));
-  const script = restoreAs === undefined ? copyScript : `${copyScript}\n${waitScript}`;
+  const script = [
+    copyScript,
+    ...(launcherFolder === undefined ? [] : [startScript]),
+    ...(restoreAs === undefined ? [] : [waitScript]),
+  ].join("\n");
   const command = [TOOLS_IMAGE_BUSYBOX, "sh", "-c", script];
   const securityContext = {
     runAsUser: uid,
@@ -80,8 +91,15 @@ export function podTools(options: PodToolsOptions): PodTools {
     volumes: [
       { name: TOOLS_VOLUME, emptyDir: { sizeLimit: "16Mi" } },
       ...overlays.map(({ name }) => ({ name, emptyDir: { sizeLimit: `${diskGb}Gi` } })),
+      ...(launcherFolder === undefined
+        ? []
+        : [{ name: LAUNCHER_VOLUME, emptyDir: { medium: "Memory", sizeLimit: "1Mi" } }]),
     ],
-    volumeMounts: [{ name: TOOLS_VOLUME, mountPath: TOOLS_FOLDER, readOnly: true }, ...overlays],
+    volumeMounts: [
+      { name: TOOLS_VOLUME, mountPath: TOOLS_FOLDER, readOnly: true },
+      ...overlays,
+      ...(launcherFolder === undefined ? [] : [{ name: LAUNCHER_VOLUME, mountPath: launcherFolder }]),
+    ],
   };
 }
 
@@ -106,6 +124,9 @@ ${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}
 [ -s ${OVERLAY_ID} ] ||
   ${TOOLS_IMAGE_BUSYBOX} head -c 16 /dev/urandom | ${TOOLS_IMAGE_BUSYBOX} md5sum | ${TOOLS_IMAGE_BUSYBOX} cut -c 1-32 > ${OVERLAY_ID} || :
 { echo "${OVERLAY_ID_MESSAGE}$(${TOOLS_IMAGE_BUSYBOX} cat ${OVERLAY_ID})" > /dev/termination-log; } 2> /dev/null || :`;
+
+const startScript = `${TOOLS_IMAGE_BUSYBOX} rm -f ${START_PROGRAM}
+${writeStartProgram({ busybox: TOOLS_IMAGE_BUSYBOX, path: START_PROGRAM })}`;
 
 // Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
 // A pod that starts anew after its node did still has the files, newer by then than any archive.

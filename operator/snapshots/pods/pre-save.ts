@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import type { Exec, ExecResult } from "../../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../../crds/defaults.ts";
+import { LAUNCHER_FOLDER } from "../../launcher/launch-command.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
@@ -11,10 +12,13 @@ const MOST_SHOWN = 500;
 const MOST_KEPT = 4096;
 /** The exit code of a command whose time is over, whatever it ends with when it is asked to. */
 const LATE = 124;
+const LAUNCHER = `/${LAUNCHER_FOLDER}`;
 
 // Both outputs are one, so that the last line is the one that was printed last. The time is the pod's: a command that
 // ends just in time is not late because its connection is slow.
+// There is nothing left to write once the launcher has ended the program.
 const script = `b="$1"; seconds="$2"; shift 2
+[ ! -e ${LAUNCHER}/stop ] && [ ! -e ${LAUNCHER}/term ] || exit 0
 now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
 now; began="$up"
 "$b" timeout "$seconds" "$@" 2>&1

@@ -59,6 +59,7 @@ export function createMemorySnapshots(options: {
       return found?.metadata;
     },
     runPreSave: async () => undefined,
+    stopProgram: async () => "none",
     async save(key, pod, { overlayId, isFenced }) {
       await reach("save-begun");
       await needHelper();

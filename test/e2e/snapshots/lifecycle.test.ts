@@ -7,6 +7,7 @@ import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
 import { idleCases, prepareIdle, saveWhatWasUsedAgain } from "./idle.ts";
+import { launcherCases, launcherTests, prepareLauncher } from "./launcher.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 import { preparePreSave, preSaveCases } from "./pre-save.ts";
@@ -15,7 +16,7 @@ import { saveAllAfterRestart, unchangedCases } from "./unchanged.ts";
 const test = lifeSuite("files over a release and the next claim", {
   name: "lifecycle",
   async prepare(life) {
-    await Promise.all([prepareIdle(life), preparePreSave(life), life.createWorkload("cold")]);
+    await Promise.all([prepareIdle(life), preparePreSave(life), prepareLauncher(life), life.createWorkload("cold")]);
   },
 });
 
@@ -90,20 +91,14 @@ async function changeWorkload({ life }: LifeContext, what: string, spec: Partial
   }
 }
 
-async function losePod({ life, faults }: LifeContext, how: "deleted" | "evicted"): Promise<void> {
-  const workload = `lost-${how}`;
+async function losePod({ life, faults }: LifeContext): Promise<void> {
+  const workload = "lost";
   await life.createWorkload(workload);
   await life.keep("carol", workload, "saved");
   const claim = await life.claim("carol", workload, true);
   const { instanceId = "" } = claim.status ?? {};
   await life.run(instanceId, "echo unsaved > /data/file");
-  const path = `/api/v1/namespaces/${NAMESPACE}/pods/${instanceId}`;
-  if (how === "deleted") await life.client.delete(pods, { namespace: NAMESPACE, name: instanceId });
-  else {
-    const metadata = { name: instanceId, namespace: NAMESPACE };
-    const body = JSON.stringify({ apiVersion: "policy/v1", kind: "Eviction", metadata });
-    await life.client.request({ method: "POST", path: `${path}/eviction`, body });
-  }
+  await life.client.delete(pods, { namespace: NAMESPACE, name: instanceId }, { gracePeriodSeconds: 0 });
   const active = await life.untilClaim(
     claim,
     "to have another pod",
@@ -133,17 +128,15 @@ testAtOnce(test, [
         (context: LifeContext) => changeWorkload(context, what, spec),
       ] as const,
   ),
-  ...(["deleted", "evicted"] as const).map(
-    (how) =>
-      [
-        `a pod that is ${how} under an Active claim: another comes with the last archive, and an Event says so`,
-        (context: LifeContext) => losePod(context, how),
-      ] as const,
-  ),
-  ...[...idleCases, ...preSaveCases, ...unchangedCases],
+  [
+    "a pod that is deleted without grace under an Active claim: another comes with the last archive, and an Event says so",
+    losePod,
+  ],
+  ...[...idleCases, ...preSaveCases, ...unchangedCases, ...launcherCases],
 ]);
 
 test("destroy: a claim that was used again after it was marked is saved when it is released", saveWhatWasUsedAgain);
+for (const [name, run] of launcherTests) test(name, run);
 test("the operator that follows the one that restored saves all", saveAllAfterRestart);
 
 test.run();

@@ -11,8 +11,8 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
     resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
     network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
     idle: { action: "hibernate" },
-    filesystem: { overlayDirs: [] },
-    entrypoint: { env: {} },
+    filesystem: { overlayDirs: [], saveWhileRunning: false, saveGraceSeconds: 120 },
+    entrypoint: { env: {}, stopGraceSeconds: 20 },
   });
 });
 
@@ -42,9 +42,9 @@ test("withDefaults: keeps what the spec says", () => {
       expose: "key" as const,
     },
     idle: { timeoutSeconds: 5, action: "destroy" as const },
-    filesystem: { overlayDirs: ["/data"] },
+    filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, saveGraceSeconds: 60 },
     health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
-    entrypoint: { cmd: "run", args: ["a"], env: { A: "b" }, workdir: "/w" },
+    entrypoint: { cmd: "run", args: ["a"], env: { A: "b" }, workdir: "/w", stopGraceSeconds: 5 },
     runtimeClassName: "kata",
   };
   assert.equal(withDefaults(spec), spec);

@@ -131,7 +131,12 @@ function unexpected(call: string): () => never {
 const ignored = (): void => undefined;
 
 const noSnapshots: Snapshots = {
-  ...{ runPreSave: unexpected("runPreSave"), find: unexpected("find"), save: unexpected("save") },
+  ...{
+    runPreSave: unexpected("runPreSave"),
+    stopProgram: unexpected("stopProgram"),
+    find: unexpected("find"),
+    save: unexpected("save"),
+  },
   ...{ restore: unexpected("restore"), uses: unexpected("uses"), delete: unexpected("delete") },
   ...{ touch: unexpected("touch"), tidy: unexpected("tidy") },
   ...{ prepare: ignored, warm: ignored, cancelPrestarted: ignored, forgetPod: ignored },

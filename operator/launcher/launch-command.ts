@@ -1,0 +1,98 @@
+import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { START_PROGRAM, TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
+
+/** Where the launcher keeps its state, without a slash at its start. In memory; the workload's user may write it. */
+export const LAUNCHER_FOLDER = "run/tenancy";
+
+/** Name of the launcher in its own command line, by which a pod that has one is recognised. */
+const NAME = "tenancy-launcher";
+
+/**
+ * Runs the workload's program as the only child of process 1, so that the container outlives it.
+ *
+ * - `program`: the pid of the program, which leads a process group and a session of its own.
+ * - `wake`: a named pipe. The line `end` lets the container end with the next SIGTERM, since nothing is left to save.
+ * - `stop`: made by whoever stops the program for good, before that. The launcher then stays, and starts it no more.
+ * - `term`: made when the launcher passes SIGTERM on, as the kubelet asks for the end of the container.
+ *
+ * A program that ends by itself ends the container with its exit code, and the kubelet starts both again.
+ *
+ * The program gets the environment of the container from `env`, since the shell adds variables of its own and leaves out
+ * those whose names it cannot use, such as `a.b`.
+ */
+const script = `b="$1"; start="$2"; d="$3"; shift 4
+p=; term=; ended=
+for s in HUP INT QUIT USR1 USR2; do trap '[ -z "$p" ] || kill -'$s' "$p"' $s; done
+trap 'term=1; : > "$d"/term; [ -z "$p" ] || kill -TERM -"$p"' TERM
+"$b" rm -f "$d"/program "$d"/term "$d"/wake
+"$b" mkfifo -m 600 "$d"/wake && exec 9<> "$d"/wake || exit 125
+code=0
+if [ ! -e "$d"/stop ]; then
+  program="$1"; shift
+  case "$program" in */*) ;; *)
+    IFS=:
+    for folder in $PATH; do
+      [ -f "\${folder:-.}/$program" ] && [ -x "\${folder:-.}/$program" ] && program="\${folder:-.}/$program" && break
+    done
+    unset IFS
+    ;;
+  esac
+  case "$program" in
+    */*) [ -e "$program" ] || { echo "exec: \\"$program\\": no such file or directory" >&2; exit 127; } ;;
+    *) echo "exec: \\"$program\\": executable file not found in \\$PATH" >&2; exit 127 ;;
+  esac
+  [ -f "$program" ] && [ -x "$program" ] || { echo "exec: \\"$program\\": permission denied" >&2; exit 126; }
+  set -- "$program" "$@"
+  while IFS= read -r -d '' variable; do set -- "$variable" "$@"; done < /proc/self/environ
+  [ -x "$start" ] || start="$b setsid"
+  $start "$b" env -i "$@" 9<&- &
+  p=$!
+  echo "$p" > "$d"/program
+  [ -z "$term" ] || kill -TERM -"$p"
+  # A signal interrupts the wait.
+  while wait "$p"; code=$?; [ -d /proc/"$p" ] && [ "$code" != 127 ]; do :; done
+  p=
+fi
+[ -n "$term" ] || [ -e "$d"/stop ] || exit "$code"
+until [ -n "$term" ] && [ -n "$ended" ]; do
+  read -r word <&9 && [ "$word" = end ] && ended=1
+done
+exit "$code"`;
+
+/** What the launcher runs. */
+export interface LaunchedProgram {
+  /** Looked for in `PATH` unless it has a slash, as the container runtime does. */
+  readonly program: string;
+  readonly args: readonly string[];
+  /** From SIGTERM to SIGKILL, when it is stopped for a save. */
+  readonly stopGraceSeconds: number;
+}
+
+/** The command of a container whose program the launcher runs. Kubernetes makes one `$` of two in it. */
+export function launchCommand(
+  { program, args, stopGraceSeconds }: LaunchedProgram,
+  { busybox = TOOLS_BUSYBOX, start = START_PROGRAM, folder = `/${LAUNCHER_FOLDER}` } = {},
+): string[] {
+  return [busybox, "sh", "-c", script, NAME, busybox, start, folder, String(stopGraceSeconds), program, ...args];
+}
+
+/** What the launcher runs in a pod; undefined where it does not run the program. */
+export function launchedProgram({ containers }: PodSpec): LaunchedProgram | undefined {
+  const { command = [] } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+  const [, , , , name, , , , stopGraceSeconds, program, ...args] = command;
+  if (name !== NAME || program === undefined) return undefined;
+  return { program, args, stopGraceSeconds: Number(stopGraceSeconds) };
+}
+
+/** Whether the launcher runs the pod's program. */
+export function hasLauncher(spec: PodSpec): boolean {
+  return launchedProgram(spec) !== undefined;
+}
+
+/** Whether the pod is being deleted, and its launcher waits for its files to be saved. */
+export function isHeldByLauncher({ metadata, spec, status }: Pod): boolean {
+  if (metadata.deletionTimestamp === undefined || !hasLauncher(spec)) return false;
+  const container = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  return container?.state?.running !== undefined;
+}

@@ -1,0 +1,266 @@
+// The launcher as process 1 of a pid namespace, with the static busybox that pods get, and the exec that stops its program.
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import { LAUNCHER_FOLDER, launchCommand } from "../../../operator/launcher/launch-command.ts";
+import { writeStartProgram } from "../../../operator/launcher/start-program.ts";
+import { stopProgram } from "../../../operator/launcher/stop-program.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { localExec } from "../snapshots/local-exec.ts";
+import { staticBusybox } from "../snapshots/static-busybox.ts";
+
+const test = suite("launcher");
+const LIMIT_MS = 60_000;
+const root = mkdtempSync(join(tmpdir(), "tenancy-launcher-"));
+const start = join(root, "start");
+// A pid namespace is made by root alone.
+const isRoot = process.getuid?.() === 0;
+const running = new Set<ChildProcess>();
+
+test.before(() => {
+  const written = spawnSync(staticBusybox, ["sh", "-c", writeStartProgram({ busybox: staticBusybox, path: start })]);
+  assert.is(written.status, 0, String(written.stderr));
+});
+
+test.after.each(async () => {
+  await Promise.all(
+    [...running].map(async (child) => {
+      const ended = child.exitCode !== null || child.signalCode !== null ? undefined : once(child, "exit");
+      child.kill("SIGKILL");
+      await ended;
+    }),
+  );
+  running.clear();
+});
+
+test.after(() => rmSync(root, { recursive: true, force: true }));
+
+interface Container {
+  /** What the launcher keeps its state in. */
+  readonly folder: string;
+  readonly root: string;
+  output(): string;
+  /** Sends process 1 a signal. */
+  signal(name: NodeJS.Signals): void;
+  /** Runs a command in the container, as an exec of Kubernetes does. */
+  readonly exec: Exec;
+  readonly exitCode: Promise<number | null>;
+}
+
+function launch(
+  command: string[],
+  options: { env?: Record<string, string>; before?: (folder: string) => void } = {},
+): Container {
+  const { env = {}, before } = options;
+  const own = mkdtempSync(join(root, "container-"));
+  const folder = join(own, LAUNCHER_FOLDER);
+  mkdirSync(folder, { recursive: true });
+  before?.(folder);
+  const [program = "", ...args] = command;
+  const words = launchCommand({ program, args, stopGraceSeconds: 5 }, { busybox: staticBusybox, start, folder });
+  const child = spawn("/usr/bin/unshare", ["--pid", "--fork", "--kill-child", "--mount-proc", ...words], {
+    cwd: own,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  running.add(child);
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
+  /** The launcher, seen from outside. */
+  const pid = () => readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
+  return {
+    ...{ folder, root: own },
+    output: () => output,
+    signal(name) {
+      process.kill(Number(pid()), name);
+    },
+    exec: (options) =>
+      localExec({ ...options, command: ["/usr/bin/nsenter", "-t", pid(), "-p", "-m", "--", ...options.command] }),
+    exitCode: once(child, "close").then(([code]) => code as number | null),
+  };
+}
+
+const shell = (script: string) => [staticBusybox, "sh", "-c", script];
+const says = (container: Container, word: string) =>
+  waitUntil(() => container.output().includes(word), {
+    what: `the program to say ${word}`,
+    limitMs: LIMIT_MS,
+    explain: () => container.output(),
+  });
+
+function stop(container: Container, graceSeconds = 30) {
+  const pod = { namespace: "here", pod: "this", container: "workload", busybox: staticBusybox, root: container.root };
+  return stopProgram({ exec: container.exec, pod, graceSeconds, signal: new AbortController().signal });
+}
+
+/** What the kubelet and the operator do when nothing is left to save. */
+function end(container: Container): void {
+  container.signal("SIGTERM");
+  writeFileSync(join(container.folder, "wake"), "end\n");
+}
+
+for (const code of [0, 1, 3, 126, 127, 143, 255]) {
+  rootTest(`ends with the exit code ${code} of its program`, async () => {
+    assert.is(await launch(shell(`exit ${code}`)).exitCode, code);
+  });
+}
+
+rootTest("ends as the program does that a signal ends", async () => {
+  assert.is(await launch(shell("kill -SEGV $$")).exitCode, 139);
+});
+
+rootTest("gives the program its arguments and its environment as they are", async () => {
+  const env = {
+    PATH: "/usr/bin:/bin",
+    PLAIN: "a b",
+    QUOTED: `'"\`$(exit 3)\\`,
+    LINES: "one\ntwo\n",
+    UTF8: "ä€😀",
+    "spring.data.url": "dotted = yes",
+    "with-dash": "1",
+    EMPTY: "",
+  };
+  const args = ["one two", "", "*", "$PLAIN", "'", "-n", "ü\nx"];
+  const print = "console.log(JSON.stringify([process.argv.slice(1), process.env]))";
+  const container = launch([process.execPath, "-e", print, "--", ...args], { env });
+  assert.is(await container.exitCode, 0, container.output());
+  const [given, seen] = JSON.parse(container.output());
+  assert.equal(given, args);
+  assert.equal(seen, env);
+});
+
+rootTest("looks for the program in PATH, never among the tools' own", async () => {
+  const bin = join(root, "bin");
+  mkdirSync(bin, { recursive: true });
+  writeFileSync(join(bin, "httpd"), "#!/bin/sh\necho own\n", { mode: 0o755 });
+  const container = launch(["httpd"], { env: { PATH: `/nowhere:${bin}:/usr/bin:/bin` } });
+  assert.is(await container.exitCode, 0);
+  assert.is(container.output(), "own\n");
+});
+
+for (const [program, code, words] of [
+  ["/no/such/program", 127, 'exec: "/no/such/program": no such file or directory'],
+  ["nosuchprogram", 127, 'exec: "nosuchprogram": executable file not found in $PATH'],
+  ["/etc/passwd", 126, 'exec: "/etc/passwd": permission denied'],
+] as const) {
+  rootTest(`says what the container runtime would say of ${program}`, async () => {
+    const container = launch([program], { env: { PATH: "/usr/bin:/bin" } });
+    assert.is(await container.exitCode, code);
+    assert.is(container.output().trim(), words);
+  });
+}
+
+rootTest("starts the program in its own session with no signal ignored", async () => {
+  const container = launch(["/bin/sh", "-c", "grep SigIgn /proc/self/status; cut -d' ' -f5,6 /proc/$$/stat; echo $$"]);
+  assert.is(await container.exitCode, 0);
+  const [ignored, groupAndSession, pid] = container.output().trim().split("\n");
+  assert.match(ignored ?? "", /:\t0+$/);
+  assert.is(groupAndSession, `${pid} ${pid}`);
+});
+
+for (const name of ["SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] as const) {
+  rootTest(`passes ${name} on`, async () => {
+    const short = name.slice(3);
+    const container = launch(shell(`trap 'echo got ${short}; exit 9' ${short}; echo up; while :; do sleep 0.1; done`));
+    await says(container, "up");
+    container.signal(name);
+    assert.is(await container.exitCode, 9);
+    assert.match(container.output(), `got ${short}`);
+  });
+}
+
+rootTest("reaps what the program leaves behind", async () => {
+  const script =
+    "for i in 1 2 3 4 5; do (sleep 0.01 &) ; done; sleep 0.5; grep -l '^State:.Z' /proc/[0-9]*/status; echo done";
+  const container = launch(shell(script));
+  await container.exitCode;
+  assert.is(container.output().trim(), "done");
+});
+
+rootTest("stays after SIGTERM until it is told that nothing is left to save", async () => {
+  const container = launch(shell("trap 'echo flushed > saved; exit 4' TERM; echo up; while :; do sleep 0.1; done"));
+  await says(container, "up");
+  container.signal("SIGTERM");
+  await waitUntil(() => existsSync(join(container.root, "saved")), { what: "the program to flush", limitMs: LIMIT_MS });
+  assert.is(await stop(container), "stopped");
+  end(container);
+  assert.is(await container.exitCode, 4);
+});
+
+rootTest("ends at once where it was told before SIGTERM", async () => {
+  const container = launch(shell("trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"));
+  await says(container, "up");
+  writeFileSync(join(container.folder, "wake"), "end\n");
+  container.signal("SIGTERM");
+  assert.is(await container.exitCode, 0);
+});
+
+rootTest("a stop ends the program and what it left behind, and the container stays", async () => {
+  const daemon =
+    "setsid sh -c 'trap \"echo daemon >> saved; exit\" TERM; echo daemon up; while :; do sleep 0.1; done' &";
+  const own = "trap 'echo program >> saved; exit 0' TERM; echo program up; while :; do sleep 0.1; done";
+  const container = launch(shell(`${daemon} ${own}`));
+  await says(container, "program up");
+  await says(container, "daemon up");
+  assert.is(await stop(container), "stopped");
+  assert.is(readFileSync(join(container.root, "saved"), "utf8"), "program\ndaemon\n");
+  assert.is(await stop(container), "stopped");
+  end(container);
+  assert.is(await container.exitCode, 0);
+});
+
+rootTest("a stop kills what ignores SIGTERM after its grace", async () => {
+  const container = launch(shell("trap '' TERM; echo up; while :; do sleep 0.1; done"));
+  await says(container, "up");
+  assert.is(await stop(container, 1), "killed");
+  end(container);
+  assert.is(await container.exitCode, 137);
+});
+
+rootTest("a stop leaves the commands of an exec alone", async () => {
+  const container = launch(shell("trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done"));
+  await says(container, "up");
+  const mark = join(container.root, "in");
+  const command = shell(`echo $$ > ${mark}; exec sleep 3600`);
+  const stopExec = new AbortController();
+  const other = container
+    .exec({ namespace: "", pod: "", container: "", command, signal: stopExec.signal, timeoutMs: LIMIT_MS })
+    .then(({ exitCode }) => exitCode, String);
+  await waitUntil(() => existsSync(mark), {
+    what: "the exec to start",
+    limitMs: LIMIT_MS,
+  });
+  assert.is(await stop(container), "stopped");
+  assert.is(await Promise.race([other, Promise.resolve("runs")]), "runs");
+  end(container);
+  assert.is(await container.exitCode, 0);
+  stopExec.abort();
+  await other;
+});
+
+rootTest("a program that was stopped for good is not started again with its container", async () => {
+  const container = launch(shell("echo started"), { before: (folder) => writeFileSync(join(folder, "stop"), "") });
+  await waitUntil(() => existsSync(join(container.folder, "wake")), { what: "the launcher", limitMs: LIMIT_MS });
+  end(container);
+  assert.is(await container.exitCode, 0);
+  assert.is(container.output(), "");
+});
+
+rootTest("a container without a launcher has nothing to stop", async () => {
+  const own = mkdtempSync(join(root, "plain-"));
+  const pod = { namespace: "here", pod: "this", container: "workload", busybox: staticBusybox, root: own };
+  const signal = new AbortController().signal;
+  assert.is(await stopProgram({ exec: localExec, pod, graceSeconds: 1, signal }), "none");
+});
+
+function rootTest(name: string, run: () => Promise<void>): void {
+  if (isRoot) test(name, run);
+  else test.skip(`${name} (needs root: a pid namespace of its own)`, run);
+}
+
+test.run();
