@@ -138,9 +138,10 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
   ): Promise<{ pod: Pod | undefined; isPending: boolean; isStarting: boolean }> {
     const workload = await find(request);
     const pod = await newestBuild(workload.metadata.name);
-    const { state } = buildStatus(workload);
+    const { state, tries } = buildStatus(workload);
     const isStarting = state === "Building" && (pod === undefined || !hasBegun(pod));
-    return { pod, isPending: state === "Pending", isStarting };
+    const isRetried = state === "Failed" && tries !== undefined && pod === undefined;
+    return { pod, isPending: state === "Pending" || isRetried, isStarting };
   }
 
   async function newestBuild(workload: string): Promise<Pod | undefined> {

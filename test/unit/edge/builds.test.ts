@@ -417,6 +417,16 @@ test("a log that is followed right after a rebuild was asked for waits for the b
   await clock.runNext();
   const { status, text } = await answer;
   assert.equal([status, text], [200, "line of brief\n"]);
+  // A build that failed without a log and is tried again is about to begin.
+  edge.cluster.remove(pods, "brief", { namespace: BUILD_NAMESPACE });
+  edge.cluster.remove(pods, "before", { namespace: BUILD_NAMESPACE });
+  const failed = { state: "Failed", reason: "BuilderUnavailable", tries: 1, request: buildRequest(workload) } as const;
+  setStatus(workload, { phase: "Ready", build: failed });
+  const again = edge.call(`${target}?follow=true`);
+  await waits();
+  edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", exitCode: 0 });
+  await clock.runNext();
+  assert.is((await again).status, 200);
   // A build that does not begin is not taken for the one before it.
   setStatus(workload, { phase: "Ready", build: { state: "Pending", request: buildRequest(workload) } });
   const late = edge.call(`${target}?follow=true`);
