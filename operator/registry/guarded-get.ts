@@ -2,7 +2,7 @@ import { lookup } from "node:dns";
 import { Agent, type IncomingHttpHeaders } from "node:http";
 import { Agent as SecureAgent } from "node:https";
 import { isIP, type LookupFunction, type Socket } from "node:net";
-import { rootCertificates } from "node:tls";
+import { createSecureContext, rootCertificates } from "node:tls";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import type { Clock } from "../../crds/client/clock.ts";
 import { BodyTooLargeError, readBody, roundTrip } from "../../crds/client/round-trip.ts";
@@ -47,7 +47,10 @@ export function createGuardedGet({ registry, settings, closed, clock, signal }: 
   const { authorities = [], isInsecure = false } = settings ?? {};
   const tls = {
     rejectUnauthorized: !isInsecure,
-    ...(authorities.length > 0 && { ca: [...rootCertificates, ...authorities] }),
+    // Once a read, not once a request: to parse the public authorities takes tens of milliseconds.
+    ...(authorities.length > 0 && {
+      secureContext: createSecureContext({ ca: [...rootCertificates, ...authorities] }),
+    }),
   };
 
   return async (url, { headers, mostBytes }) => {
