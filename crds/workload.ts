@@ -344,6 +344,28 @@ export const buildStatusSchema = Type.Object(
   { description: "The build of the spec's image: in progress, or the last one." },
 );
 
+const imageWords = (description: string) =>
+  Type.Array(Type.String({ description: "One word of it.", maxLength: 65536 }), { description, maxItems: 256 });
+
+const entrypointStatusSchema = Type.Object(
+  {
+    image: Type.String({ description: "The image that it was read from, as pods name it.", maxLength: 1024 }),
+    digest: Type.String({
+      description: "Digest of that image at that time: of its index if it has one, else of its manifest.",
+      maxLength: 128,
+    }),
+    command: imageWords("ENTRYPOINT of the image; empty if it has none."),
+    args: imageWords("CMD of the image; empty if it has none."),
+    observedGeneration: Type.Integer({
+      description: "Generation of the spec for which it was read. A change of the spec reads a tag again.",
+    }),
+  },
+  {
+    description:
+      "The image's own program, read from its registry: only for a workload with filesystem.overlayDirs and without entrypoint.cmd.",
+  },
+);
+
 export const workloadStatusSchema = Type.Object(
   {
     phase: stringEnum(["Creating", "Building", "Ready", "Error", "Terminating"], {
@@ -368,6 +390,7 @@ export const workloadStatusSchema = Type.Object(
       }),
     ),
     build: Type.Optional(buildStatusSchema),
+    entrypoint: Type.Optional(entrypointStatusSchema),
     conditions: Type.Optional(conditionsSchema),
   },
   { description: "The operator's result.", default: { phase: "Creating", conditions: notObserved } },
@@ -379,6 +402,9 @@ export type WorkloadStatus = Static<typeof workloadStatusSchema>;
 
 /** The state of a workload's image build. */
 export type BuildStatus = NonNullable<WorkloadStatus["build"]>;
+
+/** The program that a workload's image names. */
+export type EntrypointStatus = NonNullable<WorkloadStatus["entrypoint"]>;
 
 /** A TenancyWorkload. */
 export interface Workload extends KubernetesObject {

@@ -20,10 +20,12 @@ import { createPoolMemory } from "./pool/context.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createPodController } from "./pool/member-controller.ts";
 import { createQueue } from "./queue.ts";
+import { type ReadImageConfig, readImageConfig } from "./registry/read-image-config.ts";
 import { createHelperStart } from "./snapshots/context.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import type { WholeContext } from "./start-caches.ts";
+import { createWorkloadMemory } from "./workload/context.ts";
 import { createWorkloadController } from "./workload/controller.ts";
 
 /** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
@@ -31,6 +33,7 @@ export function startControllers(options: {
   client: ClusterClient;
   snapshots: Snapshots;
   contexts: BuildContexts;
+  readImageConfig?: ReadImageConfig | undefined;
   exec?: Exec | undefined;
   config: OperatorConfig;
   informers: WholeContext["informers"];
@@ -64,7 +67,8 @@ export function startControllers(options: {
     ...createBuildMemory(config),
     ...createClaimMemory(options),
     ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
-    ensuredEgress: new Map(),
+    ...createWorkloadMemory(),
+    readImageConfig: options.readImageConfig ?? readImageConfig,
     serviceWatch,
     enqueueClaim,
     enqueueWorkload: (name) => queue.add("workload", keyAt({ namespace: config.namespace, name })),
@@ -99,7 +103,8 @@ export function startControllers(options: {
 
   async function stop(): Promise<void> {
     stopWatches();
-    await Promise.all([queue.stop(), stopClaimWork(context), context.launcherEnds.stop(), context.feeds.stop()]);
+    const { launcherEnds, feeds, imageReads } = context;
+    await Promise.all([queue.stop(), stopClaimWork(context), launcherEnds.stop(), feeds.stop(), imageReads.stop()]);
     context.snapshots.close();
     context.serviceWatch.close();
     await events.flush();

@@ -15,6 +15,7 @@ import { startInformers } from "./informers.ts";
 import { runWhenLeading } from "./leader.ts";
 import type { Metrics } from "./metrics.ts";
 import { FIELD_MANAGER } from "./operator-cluster.ts";
+import type { ReadImageConfig } from "./registry/read-image-config.ts";
 import { hasStore } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import { startCaches } from "./start-caches.ts";
@@ -26,6 +27,8 @@ export interface OperatorOptions {
   client: ClusterClient;
   snapshots: Snapshots;
   contexts: BuildContexts;
+  /** @default from the image's registry */
+  readImageConfig?: ReadImageConfig | undefined;
   /** Asks pods that do not become ready where they listen. @default they are not asked */
   exec?: Exec | undefined;
   config: OperatorConfig;

@@ -110,15 +110,27 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
   });
 }
 
+/** A body with more bytes than its reader takes. */
+export class BodyTooLargeError extends Error {
+  override readonly name = "BodyTooLargeError";
+}
+
 /**
  * The whole body of an answer.
  *
+ * @param limit bytes that it may have. @default no limit
+ * @throws BodyTooLargeError when it has more
  * @throws Error when the connection ends before the body does
  */
-export function readBody(response: IncomingMessage): Promise<Buffer> {
+export function readBody(response: IncomingMessage, limit = Number.POSITIVE_INFINITY): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
-    response.on("data", (chunk: Buffer) => chunks.push(chunk));
+    let size = 0;
+    response.on("data", (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > limit) reject(new BodyTooLargeError(`its answer is larger than ${limit} bytes`));
+      else chunks.push(chunk);
+    });
     response.on("end", () =>
       resolve(chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)),
     );

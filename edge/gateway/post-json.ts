@@ -1,8 +1,8 @@
-import { Agent, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import { Agent, type IncomingHttpHeaders } from "node:http";
 import { Agent as SecureAgent } from "node:https";
 import type { Socket } from "node:net";
 import type { Clock } from "../../crds/client/clock.ts";
-import { roundTrip } from "../../crds/client/round-trip.ts";
+import { readBody, roundTrip } from "../../crds/client/round-trip.ts";
 
 /** A POST of JSON. */
 export interface JsonPost {
@@ -75,7 +75,7 @@ export function createPoster(options: { clock: Clock; keepAliveMs?: number }): P
         checkStatus(status);
         const encoding = response.headers["content-encoding"] ?? "identity";
         if (encoding.toLowerCase() !== "identity") throw new Error(`its answer is encoded: ${encoding.slice(0, 80)}`);
-        return { status, headers: response.headers, body: await readBounded(response, maxReplyBytes) };
+        return { status, headers: response.headers, body: await readBody(response, maxReplyBytes) };
       },
     );
   };
@@ -88,22 +88,4 @@ export function hostName({ hostname }: URL): string {
 
 function lowerCaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-/** @throws Error when the body has more than `limit` bytes or ends early */
-function readBounded(response: IncomingMessage, limit: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let size = 0;
-    response.on("data", (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > limit) reject(new Error(`its answer is larger than ${limit} bytes`));
-      else chunks.push(chunk);
-    });
-    response.on("end", () => resolve(Buffer.concat(chunks)));
-    response.on("error", reject);
-    response.on("close", () => {
-      if (!response.complete) reject(new Error("the connection ended in the middle of the answer"));
-    });
-  });
 }

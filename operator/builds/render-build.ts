@@ -11,7 +11,7 @@ import { buildScript, gitContextScript } from "./build-script.ts";
 /** Names in the namespace of builds. */
 export const CONTEXT_CONTAINER = "context";
 export const BUILD_CONTAINER = "build";
-const BUILDKIT_CONFIG = "tenancy-buildkitd";
+export const BUILDKIT_CONFIG = "tenancy-buildkitd";
 const TTL_SECONDS = 30 * 24 * 3600;
 const POLICY = "tenancy-builds";
 

@@ -67,6 +67,16 @@ export function partsOf(range: string, ranges: readonly string[]): string[] {
   });
 }
 
+/** Returns whether an address lies in one of the ranges; `::ffff:127.0.0.1` lies where `127.0.0.1` does. */
+export function inRanges(ranges: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const range of ranges) {
+    const [start = "", length] = range.split("/");
+    list.addSubnet(start, Number(length), familyOf(start));
+  }
+  return (address) => list.check(address, familyOf(address));
+}
+
 function familyOf(address: string): "ipv4" | "ipv6" {
   return isIP(address) === 4 ? "ipv4" : "ipv6";
 }

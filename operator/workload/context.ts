@@ -5,10 +5,12 @@ import type { KubernetesObject, Pod } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Pool } from "../../crds/pool.ts";
 import { metadataOf } from "../../crds/resource.ts";
+import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import type { BuildsContext } from "../builds/context.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { EnsuredEgress } from "../egress/egress-objects.ts";
 import { type IndexedBy, type StartInformer, withoutAnnotations } from "../informers.ts";
+import type { ImageConfig, ReadImageConfig } from "../registry/read-image-config.ts";
 
 export const workloadIndexes = {
   claims: {
@@ -19,7 +21,17 @@ export const workloadIndexes = {
   pods: { workload: (pod: Pod) => pod.metadata.labels?.[label.workload] },
 };
 
-export interface WorkloadContext extends BuildsContext {
+/** What is remembered of workloads until they are gone. */
+export interface WorkloadMemory {
+  /** By workload uid: the objects of its proxy. */
+  ensuredEgress: Map<string, EnsuredEgress>;
+  /** Images whose configuration is read from a registry. */
+  imageReads: BackgroundWork<ImageConfig>;
+  /** By workload uid: which of these is of its image. */
+  imageLookups: Map<string, string>;
+}
+
+export interface WorkloadContext extends BuildsContext, WorkloadMemory {
   informers: BuildsContext["informers"] &
     IndexedBy<typeof workloadIndexes> & {
       /**
@@ -28,8 +40,18 @@ export interface WorkloadContext extends BuildsContext {
        */
       readonly egress: EgressInformers | undefined;
     };
-  /** By workload uid, until it is gone: the objects of its proxy. */
-  ensuredEgress: Map<string, EnsuredEgress>;
+  readImageConfig: ReadImageConfig;
+}
+
+/** Two at once: a name that does not resolve holds a thread of Node's pool, of which there are four. */
+const IMAGE_READS = 2;
+
+export function createWorkloadMemory(): WorkloadMemory {
+  return {
+    ensuredEgress: new Map(),
+    imageReads: createBackgroundWork({ concurrency: IMAGE_READS, firstBackoffMs: 10_000, maximumBackoffMs: 600_000 }),
+    imageLookups: new Map(),
+  };
 }
 
 /** Metadata only: it is enough to know that an object has changed. */

@@ -25,6 +25,7 @@ import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { WorkloadContext } from "./context.ts";
 import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "./ensure-egress.ts";
+import { type EntrypointOutcome, ensureEntrypoint, forgetEntrypoint, formerEntrypoint } from "./ensure-entrypoint.ts";
 import { renderPolicy } from "./render-policy.ts";
 
 // Backstop: poll, in case an event is missed.
@@ -42,6 +43,7 @@ export function createWorkloadController(context: WorkloadContext): Controller<"
       watch(informers.workloads, ({ type, object }) => {
         if (type !== "deleted") return [keyOf(object)];
         forgetEgress(object, context);
+        forgetEntrypoint(object, context);
         return [];
       }),
       watch(informers.claims, ({ type, object }) =>
@@ -111,11 +113,15 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     const built = refused === undefined ? await ensureBuild(workload, context) : undefined;
     if (refused === undefined && built === undefined) return undefined;
     if (refused !== undefined) await leaveWaiting(workload, context);
-    const isNews = await writeStatus(workload, { ...stateOf(workload, built, refused), built }, context);
+    const image = workload.spec.image.ref ?? built?.image;
+    const program = refused === undefined ? ensureEntrypoint(workload, { image, context }) : undefined;
+    const isNews = await writeStatus(workload, { ...stateOf(workload, built, refused), built, program }, context);
     if (refused !== undefined && isNews)
       context.events.record({ resource: workloads, object: workload, type: "Warning", ...refused });
     if (built?.build !== undefined && isNews) reportBuild(workload, built.build, context);
-    const waits = [egress.requeueAfterMs, built?.requeueAfterMs].filter((wait) => wait !== undefined);
+    const waits = [egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs].filter(
+      (wait) => wait !== undefined,
+    );
     return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
   } catch (error) {
     if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
@@ -181,7 +187,11 @@ async function writeStatus(
     reason,
     message,
     built,
-  }: Pick<WorkloadStatus, "phase" | "reason" | "message"> & { built?: BuildOutcome | undefined },
+    program = formerEntrypoint(workload),
+  }: Pick<WorkloadStatus, "phase" | "reason" | "message"> & {
+    built?: BuildOutcome | undefined;
+    program?: EntrypointOutcome | undefined;
+  },
   { cluster }: WorkloadContext,
 ): Promise<boolean> {
   const { generation = 0 } = workload.metadata;
@@ -191,14 +201,17 @@ async function writeStatus(
   const isDeadEnd = phase === "Error" && built?.build?.tries === undefined;
   const state = phase === "Ready" ? "ready" : isDeadEnd ? "stalled" : "reconciling";
   const ready = readiness(state, { reason: reason ?? "Valid", message: message ?? "The workload can be claimed" });
+  const { entrypoint, condition } = program;
+  const conditions = [...ready, ...builtConditions(image, build), ...(condition === undefined ? [] : [condition])];
   const status = {
     phase,
     reason: reason ?? null,
     message: message ?? null,
     observedGeneration: generation,
-    conditions: nextConditions(before?.conditions, [...ready, ...builtConditions(image, build)], { generation }),
+    conditions: nextConditions(before?.conditions, conditions, { generation }),
     image: image ?? null,
     build: build ?? null,
+    entrypoint: entrypoint ?? null,
   };
   const present = {
     phase: before?.phase,
@@ -208,6 +221,7 @@ async function writeStatus(
     conditions: before?.conditions,
     image: before?.image ?? null,
     build: before?.build ?? null,
+    entrypoint: before?.entrypoint ?? null,
   };
   if (isDeepStrictEqual(status, present)) return false;
   // What was learnt of one image does not count for another.

@@ -4,7 +4,7 @@ import { parse, parseAllDocuments, stringify } from "yaml";
 import { endpointPort } from "../../crds/defaults.ts";
 import { definitions } from "../../crds/definitions/definition.ts";
 import { type JsonSchema, plainSchema } from "../../crds/schema/schema.ts";
-import { type WorkloadSpec, workloadSpecSchema } from "../../crds/workload.ts";
+import { type WorkloadSpec, workloadSpecSchema, workloadStatusSchema } from "../../crds/workload.ts";
 
 const HEADER = "# Generated from the TypeBox schemas in crds/ by `npm run crds`: change those, not this file.\n";
 
@@ -43,11 +43,16 @@ async function workloadPage(): Promise<string> {
   const context = Object.assign({}, ...built.map((image) => image.context));
   const shown = { ...spec, image: Object.assign({ ...spec.image }, ...built, { context }) };
   const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: shown });
+  const program = workloadStatusSchema.properties.entrypoint.properties;
+  const statusRows = Object.entries(program).map(
+    ([field, { description = "" }]) => `| \`${field}\` | ${description} |`,
+  );
   return `<!-- Generated from crds/workload.ts and ${EXAMPLE} by \`npm run crds\`: change those, not this file. -->
 
 # The fields of a workload
 
-This page is for everyone who writes a workload. Look up here every field of \`spec\`, with its limits, default and an example.
+This page is for everyone who writes a workload. Look up here every field of \`spec\`, with its limits, default and an example, and what
+the status says of the image's own program.
 
 The fields are the same in \`kubectl apply\` and in the body of \`POST /workloads\`. Only \`image\` is required. A field that is not in
 this table is refused. \`kubectl explain tenancyworkload.spec --recursive\` prints the fields with their types.
@@ -69,6 +74,19 @@ both ${endpointPort({ image: {} })}.
 
 Give workloads a \`health.httpGet\`. There is no liveness probe
 ([why](../decisions/claims.md#a-start-up-probe-every-second-and-no-liveness-probe)).
+
+## The image's own program
+
+A workload with \`filesystem.overlayDirs\` and without \`entrypoint.cmd\` has in \`status.entrypoint\` the program that its image names.
+The operator reads it from the image's registry, with the Secrets that the pods pull with and the registry settings of
+[builds](../how-to/set-up-builds.md). Of an image for several architectures it takes the one of the operator's own node.
+
+| field of \`status.entrypoint\` | |
+| --- | --- |
+${statusRows.join("\n")}
+
+The condition \`EntrypointKnown\` says whether it is known. While it is false, the workload is ready all the same: set
+\`entrypoint.cmd\`, or remove the cause that [its reason](reasons.md#workloads) names.
 
 ## All fields in one workload
 

@@ -17,6 +17,8 @@ import type { Tracer } from "../../crds/tracing/tracer.ts";
 import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
 import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
+import type { ReadImageConfig } from "../../operator/registry/read-image-config.ts";
+import { RegistryError } from "../../operator/registry/registry-error.ts";
 import type { Snapshots } from "../../operator/snapshots/snapshots.ts";
 import { type Operator, startOperator } from "../../operator/start-operator.ts";
 import type { ControlPlane } from "../../scripts/cluster/control-plane.ts";
@@ -46,6 +48,8 @@ export interface Tenancy {
     /** Instead of archives on simulated nodes, where nothing runs that could make them. */
     snapshots?: Snapshots;
     contexts?: BuildContexts;
+    /** @default the images of simulated nodes are in no registry */
+    readImageConfig?: ReadImageConfig;
     /** Runs commands in pods. @default none are run but for archives */
     exec?: Exec;
     /** @default nothing is traced */
@@ -82,6 +86,10 @@ export interface Tenancy {
   until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>): Promise<T>;
   stop(): Promise<void>;
 }
+
+const noRegistry: ReadImageConfig = async () => {
+  throw new RegistryError("ImageNotFound", "simulated images are in no registry");
+};
 
 export interface RunningOperator extends Operator {
   /** Every request that it made to the API server. */
@@ -171,6 +179,7 @@ export async function startTenancy(
         client: (overrides.wrap ?? ((whole) => whole))(createClusterClient({ transport: operatorTransport })),
         snapshots: overrides.snapshots ?? simulated.snapshots,
         contexts: overrides.contexts ?? simulated.contexts,
+        readImageConfig: overrides.readImageConfig ?? noRegistry,
         config: {
           ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1" }),
           ...overrides.config,

@@ -254,6 +254,22 @@ async function buildTree(): Promise<void> {
   assert.is(body.cached, 5);
   const logs = await (await fetch(`${stack.url}/api/v1/workloads/tree/build/logs?follow=true`)).text();
   assert.match(logs, /CACHED/);
+  await readPrograms();
+}
+
+/** From the cluster's registry: the programs of an image that was built, and of one that the registry mirrors. */
+async function readPrograms(): Promise<void> {
+  const filesystem = { overlayDirs: ["/data"] };
+  const spec = { filesystem };
+  await client.patch(workloads, { namespace: NAMESPACE, name: "tree" }, { type: "merge", body: { spec } });
+  const { status } = await until("tree", ({ entrypoint }) => entrypoint !== undefined);
+  assert.is(status?.entrypoint?.digest, status?.build?.digest);
+  assert.equal(status?.entrypoint?.command, []);
+  assert.equal(status?.entrypoint?.args, ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]);
+  const metadata = { name: "mirrored", namespace: NAMESPACE };
+  await client.create(workloads, { metadata, spec: { image: { ref: BASE }, filesystem } });
+  const mirrored = await until("mirrored", ({ entrypoint }) => entrypoint !== undefined);
+  assert.match(mirrored.status?.entrypoint?.digest ?? "", /^sha256:[0-9a-f]{64}$/);
 }
 
 async function buildByCommand(): Promise<void> {

@@ -21,6 +21,7 @@ import { createPoolMemory } from "../../../operator/pool/context.ts";
 import { createHelperStart } from "../../../operator/snapshots/context.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { indexes, type WholeContext } from "../../../operator/start-caches.ts";
+import { createWorkloadMemory } from "../../../operator/workload/context.ts";
 import { MemoryApi } from "../memory-api.ts";
 import { memoryInformer } from "../memory-informer.ts";
 import { silentLog } from "../silent-log.ts";
@@ -70,7 +71,8 @@ export function testOperator({
     ...createPoolMemory({ events: recorder, onChange: () => undefined }),
     ...createBuildMemory(config),
     ...createClaimMemory({ config }),
-    ...{ ensuredEgress: new Map(), exec: undefined },
+    ...createWorkloadMemory(),
+    ...{ exec: undefined, readImageConfig: () => Promise.reject(new Error("there is no registry")) },
     snapshots: { ...noSnapshots, ...snapshots },
     contexts: { put: unexpected("put"), open: unexpected("open"), erase: unexpected("erase"), ...contexts },
     helperStart: { ...createHelperStart(), next: async () => undefined },

@@ -1,0 +1,154 @@
+import type { ConditionNow } from "../../crds/schema/condition.ts";
+import type { EntrypointStatus, Workload } from "../../crds/workload.ts";
+import type { WorkState } from "../background-work.ts";
+import { readPullSecrets } from "../registry/pull-secrets.ts";
+import type { ImageConfig } from "../registry/read-image-config.ts";
+import { RegistryError } from "../registry/registry-error.ts";
+import { readRegistrySettings } from "../registry/registry-settings.ts";
+import type { WorkloadContext } from "./context.ts";
+
+/** What is known of the program that a workload's image names. */
+export interface EntrypointOutcome {
+  /** Undefined where nothing is known of this image, or nothing is needed. */
+  readonly entrypoint: EntrypointStatus | undefined;
+  /** Undefined where nothing is needed. */
+  readonly condition: ConditionNow | undefined;
+  /** When to look again, in milliseconds. */
+  readonly requeueAfterMs?: number | undefined;
+}
+
+const CONDITION = "EntrypointKnown";
+const REMEDY = "set spec.entrypoint.cmd";
+const NOTHING: EntrypointOutcome = { entrypoint: undefined, condition: undefined };
+
+/**
+ * Finds out which program a workload's image names, where its pods may need to know it: the workload has overlay
+ * directories, and no command of its own. It is read in the background, once for each image and generation of the spec,
+ * since a tag may lead elsewhere by then; an image with a digest is read once. A registry that cannot be asked is asked
+ * again, and the workload is ready all the same.
+ *
+ * @param image of the pods. @default none: it is not built yet
+ */
+export function ensureEntrypoint(
+  workload: Workload,
+  { image, context }: { image: string | undefined; context: WorkloadContext },
+): EntrypointOutcome {
+  const { name, generation = 0 } = workload.metadata;
+  const { overlayDirs = [] } = workload.spec.filesystem ?? {};
+  if (image === undefined || overlayDirs.length === 0 || workload.spec.entrypoint?.cmd !== undefined) {
+    forgetEntrypoint(workload, context);
+    return NOTHING;
+  }
+  const before = workload.status?.entrypoint;
+  const known = before?.image === image ? before : undefined;
+  if (known !== undefined && (image.includes("@") || known.observedGeneration === generation)) {
+    forgetEntrypoint(workload, context);
+    return { entrypoint: known, condition: conditionOf(known) };
+  }
+  const work = lookUp(workload, { image, context });
+  switch (work.state) {
+    case "done": {
+      const { digest, command, args } = work.value;
+      const found = { image, digest, command: [...command], args: [...args], observedGeneration: generation };
+      context.log.info({ workload: name, image, digest }, "image configuration read");
+      return { entrypoint: found, condition: conditionOf(found) };
+    }
+    case "running":
+      return { entrypoint: known, condition: whileRunning(workload, known) };
+    case "failed": {
+      const condition = known ? conditionOf(known, work.error) : failure(work.error);
+      return { entrypoint: known, condition, requeueAfterMs: work.retryInMs };
+    }
+    default:
+      return work satisfies never;
+  }
+}
+
+/** What a status says that is written without a look at the image. */
+export function formerEntrypoint({ status }: Workload): EntrypointOutcome {
+  const former = status?.conditions?.find(({ type }) => type === CONDITION);
+  if (former === undefined) return { entrypoint: status?.entrypoint, condition: undefined };
+  const { type, status: state, reason, message } = former;
+  return { entrypoint: status?.entrypoint, condition: { type, status: state, reason, message } };
+}
+
+/** To be called when the workload is gone, or nothing is to be read for it any more. */
+export function forgetEntrypoint({ metadata: { uid = "" } }: Workload, context: WorkloadContext): void {
+  const { imageLookups, imageReads } = context;
+  const id = imageLookups.get(uid);
+  if (id === undefined) return;
+  imageLookups.delete(uid);
+  imageReads.forget(id);
+}
+
+function lookUp(
+  workload: Workload,
+  { image, context }: { image: string; context: WorkloadContext },
+): WorkState<ImageConfig> {
+  const { imageLookups, imageReads, enqueueWorkload } = context;
+  const { name, uid = "", generation = 0 } = workload.metadata;
+  const id = `${uid} ${generation} ${image}`;
+  if (imageLookups.get(uid) !== id) forgetEntrypoint(workload, context);
+  imageLookups.set(uid, id);
+  const isBuilt = workload.spec.image.dockerfile !== undefined;
+  return imageReads.run(
+    id,
+    (signal) => readImage({ ref: image, isBuilt, signal }, context),
+    () => enqueueWorkload(name),
+  );
+}
+
+async function readImage(
+  { ref, isBuilt, signal }: { ref: string; isBuilt: boolean; signal: AbortSignal },
+  { cluster, config: { builds }, readImageConfig }: WorkloadContext,
+): Promise<ImageConfig> {
+  const settings = await readRegistrySettings(cluster, { builds, signal });
+  const named = isBuilt ? builds?.pullSecret : undefined;
+  const { logins, forbidden } = await readPullSecrets(cluster, { named, signal });
+  try {
+    return await readImageConfig({ ref, logins, settings, signal });
+  } catch (error) {
+    if (!(error instanceof RegistryError) || error.reason !== "RegistryUnauthorized" || forbidden.length === 0) {
+      throw error;
+    }
+    const rights = `the operator may not read the Secret ${forbidden.join(", ")}`;
+    throw new RegistryError(error.reason, `${error.message}; ${rights}`, { cause: error });
+  }
+}
+
+/** @param error of a later look; what was found before stays */
+function conditionOf({ digest, command, args }: EntrypointStatus, error?: unknown): ConditionNow {
+  if (command.length === 0 && args.length === 0) {
+    return {
+      ...{ type: CONDITION, status: "False", reason: "NoProgram" },
+      message: `The image ${digest} names no program: ${REMEDY}`,
+    };
+  }
+  const message = `It was read from the image ${digest}`;
+  if (error === undefined) return { type: CONDITION, status: "True", reason: "ImageRead", message };
+  const { reason, why } = explain(error);
+  return { type: CONDITION, status: "True", reason, message: `${message}; the image now: ${why}` };
+}
+
+function failure(error: unknown): ConditionNow {
+  const { reason, why } = explain(error);
+  const message = `The image's own command is not known: ${why}; ${REMEDY}, or wait: it is tried again`;
+  return { type: CONDITION, status: "False", reason, message };
+}
+
+function explain(error: unknown): { reason: string; why: string } {
+  const why = error instanceof Error ? error.message : String(error);
+  return { reason: error instanceof RegistryError ? error.reason : "RegistryUnreachable", why };
+}
+
+/** A retry leaves what was said of the failure before it. */
+function whileRunning(workload: Workload, known: EntrypointStatus | undefined): ConditionNow {
+  const isSame = workload.status?.observedGeneration === workload.metadata.generation;
+  const former = isSame ? formerEntrypoint(workload).condition : undefined;
+  if (known !== undefined) return former ?? conditionOf(known);
+  if (former?.status === "False") return former;
+  return {
+    ...{ type: CONDITION, status: "Unknown", reason: "ReadingImage" },
+    message: "The image's own command is being read from its registry",
+  };
+}
