@@ -84,6 +84,37 @@ test("an edited incarnation is taken back", async () => {
   assert.is(context.editedPods.size, 0);
 });
 
+test("the labels of a claim are put back, and others of their kind go", async () => {
+  const { api, edit, settle, marks, context } = operator();
+  const claim = claimOf("a");
+  api.add(claims, { ...claim, spec: { ...claim.spec, labels: { team: "red" } } });
+  const own = { ...marksOf("a").labels, "claim.tenancy.dev/team": "red", mine: "y" };
+  for (const labels of [
+    { ...own, "claim.tenancy.dev/team": "blue" },
+    { ...own, "claim.tenancy.dev/more": "x" },
+    { ...marksOf("a").labels, mine: "y" },
+  ]) {
+    edit({ labels });
+    await settle();
+    assert.equal(marks().labels, own);
+    assert.is(context.editedPods.size, 0);
+  }
+});
+
+test("a warm pod does not keep a label that only claims give", async () => {
+  const { api, context } = operator();
+  const controller = createPodController(context);
+  const labels = { [label.managed]: "true", [label.workload]: "w", [label.pool]: "p" };
+  const warm = (more: object) => unprobedPod(running, { name: "inst-warm", uid: "w", labels: { ...labels, ...more } });
+  const queue = new Set<string>();
+  api.add(pods, warm({}));
+  startWatches([controller], { add: (_, key) => void queue.add(key) });
+  api.add(pods, warm({ "claim.tenancy.dev/team": "red" }));
+  assert.ok(queue.has("n/inst-warm"));
+  await controller.reconcile("n/inst-warm", { signal: new AbortController().signal });
+  assert.equal(api.read(pods, "inst-warm").metadata.labels, labels);
+});
+
 test("an edit of a person's own copy of a pod, as kubectl debug makes one, holds up nothing", async () => {
   const { api, settle, context } = operator();
   const { annotations } = marksOf("a");
