@@ -10,7 +10,7 @@ import { isDiscardedWhenIdle } from "./release-when-idle.ts";
 /** How long before its end a claim says that it expires. */
 const NOTICE_MS = 60_000;
 
-/** The condition of a claim that expires within a minute; with it, its Event is recorded once, whoever leads. */
+/** The condition of a claim that expires within a minute. A new leader sees by it that the Event was recorded. */
 export const EXPIRES_SOON = "ExpiresSoon";
 
 /** What a claim's expiry asks for at a moment. */
@@ -18,7 +18,7 @@ export type ExpiryStep =
   /** The claim does not expire. */
   | { readonly kind: "none" }
   | { readonly kind: "wait"; readonly forMs: number }
-  /** Its status shows another expiry, or has yet to say that it expires soon, or says so in vain. */
+  /** The status is to show the expiry, and whether it is less than a minute away. */
   | { readonly kind: "show"; readonly isSoon: boolean }
   | { readonly kind: "release" };
 
@@ -40,17 +40,17 @@ export function expiryStep({ spec, status }: Claim, now: number): ExpiryStep {
   return { kind: "wait", forMs: leftMs > NOTICE_MS ? leftMs - NOTICE_MS : leftMs };
 }
 
-/** A session that was to last less than a minute from its start needs no word that it ends soon. */
+/** A session that lasts less than a minute from its start is not announced. */
 function isWorthNotice({ spec, status }: Pick<Claim, "spec"> & { status: Claim["status"] }): boolean {
   if (status?.phase !== "Active") return false;
   return Date.parse(spec.expiresAt ?? "") - Date.parse(status.claimedAt ?? "") > NOTICE_MS;
 }
 
 /**
- * Follows the expiry of a claim: shows it, announces its end a minute before, and then releases the claim, even while it
- * is in use. The last two are asked for by one timer, so that no claim is polled.
+ * Follows the expiry of a claim: shows it, announces it a minute before, and then releases the claim, even while it is in
+ * use. One timer leads from each step to the next; no claim is polled.
  *
- * @returns whether the claim was written, so that its event starts the next run; else when to look again
+ * @returns whether the claim was written, so that its event starts the next run; otherwise when to look again
  */
 export async function followExpiry(
   claim: Claim,
@@ -73,7 +73,7 @@ export async function followExpiry(
   }
 }
 
-/** Whether the claim was released for its expiry, to keep nothing of its session. */
+/** Whether the claim was released because it expired, and its workload discards the files then. */
 export function isDiscardedForExpiry({ metadata, spec }: Claim): boolean {
   const expired = metadata.annotations?.[annotation.discardExpired];
   return expired !== undefined && expired === spec.expiresAt;
@@ -105,7 +105,7 @@ async function releaseExpired(claim: Claim, context: ClaimContext): Promise<void
           .of(claim)
           .patch({ metadata: { annotations: { [annotation.discardExpired]: expiresAt } } })
       : claim;
-  // One that was extended meanwhile stays.
+  // A claim that was extended since it was read stays.
   const deletion = await cluster(claims).of(marked).delete({ precondition: "resourceVersion" });
   if (deletion.error !== undefined) throw deletion.error;
   const message = `the claim expired at ${expiresAt} and is released`;

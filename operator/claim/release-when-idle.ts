@@ -53,7 +53,7 @@ async function markForDiscard(claim: Claim, pod: Pod, { cluster }: ClaimContext)
   return await cluster(claims).of(claim).patch({ metadata: { annotations } });
 }
 
-/** Whether a release that nobody asked for gives up the files in the pod. */
+/** Whether a release for idleness or an expiry discards the files in the pod. */
 export function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {
   return annotations[annotation.idleAction] === "destroy" && annotations[annotation.overlayDirs] !== undefined;
 }
