@@ -210,7 +210,7 @@ test("the labels of a claim are on its pod from the write that binds it, and nob
         if (metadata.labels?.[label.tenant] === "gil" && metadata.labels[`${CLAIM_LABEL_PREFIX}team`] !== "red")
           bare.push(metadata.name);
     });
-    const { status } = await claimed("gil", { workload, labels });
+    const { status } = await claimed("gil", { workload, labels, expiresInSeconds: HOUR_S });
     const name = status?.instanceId ?? "";
     const ref = { namespace: NAMESPACE, name };
     const read = () => tenancy.client.get(pods, ref);
@@ -230,6 +230,23 @@ test("the labels of a claim are on its pod from the write that binds it, and nob
     assert.match(other.text, /different: \\"team\\"\)/);
     assert.is((await claimBy(edge, "gil", { workload, labels })).status, 201);
   }
+});
+
+test("an expiry and labels cost a claim from a pool no write", async () => {
+  const own = { labels: { team: "red" }, expiresInSeconds: HOUR_S };
+  const before = operator.requests.length;
+  const writes = () => operator.requests.slice(before).filter(({ resource }) => resource.startsWith("tenancyclaims"));
+  for (const [index, more] of [{}, own, {}].entries()) {
+    await tenancy.until("a warm pod", () => tenancy.members("pooled", "ready").length === 1);
+    const { status } = await claimed(`ida${index}`, { workload: "pooled", ...more });
+    assert.is(status?.source, "pool");
+  }
+  // A request counts when its answer has been read, which may be after the watch has shown it.
+  await tenancy.until("the write of the last claim", () => writes().length >= 3);
+  assert.equal(
+    writes().map(({ verb }) => verb),
+    ["patch", "patch", "patch"],
+  );
 });
 
 test("kubectl get -o wide shows when a claim expires, in at most 200 columns", async () => {
