@@ -7,6 +7,7 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { hasEditedPod } from "../../../operator/claim/claim-pods.ts";
 import { startWatches } from "../../../operator/controller.ts";
+import { markChanges } from "../../../operator/pod/pod-identity.ts";
 import { createPodController } from "../../../operator/pool/member-controller.ts";
 import { testOperator } from "./test-operator.ts";
 import { running, unprobedPod } from "./unprobed-program.ts";
@@ -99,6 +100,15 @@ test("the labels of a claim are put back, and others of their kind go", async ()
     assert.equal(marks().labels, own);
     assert.is(context.editedPods.size, 0);
   }
+});
+
+test("labels that were edited while no operator saw it are put back too", () => {
+  const owner = claimOf("a");
+  owner.spec.labels = { team: "red" };
+  const labels = { ...marksOf("a").labels, "claim.tenancy.dev/team": "blue", "claim.tenancy.dev/more": "x" };
+  const pod = unprobedPod(running, { name: NAME, uid: "u", ...marksOf("a"), labels });
+  const put = { "claim.tenancy.dev/team": "red", "claim.tenancy.dev/more": null };
+  assert.equal(markChanges(pod, { owner }), { labels: put });
 });
 
 test("a warm pod does not keep a label that only claims give", async () => {

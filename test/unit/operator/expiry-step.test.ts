@@ -118,6 +118,14 @@ test("followExpiry: what is said of an expiry goes when the claim is extended", 
   assert.equal([await run(), reasons()], [{ isWritten: false, requeueAfterMs: 9 * MINUTE }, []]);
 });
 
+test("followExpiry: an extension by seconds is shown, and not announced again", async () => {
+  const { read, run, reasons } = follows({ left: 30_000, shown: 1000, says: true });
+  assert.equal([await run(), reasons()], [{ isWritten: true }, []]);
+  const { conditions = [], expiresAt } = read().status ?? {};
+  assert.match(conditions.find(({ type }) => type === "ExpiresSoon")?.message ?? "", at(30_000));
+  assert.is(expiresAt, at(30_000));
+});
+
 const overlays = { [annotation.overlayDirs]: '["/data"]' };
 const actions: [title: string, annotations: Record<string, string>, discards: boolean][] = [
   ["hibernate", { ...overlays, [annotation.idleAction]: "hibernate" }, false],
