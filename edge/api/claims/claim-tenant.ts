@@ -56,8 +56,8 @@ export class ReleasedMeanwhile extends HttpError {
  * bound. @default never
  * @param options.span of the caller, if traced
  * @throws HttpError 404 without the workload; 409 if the claim is Active without the requested files, or has other
- * labels; {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the pod
- * cannot be read; 504 after the limit
+ * labels; {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the
+ * pod cannot be read; 504 after the limit
  */
 export async function claimTenant(
   request: ClaimRequest,
