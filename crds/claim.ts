@@ -2,7 +2,8 @@ import { type Static, Type } from "@sinclair/typebox";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
-import { rules, stringEnum } from "./schema/schema.ts";
+import { rules, stringEnum, stringMap } from "./schema/schema.ts";
+import { patternHints } from "./schema/schema-problems.ts";
 
 export const claimSpecSchema = Type.Object(
   {
@@ -32,8 +33,37 @@ export const claimSpecSchema = Type.Object(
         maxLength: 64,
       }),
     ),
+    expiresAt: Type.Optional(
+      Type.String({
+        description:
+          "When the claim is released, even while it is in use, RFC 3339; what happens to the files is the workload's idle.action. Without it the claim does not expire.",
+        format: "date-time",
+        pattern: pattern.time,
+        maxLength: 40,
+      }),
+    ),
+    labels: Type.Optional(
+      stringMap(
+        { pattern: pattern.labelValue, maxLength: 63 },
+        {
+          description:
+            "Labels of the claim's pods, where each key follows the prefix claim.tenancy.dev/. Not for secrets: everyone who may read pods or events sees them.",
+          maxProperties: 16,
+          ...rules({
+            rule: `self.all(key, key.matches(r'${pattern.labelName}'))`,
+            message: `each key must be ${patternHints[pattern.labelName]}`,
+          }),
+        },
+      ),
+    ),
   },
-  { description: "A tenant's lease on an instance of a workload." },
+  {
+    description: "A tenant's lease on an instance of a workload.",
+    ...rules({
+      rule: "has(self.labels) == has(oldSelf.labels) && (!has(self.labels) || self.labels == oldSelf.labels)",
+      message: "spec.labels: cannot change: delete the claim and create another one",
+    }),
+  },
 );
 
 export const claimStatusSchema = Type.Object(
@@ -76,6 +106,9 @@ export const claimStatusSchema = Type.Object(
     ),
     claimedAt: Type.Optional(
       Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
+    ),
+    expiresAt: Type.Optional(
+      Type.String({ description: "The expiry that the operator follows, RFC 3339.", format: "date-time" }),
     ),
     attempt: Type.Optional(
       Type.String({ description: "Value of the attempt annotation that this status belongs to.", maxLength: 256 }),

@@ -22,6 +22,9 @@ export const label = {
   build: "tenancy.dev/build",
 } as const;
 
+/** Begins the keys of a claim's own labels on its pods. */
+export const CLAIM_LABEL_PREFIX = "claim.tenancy.dev/";
+
 /** Annotation keys: what a later step needs is stamped on the object that it touches. */
 export const annotation = {
   /** On a claimed pod: the uid of the claim that it is bound to. */
@@ -94,6 +97,11 @@ export const annotation = {
    * activity. Its release gives the files up while that is still the last.
    */
   discardIdleSince: "tenancy.dev/discard-idle-since",
+  /**
+   * On a claim that has expired under `idle.action` `destroy`: the `spec.expiresAt` that has passed. Its release gives
+   * the files up while the spec still says so.
+   */
+  discardExpired: "tenancy.dev/discard-expired",
   /**
    * On the claim of the snapshots volume: `true` once the volume was seen with its mark
    * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).

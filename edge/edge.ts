@@ -170,6 +170,7 @@ export async function startEdge(options: {
     createLinks({ frontDoor, tokens, problem: () => keys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
   const claims = {
     ...{ cluster, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
+    timeOfDay: serverTime,
     findLivePod: createFindLivePod({ cluster }),
     admission,
     randomId: () => randomBytes(8).toString("hex"),

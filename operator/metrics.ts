@@ -14,6 +14,7 @@ export const claimErrorReasons = [
   "StartTimeout",
   "QuotaExceeded",
   "RestoreFailed",
+  "InvalidLabels",
   "Duplicate",
 ] as const;
 

@@ -12,6 +12,10 @@ export interface ClaimResponse {
   source?: ClaimSource;
   /** ISO 8601. */
   claimedAt?: string;
+  /** RFC 3339: when it is released, even while it is in use. */
+  expiresAt?: string;
+  /** As on the pod, without their prefix. */
+  labels?: Record<string, string>;
   workloadRef: string;
   reason?: string;
   message?: string;
@@ -28,6 +32,8 @@ export function claimResponse(claim: Claim): ClaimResponse {
     ...(endpoint !== undefined && { endpoint: { host: endpoint.host, port: endpoint.port } }),
     ...(status?.source !== undefined && { source: status.source }),
     ...(status?.claimedAt !== undefined && { claimedAt: status.claimedAt }),
+    ...(spec.expiresAt !== undefined && { expiresAt: spec.expiresAt }),
+    ...(spec.labels !== undefined && { labels: spec.labels }),
     workloadRef: spec.workloadRef,
     ...(status?.reason !== undefined && { reason: status.reason }),
     ...(status?.message !== undefined && { message: status.message }),

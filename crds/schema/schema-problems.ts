@@ -129,6 +129,11 @@ function numberProblems(value: number, schema: JsonSchema, path: string): string
 export const patternHints: Readonly<Record<string, string>> = {
   [pattern.tenantId]: "a tenant id: letters, digits, '.', '_' and '-', with a letter or digit at both ends",
   [pattern.tenantIdPrefix]: "the start of a tenant id: letters, digits, '.', '_' and '-', with a letter or digit first",
+  [pattern.labelName]:
+    "the name of a label: at most 63 letters, digits, '.', '_' and '-', with a letter or digit at both ends",
+  [pattern.labelValue]:
+    "the value of a label: letters, digits, '.', '_' and '-', with a letter or digit at both ends, or empty",
+  [pattern.time]: "a time such as 2026-11-26T09:30:00Z",
   [pattern.label]: "a name of lower-case letters, digits and '-', with a letter or digit at both ends",
   [pattern.subdomain]: "a name of lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
   [pattern.dataKey]: "a key of letters, digits, '.', '_' and '-'",

@@ -21,10 +21,12 @@ export async function patchClaimStatus(
 ): Promise<Claim> {
   const conditions = conditionsWith(claim, status);
   const observedGeneration = claim.metadata.generation ?? 0;
+  const { expiresAt = null } = claim.spec;
+  const expiry = (claim.status?.expiresAt ?? null) === expiresAt ? {} : { expiresAt };
   return await context
     .cluster(claims)
     .of(claim)
-    .patchStatus({ observedGeneration, ...status, conditions });
+    .patchStatus({ observedGeneration, ...expiry, ...status, conditions });
 }
 
 /** Whether a claim's conditions are about its spec as it is now; those of a version that wrote none are not. */

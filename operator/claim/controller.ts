@@ -27,9 +27,10 @@ import { ensureService } from "./ensure-service.ts";
 import { followPod } from "./follow-pod.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isMoving, moveSession } from "./move-session.ts";
-import { type Outcome, sooner } from "./outcome.ts";
+import { type Outcome, sooner, soonest } from "./outcome.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
 import { releaseClaim } from "./release-claim.ts";
+import { followExpiry } from "./release-when-expired.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { needsFiles } from "./restore-files.ts";
 import { startPod } from "./start-pod.ts";
@@ -167,7 +168,10 @@ async function reconcileClaim(key: string, context: ClaimContext): Promise<Recon
 }
 
 async function fulfilClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
-  return conclude(claim, await nextStep(claim, context), context);
+  const expiry = isPrepared(claim) ? await followExpiry(claim, context) : undefined;
+  if (expiry?.isWritten) return undefined;
+  const result = await conclude(claim, await nextStep(claim, context), context);
+  return soonest(result?.requeueAfterMs, expiry?.requeueAfterMs);
 }
 
 async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {

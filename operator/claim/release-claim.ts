@@ -13,6 +13,7 @@ import { boundPods, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
+import { isDiscardedForExpiry } from "./release-when-expired.ts";
 import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
@@ -81,7 +82,8 @@ async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim
     if (snapshot !== undefined) return { files: "saved" };
     const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
       claim.metadata.annotations ?? {};
-    if (discard === "true" || idleSince !== undefined || isDestroyed(claim)) return { files: "discarded" };
+    const isGivenUp = discard === "true" || idleSince !== undefined || isDiscardedForExpiry(claim);
+    if (isGivenUp || isDestroyed(claim)) return { files: "discarded" };
     // Its pod was taken away, and no other has been given to the tenant since.
     if (overlayId === undefined) return { files: "saved" };
     return await tellLost(claim, `pod "${instanceId}" was gone`, context);

@@ -53,7 +53,8 @@ async function markForDiscard(claim: Claim, pod: Pod, { cluster }: ClaimContext)
   return await cluster(claims).of(claim).patch({ metadata: { annotations } });
 }
 
-function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {
+/** Whether a release for idleness or an expiry discards the files in the pod. */
+export function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): boolean {
   return annotations[annotation.idleAction] === "destroy" && annotations[annotation.overlayDirs] !== undefined;
 }
 

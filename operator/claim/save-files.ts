@@ -29,6 +29,7 @@ import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-st
 import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { lostFiles } from "./lost-files.ts";
+import { isDiscardedForExpiry } from "./release-when-expired.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
 const LOOK_LIMIT_MS = 20_000;
@@ -57,7 +58,8 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
   const { status, metadata } = claim;
   const pod = pods.find((candidate) => isShown(candidate, claim));
   if (pod?.metadata.annotations?.[annotation.overlayDirs] === undefined || status?.snapshot !== undefined) return {};
-  const isDiscarded = metadata.annotations?.[annotation.discard] === "true" || (await isLeftIdle(claim, pod, context));
+  const isGivenUp = metadata.annotations?.[annotation.discard] === "true" || isDiscardedForExpiry(claim);
+  const isDiscarded = isGivenUp || (await isLeftIdle(claim, pod, context));
   if (isDiscarded) {
     context.saves.forget(pod.metadata.uid ?? "");
     if (pod.metadata.deletionTimestamp === undefined) {

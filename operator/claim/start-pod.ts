@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { labelProblems, podLabelsOf } from "../../crds/claims/claim-labels.ts";
 import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { withDefaults } from "../../crds/defaults.ts";
@@ -22,6 +23,9 @@ import { takeWarmPod } from "./take-warm-pod.ts";
  * Gives a claim that has no pod a warm one, or else a cold one, once its workload is Ready.
  */
 export async function startPod(claim: Claim, context: ClaimContext): Promise<Outcome> {
+  // Servers before 1.25 do not check their keys.
+  const [problem] = labelProblems(claim.spec.labels ?? {}, "spec.labels");
+  if (problem !== undefined) return { next: "fail", reason: "InvalidLabels", message: problem };
   const workload = await findWorkload(claim, context);
   if (workload === undefined) {
     const { workloadRef } = claim.spec;
@@ -139,7 +143,11 @@ async function createPod(
     workload,
     {
       name,
-      labels: { [label.tenant]: tenantId, [label.binding]: bindingOf(claim, revision) },
+      labels: {
+        ...podLabelsOf(claim.spec),
+        [label.tenant]: tenantId,
+        [label.binding]: bindingOf(claim, revision),
+      },
       annotations: {
         [annotation.claimUid]: uid,
         [annotation.claim]: claim.metadata.name,

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { podLabelsOf } from "../../crds/claims/claim-labels.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { clearManagedFields } from "../../crds/client/managed-fields.ts";
@@ -49,6 +50,7 @@ export async function takeWarmPod(
       metadata: {
         ...clearManagedFields,
         labels: {
+          ...podLabelsOf(claim.spec),
           [label.tenant]: claim.spec.tenantId,
           [label.binding]: bindingOf(claim, revision),
           [label.pool]: null,

@@ -1,8 +1,9 @@
 import type { Claim } from "../../crds/claim.ts";
+import { podLabelsOf } from "../../crds/claims/claim-labels.ts";
 import { isShown } from "../../crds/claims/claim-pod.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import type { ObjectMeta, Pod } from "../../crds/kubernetes.ts";
-import { annotation, label } from "../../crds/labels.ts";
+import { annotation, CLAIM_LABEL_PREFIX, label } from "../../crds/labels.ts";
 import { overlayStamps } from "../snapshots/pods/pod-tools.ts";
 import type { PodContext } from "./context.ts";
 
@@ -76,7 +77,7 @@ export function isBoundTo(pod: Pod, claim: Claim): boolean {
  */
 export function isEdited({ object, previous }: Change<Pod>): boolean {
   if (previous === undefined || !isTakenBack(object, previous)) return false;
-  return MARKS.some((key) => markOf(object, key) !== markOf(previous, key));
+  return marksOf(object, previous).some((key) => markOf(object, key) !== markOf(previous, key));
 }
 
 function isTakenBack(pod: Pod, before: Pod): boolean {
@@ -96,8 +97,11 @@ export function markChanges(
   const wanted: Marks = { labels: {}, annotations: {} };
   const known = before !== undefined && isTakenBack(pod, before) ? before : undefined;
   if (known !== undefined)
-    for (const key of MARKS) wanted[LABELS.includes(key) ? "labels" : "annotations"][key] = markOf(known, key);
-  if (owner !== undefined) addOwnMarks(wanted, { owner, pod: known ?? pod });
+    for (const key of marksOf(pod, known)) wanted[isLabel(key) ? "labels" : "annotations"][key] = markOf(known, key);
+  if (owner !== undefined) {
+    for (const key of claimLabelsOf(pod)) wanted.labels[key] = undefined;
+    addOwnMarks(wanted, { owner, pod: known ?? pod });
+  }
   Object.assign(wanted.annotations, overlayStamps(pod.spec));
   const labels = difference(wanted.labels, pod.metadata.labels);
   const annotations = difference(wanted.annotations, pod.metadata.annotations);
@@ -116,6 +120,7 @@ function addOwnMarks({ labels, annotations }: Marks, { owner, pod }: { owner: Cl
     [label.binding]: bindingOf(owner, revision),
     [label.pool]: undefined,
     [label.poolStatus]: undefined,
+    ...podLabelsOf(spec),
   });
   Object.assign(annotations, {
     [annotation.claimUid]: metadata.uid,
@@ -143,5 +148,19 @@ function isBound(pod: Pod): boolean {
 }
 
 function markOf({ metadata }: Pod, key: string): string | undefined {
-  return (LABELS.includes(key) ? metadata.labels : metadata.annotations)?.[key];
+  return (isLabel(key) ? metadata.labels : metadata.annotations)?.[key];
+}
+
+/** The keys of all marks that any of the pods can have. */
+function marksOf(...pods: readonly Pod[]): string[] {
+  return [...MARKS, ...pods.flatMap(claimLabelsOf)];
+}
+
+/** The keys of the labels that the pod has from its claim. */
+function claimLabelsOf({ metadata }: Pod): string[] {
+  return Object.keys(metadata.labels ?? {}).filter((key) => key.startsWith(CLAIM_LABEL_PREFIX));
+}
+
+function isLabel(key: string): boolean {
+  return LABELS.includes(key) || key.startsWith(CLAIM_LABEL_PREFIX);
 }

@@ -28,6 +28,32 @@ test("a claim that is made appears in the table, and goes from it, without a lis
   await close();
 });
 
+test("a claim that is made with an expiry shows it, and is extended on its page", async () => {
+  const { tenancy, edge, browser } = stage;
+  const { page, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/create/claim?tenant=otto&workload=hello`);
+  const minutes = page.getByLabel("Expires after (minutes)");
+  const claim = page.getByRole("button", { name: "Claim", exact: true });
+  await minutes.fill("0");
+  assert.is(await claim.getAttribute("aria-disabled"), "true");
+  await minutes.fill("30");
+  await assertAccessible();
+  await claim.click();
+  const facts = page.getByRole("main").locator("dl");
+  await facts.getByText(/^in (29|30) min$/).waitFor();
+  await page.getByLabel("Minutes from now").fill("90");
+  await assertAccessible();
+  await page.getByRole("button", { name: "Extend" }).click();
+  await page
+    .getByRole("status")
+    .getByText(/The claim of otto on hello expires at/)
+    .waitFor();
+  await facts.getByText(/^in (29|30) min$/).waitFor({ state: "detached" });
+  const { metadata, spec } = await tenancy.untilClaim("claim-otto-hello", { phase: "Active" });
+  assert.ok(Date.parse(spec.expiresAt ?? "") > Date.parse(metadata.creationTimestamp ?? "") + 80 * 60_000);
+  await close();
+});
+
 test("j and k move the active row, which stays when rows above it come and go", async () => {
   const { tenancy, edge, browser } = stage;
   for (const tenant of ["mike", "nora"]) await tenancy.createClaim(tenant, "hello");

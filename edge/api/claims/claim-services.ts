@@ -14,6 +14,8 @@ export interface ClaimServices {
   readonly findLivePod: FindLivePod;
   readonly waiters: ClaimWaiters;
   readonly clock: Clock;
+  /** The API server's time in milliseconds since the epoch: what times of objects are set by. */
+  readonly timeOfDay: () => number;
   /** @default every call is begun */
   readonly admission?: Pick<ClaimAdmission, "begin" | "write"> | undefined;
   /** Begins traces where no caller has. @default nothing is traced */

@@ -1,5 +1,6 @@
-import type { Claim } from "../../../crds/claim.ts";
+import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
+import { differingLabels } from "../../../crds/claims/claim-labels.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../../crds/claims/claim-response.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
@@ -16,14 +17,24 @@ import type { ClaimServices } from "./claim-services.ts";
 import { type ClaimSpans, createClaimSpans } from "./claim-spans.ts";
 import { attemptKey, claimError, claimStep } from "./claim-step.ts";
 import { createClaim } from "./create-claim.ts";
+import { expiresBefore, expiryIn } from "./expiry.ts";
 
 /** A claim call: the tenant, the workload, and whether to restore saved data. */
 export interface ClaimRequest extends ClaimKey {
   readonly resume: boolean;
   /** A version of the data: its SHA-256 or the first 16 digits. */
   readonly version?: string | undefined;
+  /** Seconds until the claim is released, even while it is in use. @default never */
+  readonly expiresInSeconds?: number | undefined;
+  /** Of the pod. @default those of the claim that exists, or none */
+  readonly labels?: ClaimSpec["labels"] | undefined;
   /** Whether to join an existing session even if it was started without the data. @default false */
   readonly joins?: boolean | undefined;
+}
+
+/** A claim call whose expiry is a time. */
+interface TimedRequest extends ClaimRequest {
+  readonly expiresAt: string | undefined;
 }
 
 /** Response 409: someone released the claim while the call waited. */
@@ -44,9 +55,9 @@ export class ReleasedMeanwhile extends HttpError {
  * @param options.asks whether to read the pod even if this call was just given a warm pod, which was ready when it was
  * bound. @default never
  * @param options.span of the caller, if traced
- * @throws HttpError 404 without the workload; 409 if the claim is Active without the requested files;
- * {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the pod
- * cannot be read; 504 after the limit
+ * @throws HttpError 404 without the workload; 409 if the claim is Active without the requested files, or has other
+ * labels; {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the
+ * pod cannot be read; 504 after the limit
  */
 export async function claimTenant(
   request: ClaimRequest,
@@ -64,7 +75,11 @@ export async function claimTenant(
   };
   try {
     await untilFresh([services.cache.claims], { clock: services.clock, signals: [deadline.signal, clientGone] });
-    const claim = await waitForClaim(request, services, { limit: deadline.signal, clientGone, admit, asks, spans });
+    const { expiresInSeconds } = request;
+    // The API server's time is known by now.
+    const expiresAt = expiresInSeconds === undefined ? undefined : expiryIn(expiresInSeconds, services);
+    const timed = { ...request, expiresAt };
+    const claim = await waitForClaim(timed, services, { limit: deadline.signal, clientGone, admit, asks, spans });
     spans?.end({ claim });
     return claim;
   } catch (error) {
@@ -132,8 +147,28 @@ async function refuseWithoutFiles(
   throw new HttpError(409, message);
 }
 
+/** @throws HttpError 409 if the claim has other labels; it names the keys, and no values */
+function refuseOtherLabels({ spec }: Claim, { tenantId, workloadRef, labels }: ClaimRequest): void {
+  const keys = labels === undefined ? [] : differingLabels(spec.labels, labels);
+  if (keys.length === 0) return;
+  throw new HttpError(
+    409,
+    `tenant ${quote(tenantId)} has a claim on workload ${quote(workloadRef)} with other labels (different: ${keys.map(quote).join(", ")}): claim without labels to join it, or release it first`,
+  );
+}
+
+/** What the answer says if the claim expires later than the call asked for, or never. */
+function keptExpiry({ spec, status }: Claim, { expiresAt }: TimedRequest): Pick<ClaimResponse, "message"> {
+  if (expiresAt === undefined || spec.expiresAt === expiresAt) return {};
+  const kept =
+    spec.expiresAt === undefined
+      ? "the claim exists and does not expire: it keeps running until it is released"
+      : `the claim keeps its later expiry, ${spec.expiresAt}`;
+  return { message: status?.message === undefined ? kept : `${status.message}; ${kept}` };
+}
+
 async function waitForClaim(
-  request: ClaimRequest,
+  request: TimedRequest,
   services: ClaimServices,
   ends: {
     limit: AbortSignal;
@@ -160,6 +195,13 @@ async function waitForClaim(
     const found = cache.claims.store.by("key", claimKey(request));
     if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
     const step = claimStep(found, shared);
+    if (step.kind !== "create" && step.kind !== "fail" && step.claim.metadata.deletionTimestamp === undefined) {
+      refuseOtherLabels(step.claim, request);
+      if (request.expiresAt !== undefined && expiresBefore(step.claim, request.expiresAt)) {
+        await take(await extend(step.claim, request.expiresAt));
+        continue;
+      }
+    }
     if (step.kind === "answer" && isJustBound(step.claim) && isAsAsked(step.claim, request, services)) {
       if (!asks(step.claim)) return claimResponse(step.claim);
     }
@@ -177,7 +219,11 @@ async function waitForClaim(
         if (pod.state === "reachable" && pod.isReady) {
           if (isAsAsked(claim, request, services) !== true)
             await refuseWithoutFiles(claim, request, services, clientGone);
-          const answer: ClaimResponse = { ...claimResponse(claim), endpoint: pod.endpoint };
+          const answer: ClaimResponse = {
+            ...claimResponse(claim),
+            endpoint: pod.endpoint,
+            ...keptExpiry(claim, request),
+          };
           return shared.has(attemptKey(claim)) ? answer : { ...answer, source: "existing" };
         }
         if (limit.aborted) throw tooLate(request, services);
@@ -255,6 +301,15 @@ async function waitForClaim(
     const revived = await inSpan(span, () => revive(claim, span));
     if (revived !== undefined) begin(revived);
     await take(revived);
+  }
+
+  async function extend(claim: Claim, expiresAt: string): Promise<Claim | undefined> {
+    try {
+      return await services.cluster(claims).of(claim).patch({ spec: { expiresAt } }, { signal: limit });
+    } catch (error) {
+      if (isConflict(error) || isNotFound(error)) return undefined;
+      throw error;
+    }
   }
 
   async function revive(claim: Claim, span: Span | undefined): Promise<Claim | undefined> {

@@ -1,4 +1,4 @@
-import type { Claim } from "../../../crds/claim.ts";
+import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
@@ -23,12 +23,17 @@ const MOST_NAMES = 8;
  * @throws HttpError 404 if the workload does not exist, 409 if it is being deleted; nothing is created then
  */
 export async function createClaim(
-  request: ClaimKey & { resume: boolean; version?: string | undefined },
+  request: ClaimKey & {
+    resume: boolean;
+    version?: string | undefined;
+    expiresAt?: string | undefined;
+    labels?: ClaimSpec["labels"] | undefined;
+  },
   services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission">,
   options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
   const { cluster, namespace, cache, clock, admission } = services;
-  const { tenantId, workloadRef, resume, version } = request;
+  const { tenantId, workloadRef, resume, version, labels, expiresAt } = request;
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
   // A workload that was being deleted may have been recreated since.
@@ -52,7 +57,12 @@ export async function createClaim(
           },
           finalizers: [finalizer.release],
         },
-        spec: { tenantId, workloadRef, resume, ...(version !== undefined && { resumeVersion: version }) },
+        spec: {
+          ...{ tenantId, workloadRef, resume },
+          ...(version !== undefined && { resumeVersion: version }),
+          ...(expiresAt !== undefined && { expiresAt }),
+          ...(labels !== undefined && { labels }),
+        },
       };
       const create = () => cluster(claims).create(claim, { signal });
       return { claim: await (admission?.write(create) ?? create()), created: true };

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { labelProblems } from "../../../crds/claims/claim-labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
 import type { Activity } from "../../activity.ts";
@@ -7,10 +8,11 @@ import { pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http
 import { readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
-import { doneSchema } from "../openapi/schemas.ts";
+import { doneSchema, schemas } from "../openapi/schemas.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant } from "./claim-tenant.ts";
 import { discardFiles } from "./discard.ts";
+import { extendClaim, secondsSchema } from "./expiry.ts";
 import { releaseTenant } from "./release-tenant.ts";
 
 const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
@@ -31,6 +33,16 @@ const resumeVersion = v.pipe(
   }),
   v.check((given) => Object.keys(given).length === 1, "must have one key, version"),
 );
+const labels = v.pipe(
+  // Checked by the rules of the CRD.
+  v.custom<Record<string, string>>(() => true),
+  v.metadata({
+    ...schemas.ListedClaim.properties?.labels,
+    propertyNames: { pattern: pattern.labelName },
+    description:
+      "Labels of the pod, where each key follows the prefix `claim.tenancy.dev/`; never for secrets. If the claim exists with others, the response is 409; without this, the call joins it.",
+  }),
+);
 const claimBody = v.strictObject({
   ...names,
   resume: v.optional(
@@ -44,6 +56,12 @@ const claimBody = v.strictObject({
     ),
     false,
   ),
+  expiresInSeconds: v.optional(
+    secondsSchema(
+      "Seconds until the claim is released, even while it is in use. An existing claim keeps its expiry if that is later, or if it has none.",
+    ),
+  ),
+  labels: v.optional(labels),
 });
 const releaseBody = v.strictObject({
   ...names,
@@ -55,9 +73,13 @@ const releaseBody = v.strictObject({
     ),
   ),
 });
+const extendBody = v.strictObject({
+  ...releaseBody.entries,
+  seconds: secondsSchema("Seconds from now until the claim expires; an expiry that is later stays."),
+});
 const anyOf = [{ required: ["workload"] }, { required: ["workloadRef"] }];
 
-/** `POST /api/v1/tenants/{id}/claim`, `…/release` and `…/discard`. */
+/** `POST /api/v1/tenants/{id}/claim`, `…/extend`, `…/release` and `…/discard`. */
 export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): ApiRoute[] {
   return [
     {
@@ -73,6 +95,10 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
+        if (body.labels !== undefined) {
+          const problems = labelProblems(body.labels, "body.labels");
+          if (problems.length > 0) throw new HttpError(400, problems.join("; "));
+        }
         const version = typeof body.resume === "object" ? body.resume.version : undefined;
         const resume = body.resume !== false;
         const claimRequest = {
@@ -80,12 +106,30 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
           workloadRef: workloadOf(body),
           resume,
           ...(version !== undefined && { version }),
+          ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels },
         };
         const options = { clientGone: () => clientGone ?? request.signal, span };
         const claim = await claimTenant(claimRequest, services, options);
         // A new claim counts by its own time.
         if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);
         return jsonResponse(claim, { status: 201 });
+      },
+    },
+    {
+      method: "POST",
+      path: "/api/v1/tenants/:id/extend",
+      summary: "Extend a tenant's claim",
+      description:
+        "Moves the time at which the claim expires to so many seconds from now, by the cluster's clock, and never to an earlier one. The response is 409 if the claim is being released, or does not expire.",
+      body: { ...bodySchema(extendBody), anyOf },
+      answer: doneSchema("extended", "tenantId", "expiresAt"),
+      errors: [404, 408, 409, 413, 503],
+      async handle(request) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        const body = await readJson(request, extendBody);
+        const key = { tenantId, workloadRef: workloadOf(body) };
+        const expiresAt = await extendClaim(key, services, { seconds: body.seconds, uid: body.uid });
+        return jsonResponse({ status: "extended", tenantId, expiresAt });
       },
     },
     {

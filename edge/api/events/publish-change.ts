@@ -3,7 +3,7 @@ import type { Claim } from "../../../crds/claim.ts";
 import { claimResponse } from "../../../crds/claims/claim-response.ts";
 import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
-import { label } from "../../../crds/labels.ts";
+import { CLAIM_LABEL_PREFIX, label } from "../../../crds/labels.ts";
 import type { Pool } from "../../../crds/pool.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Workload } from "../../../crds/workload.ts";
@@ -47,8 +47,9 @@ export function publishClaim({ type, object, previous }: Change<Claim>, hub: Pic
  * last output. A new field of the response is not published until it is added here.
  */
 function openClaim(claim: Claim) {
-  const { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason } = claimResponse(claim);
-  return { tenantId, phase, instanceId, endpoint, source, claimedAt, workloadRef, reason };
+  const response = claimResponse(claim);
+  const { tenantId, phase, instanceId, endpoint, source, claimedAt, expiresAt, labels, workloadRef, reason } = response;
+  return { tenantId, phase, instanceId, endpoint, source, claimedAt, expiresAt, labels, workloadRef, reason };
 }
 
 /** The public part of an object that a person creates. */
@@ -122,11 +123,11 @@ function openObject({ name, generation = 0, creationTimestamp = "" }: Kubernetes
   return { name, generation, createdAt: creationTimestamp };
 }
 
-/** A pod's instance record with only the service's own labels; other labels may hold private data. */
+/** A pod's instance record with only the service's own labels and its claim's; others may hold private data. */
 function openInstance(pod: Pod) {
   const { labels, ...shown } = instanceResponse(pod);
   const { name, phase, ready, restarts, reason, tenantId, workloadRef, ip, createdAt, lastActivity, claimedAt } = shown;
-  const own = Object.entries(labels).filter(([key]) => ownLabels.has(key));
+  const own = Object.entries(labels).filter(([key]) => ownLabels.has(key) || key.startsWith(CLAIM_LABEL_PREFIX));
   return {
     name,
     phase,

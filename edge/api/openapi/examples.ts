@@ -21,7 +21,7 @@ const triggerSpec: ApiTypes["TriggerSpec"] = {
 };
 const claim: ApiTypes["Claim"] = {
   ...{ tenantId, phase: "Active", instanceId, endpoint: { host: "10.1.0.12", port: 8080 } },
-  ...{ source: "pool+data", claimedAt: at, workloadRef },
+  ...{ source: "pool+data", claimedAt: at, expiresAt: "2026-11-26T10:30:00Z", labels: { team: "red" }, workloadRef },
 };
 const listedClaim: ApiTypes["ListedClaim"] = {
   ...claim,
@@ -29,7 +29,10 @@ const listedClaim: ApiTypes["ListedClaim"] = {
 };
 const instance: ApiTypes["Instance"] = {
   ...{ name: instanceId, phase: "Running", ready: true, restarts: 0, tenantId, workloadRef, ip: "10.1.0.12" },
-  labels: { "tenancy.dev/managed": "true", "tenancy.dev/tenant": tenantId, "tenancy.dev/workload": workloadRef },
+  labels: {
+    "claim.tenancy.dev/team": "red",
+    ...{ "tenancy.dev/managed": "true", "tenancy.dev/tenant": tenantId, "tenancy.dev/workload": workloadRef },
+  },
   ...{ createdAt, lastActivity: at, claimedAt: at },
 };
 const event: ApiTypes["ObjectEvent"] = {
@@ -110,7 +113,10 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
 
 /** Sample request bodies, by route. */
 export const requestExamples: Readonly<Record<string, object>> = {
-  "POST /api/v1/tenants/:id/claim": { workload: workloadRef, resume: true },
+  "POST /api/v1/tenants/:id/claim": {
+    ...{ workload: workloadRef, resume: true, expiresInSeconds: 3600, labels: { team: "red" } },
+  },
+  "POST /api/v1/tenants/:id/extend": { workload: workloadRef, seconds: 3600 },
   "POST /api/v1/tenants/:id/release": { workload: workloadRef },
   "POST /api/v1/tenants/:id/discard": { workload: workloadRef },
   "POST /api/v1/tenants/:id/links": { workload: workloadRef, expiresInSeconds: 60 },

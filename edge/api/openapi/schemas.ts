@@ -1,5 +1,5 @@
 import { type Static, type TProperties, Type } from "@sinclair/typebox";
-import { claimStatusSchema } from "../../../crds/claim.ts";
+import { claimSpecSchema, claimStatusSchema } from "../../../crds/claim.ts";
 import { poolSpecSchema, poolStatusSchema } from "../../../crds/pool.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
@@ -89,6 +89,10 @@ const claim = Type.Object(
     endpoint,
     source,
     claimedAt: Type.Optional(time("When the pod was bound.")),
+    expiresAt: Type.Optional(
+      time("When the claim is released, even while it is in use; absent if it does not expire."),
+    ),
+    labels: claimSpecSchema.properties.labels,
     workloadRef: text("The workload."),
     reason: Type.Optional(text("One word for programs, if something is wrong.")),
     message: Type.Optional(text("A sentence for people.")),
@@ -475,6 +479,7 @@ const doneTo = {
   tenantId: text("The tenant."),
   workload: text("The workload."),
   instance: text("Name of the pod."),
+  expiresAt: time("When the claim expires."),
   files,
 };
 

@@ -7,12 +7,22 @@ export interface ClaimKey {
   readonly workloadRef: string;
 }
 
-/** Claims for the tenant, with saved files if `resume` says so; waits at most 30 s. */
-export async function claim(key: ClaimKey, resume: boolean | { version: string }): Promise<string> {
+/**
+ * Claims for the tenant, with saved files if `resume` says so; waits at most 30 s.
+ *
+ * @param options.expiresInSeconds the answer says if an existing claim expires later, or never
+ */
+export async function claim(
+  key: ClaimKey,
+  resume: boolean | { version: string },
+  { expiresInSeconds }: { expiresInSeconds?: number | undefined } = {},
+): Promise<string> {
   const { tenantId, workloadRef } = key;
   const path = `/tenants/${encodeURIComponent(tenantId)}/claim`;
-  const { source } = await call<ApiTypes["Claim"]>("POST", path, { body: { workload: workloadRef, resume } });
-  return `${tenantId} has an instance of ${workloadRef}${source === undefined ? "" : `, source ${source}`}.`;
+  const body = { workload: workloadRef, resume, ...(expiresInSeconds !== undefined && { expiresInSeconds }) };
+  const { source, message } = await call<ApiTypes["Claim"]>("POST", path, { body });
+  const said = expiresInSeconds === undefined || message === undefined ? "" : ` ${message}.`;
+  return `${tenantId} has an instance of ${workloadRef}${source === undefined ? "" : `, source ${source}`}.${said}`;
 }
 
 /** Whether a new claim call can choose other files: there is no claim, or it has failed. */

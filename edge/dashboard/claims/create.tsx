@@ -3,6 +3,7 @@ import { live } from "../api/kinds.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { navigate, place } from "../route.ts";
 import { claim } from "./claim.ts";
+import { Minutes, secondsOf } from "./expiry.tsx";
 
 /** Claims a workload for a tenant; `?workload=` and `?tenant=` fill in the form. */
 export default function CreateClaim() {
@@ -10,6 +11,7 @@ export default function CreateClaim() {
   const [tenantId, setTenantId] = useState(searchParams.get("tenant") ?? "");
   const [workloadRef, setWorkloadRef] = useState(searchParams.get("workload") ?? "");
   const [withFiles, setWithFiles] = useState(true);
+  const [minutes, setMinutes] = useState("");
   const acts = useActs();
   const isLeft = useRef(false);
   useEffect(
@@ -20,7 +22,8 @@ export default function CreateClaim() {
   );
   const workloads = live("workloads");
   workloads.version.value;
-  const isComplete = tenantId !== "" && workloadRef !== "";
+  const expiresInSeconds = secondsOf(minutes);
+  const isComplete = tenantId !== "" && workloadRef !== "" && (minutes === "" || expiresInSeconds !== undefined);
   return (
     <>
       <p class="crumbs">
@@ -66,6 +69,13 @@ export default function CreateClaim() {
           <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}
           with saved files
         </label>
+        <Minutes
+          id="expires"
+          label="Expires after (minutes)"
+          value={minutes}
+          hint="Released then, even while it is in use. Empty: it does not expire."
+          onInput={setMinutes}
+        />
         <div class="acts">
           <Act acts={acts} verb="Claim" class="primary" disabled={!isComplete} act={run} />
         </div>
@@ -75,7 +85,7 @@ export default function CreateClaim() {
   );
 
   async function run(): Promise<string> {
-    const said = await claim({ tenantId, workloadRef }, withFiles);
+    const said = await claim({ tenantId, workloadRef }, withFiles, { expiresInSeconds });
     // The claim may have taken 30 s.
     if (!isLeft.current)
       navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);

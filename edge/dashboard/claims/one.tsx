@@ -17,6 +17,7 @@ import type { PageParams } from "../route.ts";
 import { destroy, discard, release, retryWithoutFiles } from "./acts.tsx";
 import { Address } from "./address.tsx";
 import { type ClaimKey, claim, isDestroyable, isOpen, retry } from "./claim.ts";
+import { Expiry } from "./expiry.tsx";
 import { knownOf } from "./known-of.ts";
 import { PodLog } from "./pod-log.tsx";
 import { remedyOf } from "./remedies.ts";
@@ -53,7 +54,7 @@ export default function Claim({ params }: { params: PageParams }) {
 
 function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimDetail | undefined; acts: Acts }) {
   const { claimKey: key, row, detail, acts } = props;
-  const { phase, reason, source, instanceId, endpoint, claimedAt } = row;
+  const { phase, reason, source, instanceId, endpoint, claimedAt, expiresAt, labels = {} } = row;
   // Messages on the connection have no status message, and the detail may be older.
   const message = row.message ?? (detail?.reason === reason ? detail?.message : undefined);
   const { createdAt, requestedAt, timeline, waitsFor, snapshot } = detail ?? {};
@@ -65,6 +66,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const isWithoutPod = phase === "Active" && endpoint === undefined;
   // A crashing pod may have no address between two starts.
   const isCrashing = phase === "Active" && reason === "CrashLooping";
+  const isHeld = phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed";
   const hasPod = isDestroyable(row) && !isWithoutPod;
   const destroyed = { name: instanceId ?? "", ...key, ...(claimedAt !== undefined && { claimedAt }) };
   const saved = `/dashboard/snapshots/${encodeURIComponent(key.tenantId)}/${encodeURIComponent(key.workloadRef)}`;
@@ -78,9 +80,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
             <a href={saved}>Claim another version</a>
           </>
         )}
-        {phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed" && (
-          <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />
-        )}
+        {isHeld && <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />}
         {hasPod && <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />}
         {phase === "ReleaseFailed" && (
           <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
@@ -92,6 +92,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["State", <State key="state" of={knownOf(row)} />],
           ["Source", source],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
+          ["Expires", expiresAt !== undefined && <When at={expiresAt} />],
           ["Release requested", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
           ["Took", took !== undefined && durationWords(took)],
           ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
@@ -102,6 +103,12 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
             <a key="workload" href={`/dashboard/workloads/${key.workloadRef}`}>
               {key.workloadRef}
             </a>,
+          ],
+          [
+            "Labels",
+            Object.entries(labels)
+              .map(([name, value]) => `${name}=${value}`)
+              .join(", "),
           ],
         ]}
       />
@@ -129,6 +136,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           <Waits words={message ?? waitsFor} of={detail} />
         </section>
       )}
+      {expiresAt !== undefined && isHeld && <Expiry of={key} uid={detail?.uid} acts={acts} />}
       {start.length > 0 && (
         <section aria-labelledby="times">
           <h2 id="times">Timeline</h2>

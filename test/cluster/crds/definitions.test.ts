@@ -220,6 +220,37 @@ testWithRules("API server: tenantId and workloadRef of a claim cannot change, re
   assert.is((await patch({ resume: true })).spec.resume, true);
 });
 
+test("API server: a claim expires at a time, whose form it checks", async () => {
+  for (const expiresAt of ["2026-11-26T09:30:00Z", "2026-11-26T09:30:00.123+01:00"])
+    await create(claims, { tenantId: "a", workloadRef: "w", expiresAt });
+  for (const expiresAt of ["tomorrow", "2026-11-26", "2026-11-26T25:00:00Z", "2026-11-26T09:30:00", ""]) {
+    const said = await refusal(create(claims, { tenantId: "a", workloadRef: "w", expiresAt }));
+    assertNames(said, "spec.expiresAt");
+  }
+});
+
+test("API server: a claim's labels have legal values", async () => {
+  await create(claims, { tenantId: "a", workloadRef: "w", labels: { team: "red", "a.b_c-d": "" } });
+  const many = Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`k${index}`, "v"]));
+  for (const labels of [{ team: "-" }, { team: "x".repeat(64) }, { team: 1 }, many])
+    assertNames(await refusal(create(claims, { tenantId: "a", workloadRef: "w", labels })), "spec.labels");
+});
+
+testWithRules("API server: a claim's labels have legal names, and cannot change", async () => {
+  for (const key of ["tenancy.dev/tenant", "a/b", "-a", "x".repeat(64)]) {
+    const said = await refusal(create(claims, { tenantId: "a", workloadRef: "w", labels: { [key]: "b" } }));
+    assert.match(said, /spec\.labels.*each key must be the name of a label/);
+  }
+  const patch = ({ metadata }: KubernetesObject, labels: object | null) =>
+    client.patch(claims, { ...metadata, namespace }, { type: "merge", body: { spec: { labels } } });
+  const labelled = await create(claims, { tenantId: "a", workloadRef: "w", labels: { team: "red" } });
+  for (const labels of [{ team: "blue" }, { more: "x" }, { team: null }, null])
+    assert.match(await refusal(patch(labelled, labels)), /spec\.labels: cannot change/);
+  const bare = await create(claims, { tenantId: "a", workloadRef: "w" });
+  assert.match(await refusal(patch(bare, { team: "red" })), /spec\.labels: cannot change/);
+  assert.equal((await patch(labelled, { team: "red" })).spec.labels, { team: "red" });
+});
+
 test("API server: stores the defaults that withDefaults applies", async () => {
   for (const spec of [
     { image: { ref: "a" } },
@@ -347,7 +378,7 @@ test("kubectl get: shows the columns that a person wants", async () => {
   assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON BUILD AGE");
   assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
-  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS AGE");
+  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS EXPIRES AGE");
   assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE AGE DETAIL");
   assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DRIVER AGE DETAIL");

@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { configMaps, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { annotation, CLAIM_LABEL_PREFIX, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { PROXY_CONTAINER, REDIRECT_CONTAINER } from "../../../operator/egress/layout.ts";
 import { TOOLS_CONTAINER } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
@@ -407,6 +407,7 @@ test("nobody but the operator changes whose an instance is or what it runs; the 
     labels({ [label.tenant]: "mallory" }),
     labels({ [label.workload]: "other" }),
     labels({ [label.pool]: "mine" }),
+    labels({ [`${CLAIM_LABEL_PREFIX}team`]: "mine" }),
   ];
   const otherAnnotations = [
     annotations({ [annotation.claimUid]: "stolen" }),

@@ -129,7 +129,7 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
   [
     "POST /api/v1/tenants/{id}/claim",
     {
-      success: { ...at("/tenants/a/claim"), body: { workload: "app" } },
+      success: { ...at("/tenants/a/claim"), body: { workload: "app", expiresInSeconds: 3600 } },
       missing: { ...at("/tenants/a/claim"), body: { workload: "none" } },
       bad: { ...at("/tenants/a/claim"), body: { workload: 1 } },
       expected: "201 404 400 401 401 503",
@@ -142,6 +142,15 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
       success: at("/tenants/a/claims/app"),
       missing: at("/tenants/a/claims/none"),
       bad: at("/tenants/a/claims/App"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "POST /api/v1/tenants/{id}/extend",
+    {
+      success: { ...at("/tenants/a/extend"), body: { workload: "app", seconds: 3600 } },
+      missing: { ...at("/tenants/a/extend"), body: { workload: "none", seconds: 60 } },
+      bad: { ...at("/tenants/a/extend"), body: { workload: "app", seconds: 0 } },
       expected: "200 404 400 401 401 503",
     },
   ],

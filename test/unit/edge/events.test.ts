@@ -238,7 +238,7 @@ test("what goes to strangers holds neither a message nor labels of others", () =
   const hub = { publish: ({ object }: { object: object }) => seen.push(JSON.parse(JSON.stringify(object))) };
   const claim: Claim = {
     metadata: { name: "c" },
-    spec: { tenantId: "a", workloadRef: "app" },
+    spec: { tenantId: "a", workloadRef: "app", expiresAt: "2026-01-01T00:00:00Z", labels: { team: "red" } },
     status: { phase: "Error", reason: "CrashLooping", message: "last with exit code 1 (token=hunter2)" },
   };
   publishClaim({ type: "added", object: claim }, hub);
@@ -246,7 +246,8 @@ test("what goes to strangers holds neither a message nor labels of others", () =
     { type: "modified", object: { ...claim, status: { phase: "Error", reason: "CrashLooping" } }, previous: claim },
     hub,
   );
-  const labels = { [label.workload]: "app", [label.managed]: "true", "example.com/owner": "hunter2" };
+  const own = { [label.workload]: "app", [label.managed]: "true", "claim.tenancy.dev/team": "red" };
+  const labels = { ...own, "example.com/owner": "hunter2" };
   publishPod(
     {
       type: "added",
@@ -255,10 +256,13 @@ test("what goes to strangers holds neither a message nor labels of others", () =
     hub,
   );
   assert.equal(seen, [
-    { tenantId: "a", phase: "Error", workloadRef: "app", reason: "CrashLooping" },
+    {
+      ...{ tenantId: "a", phase: "Error", workloadRef: "app", reason: "CrashLooping" },
+      ...{ expiresAt: "2026-01-01T00:00:00Z", labels: { team: "red" } },
+    },
     {
       ...{ name: "p", phase: "Pending", ready: false, restarts: 0, workloadRef: "app", createdAt: "" },
-      labels: { [label.workload]: "app", [label.managed]: "true" },
+      labels: own,
     },
   ]);
 });

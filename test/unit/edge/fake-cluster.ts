@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import type { Claim, ClaimSpec, ClaimStatus } from "../../../crds/claim.ts";
 import { events, persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { Informer } from "../../../crds/client/watch/informer.ts";
@@ -159,6 +159,8 @@ export class FakeCluster extends MemoryApi {
     deleting?: boolean;
     /** Name of the pod that was destroyed. */
     destroyed?: string;
+    /** What else its spec says. */
+    spec?: Pick<ClaimSpec, "expiresAt" | "labels">;
   }): Claim {
     const { tenantId, workloadRef, name = `claim-${tenantId}-${workloadRef}`, status, attempt, destroyed } = fields;
     const annotations = {
@@ -175,7 +177,7 @@ export class FakeCluster extends MemoryApi {
         ...(Object.keys(annotations).length > 0 && { annotations }),
         ...(fields.deleting === true && { deletionTimestamp: "2026-01-01T00:00:00Z" }),
       },
-      spec: { tenantId, workloadRef, resume: false },
+      spec: { tenantId, workloadRef, resume: false, ...fields.spec },
       ...(status !== undefined && { status }),
     });
   }

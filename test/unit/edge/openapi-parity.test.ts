@@ -36,6 +36,11 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { workload: "app" },
     { workloadRef: "app", resume: true },
     { workload: "app", resume: { version: "0123456789abcdef" } },
+    { workload: "app", expiresInSeconds: 60, labels: { team: "red", "a.b_c": "" } },
+  ],
+  "POST /api/v1/tenants/{id}/extend": [
+    { workload: "app", seconds: 1 },
+    { workloadRef: "app", seconds: 31_536_000, uid: "0a-1" },
   ],
   "POST /api/v1/tenants/{id}/release": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
   "POST /api/v1/tenants/{id}/discard": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],

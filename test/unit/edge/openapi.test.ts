@@ -159,6 +159,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/instances/{id}", "/api/v1/instances/inst-a?detail=true"],
   ["POST /api/v1/tenants/{id}/links", "/api/v1/tenants/a/links", { workload: "linked", expiresInSeconds: 60 }],
   ["POST /api/v1/tenants/{id}/links", "/api/v1/tenants/a/links", { workload: "app", expiresInSeconds: 60 }],
+  ["POST /api/v1/tenants/{id}/extend", "/api/v1/tenants/expires/extend", { workload: "app", seconds: 60 }],
+  ["POST /api/v1/tenants/{id}/extend", "/api/v1/tenants/a/extend", { workload: "app", seconds: 60 }],
   ["POST /api/v1/tenants/{id}/discard", "/api/v1/tenants/failed/discard", { workload: "app" }],
   ["POST /api/v1/tenants/{id}/discard", "/api/v1/tenants/a/discard", { workload: "app" }],
   ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/a/release", { workload: "app" }],
@@ -195,6 +197,8 @@ test("every documented route is called, and every answer is as documented", asyn
   cluster.addBuild("build-built", { workload: "built" });
   cluster.addSnapshots();
   cluster.addClaim({ tenantId: "failed", workloadRef: "app", status: { phase: "ReleaseFailed" }, deleting: true });
+  const spec = { expiresAt: "2026-01-01T00:00:00Z" };
+  cluster.addClaim({ tenantId: "expires", workloadRef: "app", status: active, spec });
   for (const workload of ["app", "new"]) volume.save("a", workload);
   const { metadata } = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
   cluster.addPod("inst-a", "Running", {

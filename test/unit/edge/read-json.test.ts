@@ -33,10 +33,22 @@ const bad: [body: unknown, error: string][] = [
     { workload: {}, resume: 1 },
     "body.workload: must be a string, got object; body.resume: must be a boolean, got number",
   ],
-  [{ workload: "app", resum: true }, 'body: unknown key "resum"; known are workload, workloadRef, resume'],
-  [{ workload: "app", a: 1, b: 2 }, 'body: unknown keys "a", "b"; known are workload, workloadRef, resume'],
-  ['{"workload":"app","__proto__":{}}', 'body: unknown key "__proto__"; known are workload, workloadRef, resume'],
-  ['{"workload":"app","constructor":{}}', 'body: unknown key "constructor"; known are workload, workloadRef, resume'],
+  [
+    { workload: "app", resum: true },
+    'body: unknown key "resum"; known are workload, workloadRef, resume, expiresInSeconds, labels',
+  ],
+  [
+    { workload: "app", a: 1, b: 2 },
+    'body: unknown keys "a", "b"; known are workload, workloadRef, resume, expiresInSeconds, labels',
+  ],
+  [
+    '{"workload":"app","__proto__":{}}',
+    'body: unknown key "__proto__"; known are workload, workloadRef, resume, expiresInSeconds, labels',
+  ],
+  [
+    '{"workload":"app","constructor":{}}',
+    'body: unknown key "constructor"; known are workload, workloadRef, resume, expiresInSeconds, labels',
+  ],
   [
     { workload: "a", workloadRef: "b" },
     "body.workloadRef: is an alias of body.workload and differs from it; give one of them",

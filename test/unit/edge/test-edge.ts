@@ -67,6 +67,8 @@ export function testEdge(
     /** Whether it stops soon. @default false */
     isLeaving?: () => boolean;
     clock?: Clock;
+    /** @default the clock's */
+    timeOfDay?: () => number;
     waitLimitMs?: number;
     admission?: ClaimServices["admission"];
     kubectl?: string;
@@ -105,6 +107,7 @@ export function testEdge(
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
   const { cache } = cluster;
   const shared = { cluster: cluster.cluster, namespace: NAMESPACE, cache, clock: options.clock ?? clock };
+  const timeOfDay = options.timeOfDay ?? shared.clock.now;
   // A write that is put off for a minute would keep the test's process for as long.
   const activity = createActivity({ ...shared, clock, log: logger, instance: "test" });
   const { now } = shared.clock;
@@ -140,7 +143,7 @@ export function testEdge(
         kubectl: createKubectl({ namespace: BUILD_NAMESPACE, command }),
         contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
       },
-      ...shared,
+      ...{ ...shared, timeOfDay },
       tracer: options.tracer,
       waiters: cluster.waiters,
       findLivePod: createFindLivePod(shared),

@@ -187,7 +187,7 @@ test("all who wake an instance share one trace of its own", async () => {
   const shared = { cluster: cluster.cluster, namespace: NAMESPACE, cache, clock: systemClock };
   const claims = {
     ...{ ...shared, tracer, waiters: cluster.waiters, findLivePod: createFindLivePod(shared) },
-    ...{ randomId: () => "x", waitLimitMs: 60_000 },
+    ...{ randomId: () => "x", waitLimitMs: 60_000, timeOfDay: systemClock.now },
   };
   const waking = createWaking({ claims, isFound: () => true, atOnce: 4 });
   const gone = new AbortController().signal;

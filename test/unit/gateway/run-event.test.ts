@@ -78,6 +78,7 @@ function testEnvironment(options: {
         waiters: cluster.waiters,
         findLivePod: createFindLivePod({ cluster: cluster.cluster }),
         clock: systemClock,
+        timeOfDay: systemClock.now,
         tracer: options.tracer,
         randomId: () => "attempt",
         waitLimitMs: options.claimWaitMs ?? 60_000,

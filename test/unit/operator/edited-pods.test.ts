@@ -7,6 +7,7 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.ts";
 import { hasEditedPod } from "../../../operator/claim/claim-pods.ts";
 import { startWatches } from "../../../operator/controller.ts";
+import { markChanges } from "../../../operator/pod/pod-identity.ts";
 import { createPodController } from "../../../operator/pool/member-controller.ts";
 import { testOperator } from "./test-operator.ts";
 import { running, unprobedPod } from "./unprobed-program.ts";
@@ -82,6 +83,46 @@ test("an edited incarnation is taken back", async () => {
   await settle();
   assert.equal([marks().labels, marks().annotations], [marksOf("a").labels, marksOf("a").annotations]);
   assert.is(context.editedPods.size, 0);
+});
+
+test("the labels of a claim are put back, and others of their kind go", async () => {
+  const { api, edit, settle, marks, context } = operator();
+  const claim = claimOf("a");
+  api.add(claims, { ...claim, spec: { ...claim.spec, labels: { team: "red" } } });
+  const own = { ...marksOf("a").labels, "claim.tenancy.dev/team": "red", mine: "y" };
+  for (const labels of [
+    { ...own, "claim.tenancy.dev/team": "blue" },
+    { ...own, "claim.tenancy.dev/more": "x" },
+    { ...marksOf("a").labels, mine: "y" },
+  ]) {
+    edit({ labels });
+    await settle();
+    assert.equal(marks().labels, own);
+    assert.is(context.editedPods.size, 0);
+  }
+});
+
+test("labels that were edited while no operator saw it are put back too", () => {
+  const owner = claimOf("a");
+  owner.spec.labels = { team: "red" };
+  const labels = { ...marksOf("a").labels, "claim.tenancy.dev/team": "blue", "claim.tenancy.dev/more": "x" };
+  const pod = unprobedPod(running, { name: NAME, uid: "u", ...marksOf("a"), labels });
+  const put = { "claim.tenancy.dev/team": "red", "claim.tenancy.dev/more": null };
+  assert.equal(markChanges(pod, { owner }), { labels: put });
+});
+
+test("a warm pod does not keep a label that only claims give", async () => {
+  const { api, context } = operator();
+  const controller = createPodController(context);
+  const labels = { [label.managed]: "true", [label.workload]: "w", [label.pool]: "p" };
+  const warm = (more: object) => unprobedPod(running, { name: "inst-warm", uid: "w", labels: { ...labels, ...more } });
+  const queue = new Set<string>();
+  api.add(pods, warm({}));
+  startWatches([controller], { add: (_, key) => void queue.add(key) });
+  api.add(pods, warm({ "claim.tenancy.dev/team": "red" }));
+  assert.ok(queue.has("n/inst-warm"));
+  await controller.reconcile("n/inst-warm", { signal: new AbortController().signal });
+  assert.equal(api.read(pods, "inst-warm").metadata.labels, labels);
 });
 
 test("an edit of a person's own copy of a pod, as kubectl debug makes one, holds up nothing", async () => {

@@ -14,6 +14,7 @@ const name = "claim-t-w";
 const podName = "inst-t-w-1";
 const active: ClaimStatus = { phase: "Active", instanceId: podName, instanceUid: "pod-uid" };
 const withFiles: ClaimStatus = { ...active, overlayId: "pod-uid.01" };
+const expiresAt = "2026-11-26T00:00:00Z";
 const snapshot = { sha256: "a".repeat(64), sizeBytes: 1, createdAt: "2026-11-26T00:00:00.000Z" };
 const newest = { ...archive, ...snapshot };
 
@@ -27,7 +28,7 @@ function releasing(
   const metadata = { name, uid: "claim-uid", annotations, deletionTimestamp: "2026-11-26T00:00:00Z" };
   api.add(claims, {
     metadata: { ...metadata, finalizers: [finalizer.release, "example.com/stays"] },
-    spec: { tenantId: "t", workloadRef: "w", resume: true },
+    spec: { tenantId: "t", workloadRef: "w", resume: true, expiresAt },
     status,
   });
   const run = async () => {
@@ -53,6 +54,8 @@ const gone: readonly (readonly [string, ClaimStatus, Record<string, string>, Rel
   ["its pod was destroyed on purpose", withFiles, { [annotation.destroyed]: podName }, "discarded", []],
   ["they were given up, and its pod was gone first", withFiles, { [annotation.discard]: "true" }, "discarded", []],
   ["it was idle, and its pod was gone first", withFiles, { [annotation.discardIdleSince]: "x" }, "discarded", []],
+  ["it expired, and its pod was gone first", withFiles, { [annotation.discardExpired]: expiresAt }, "discarded", []],
+  ["it was extended after it had expired", withFiles, { [annotation.discardExpired]: "x" }, "notSaved", ["NotSaved"]],
   ["its files were saved", { ...withFiles, phase: "Releasing", snapshot, files: "saved" }, {}, "saved", []],
   ["an operator of a version before has saved them", { ...withFiles, phase: "Releasing", snapshot }, {}, "saved", []],
   ["no file was changed", { ...withFiles, phase: "Releasing", snapshot, files: "unchanged" }, {}, "unchanged", []],
@@ -73,6 +76,7 @@ for (const [what, status, annotations, files, told] of gone) {
 test("releaseClaim says that files are given up, or lost, before the pod that had them goes", async () => {
   for (const [phase, annotations, podPhase, files] of [
     ["ReleaseFailed", { [annotation.discard]: "true" }, "Running", "discarded"],
+    ["Active", { [annotation.discardExpired]: expiresAt }, "Running", "discarded"],
     ["Releasing", {}, "Failed", "notSaved"],
   ] as const) {
     const release = releasing({ ...withFiles, phase }, annotations);

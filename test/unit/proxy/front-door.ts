@@ -122,6 +122,7 @@ export async function startDoor(
       ...shared,
       waiters: cluster.waiters,
       findLivePod: createFindLivePod(shared),
+      timeOfDay: clock.now,
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: 30_000,
     },
