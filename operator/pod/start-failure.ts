@@ -24,7 +24,7 @@ export function pullFailure(container: ContainerStatus, detail: string): Failure
   if (name === WORKLOAD_CONTAINER) {
     // Those that are built are named by their digest, which the registry may have deleted.
     const built = `; of an image that is built, TENANCY_REGISTRY_PULL_SECRET of the operator, or build it anew by another value of the annotation ${annotation.rebuild}`;
-    const mend = `the workload's spec.image.ref${image.includes("@sha256:") ? built : ""}`;
+    const mend = `the workload's spec.image.ref${/^[^@]*\/[^:@]*@sha256:/.test(image) ? built : ""}`;
     return { message: `image ${image} cannot be pulled: ${detail}`, mend };
   }
   const variable = name === TOOLS_CONTAINER ? "TENANCY_TOOLS_IMAGE" : "TENANCY_PROXY_IMAGE";

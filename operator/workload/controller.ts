@@ -25,7 +25,13 @@ import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { WorkloadContext } from "./context.ts";
 import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "./ensure-egress.ts";
-import { type EntrypointOutcome, ensureEntrypoint, forgetEntrypoint, formerEntrypoint } from "./ensure-entrypoint.ts";
+import {
+  type EntrypointOutcome,
+  ensureEntrypoint,
+  forgetEntrypoint,
+  formerEntrypoint,
+  holdMs,
+} from "./ensure-entrypoint.ts";
 import { renderPolicy } from "./render-policy.ts";
 
 // Backstop: poll, in case an event is missed.
@@ -115,11 +121,13 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     if (refused !== undefined) await leaveWaiting(workload, context);
     const image = workload.spec.image.ref ?? built?.image;
     const program = refused === undefined ? ensureEntrypoint(workload, { image, context }) : undefined;
-    const isNews = await writeStatus(workload, { ...stateOf(workload, built, refused), built, program }, context);
+    const heldMs = program === undefined ? 0 : holdMs(program, workload, context.serverNow());
+    const state = stateOf(workload, { built, refused, isHeld: heldMs > 0 });
+    const isNews = await writeStatus(workload, { ...state, built, program }, context);
     if (refused !== undefined && isNews)
       context.events.record({ resource: workloads, object: workload, type: "Warning", ...refused });
     if (built?.build !== undefined && isNews) reportBuild(workload, built.build, context);
-    const waits = [egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs].filter(
+    const waits = [egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs, heldMs || undefined].filter(
       (wait) => wait !== undefined,
     );
     return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
@@ -141,10 +149,18 @@ function withImage(workload: Workload, { builds }: OperatorConfig): Workload {
 
 function stateOf(
   { spec }: Workload,
-  built: BuildOutcome | undefined,
-  refused: { reason: string; message: string } | undefined,
+  {
+    built,
+    refused,
+    isHeld,
+  }: {
+    built: BuildOutcome | undefined;
+    refused: { reason: string; message: string } | undefined;
+    isHeld: boolean;
+  },
 ): Pick<WorkloadStatus, "phase" | "reason" | "message"> {
   if (refused !== undefined) return { phase: "Error", ...refused };
+  if (isHeld) return { phase: "Creating", reason: "ReadingImage", message: "The image's own command is being read" };
   if (spec.image.dockerfile === undefined || built?.image !== undefined) return { phase: "Ready" };
   const { state, reason = "Building", message = "The image is being built" } = built?.build ?? {};
   return { phase: state === "Failed" ? "Error" : "Building", reason, message };

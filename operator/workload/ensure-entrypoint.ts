@@ -18,6 +18,9 @@ export interface EntrypointOutcome {
 }
 
 const CONDITION = "EntrypointKnown";
+const READING = "ReadingImage";
+/** How long a workload waits for it to be read: pods that are made before have no launcher. */
+const HOLD_MS = 5000;
 const REMEDY = "set spec.entrypoint.cmd";
 const NOTHING: EntrypointOutcome = { entrypoint: undefined, condition: undefined };
 
@@ -62,6 +65,13 @@ export function ensureEntrypoint(
     default:
       return work satisfies never;
   }
+}
+
+/** How long a workload is not ready yet, since its image is being read; 0 where it need not wait, or not any longer. */
+export function holdMs({ condition }: EntrypointOutcome, { status }: Workload, now: number): number {
+  if (condition?.reason !== READING) return 0;
+  const former = status?.conditions?.find(({ type, reason }) => type === CONDITION && reason === READING);
+  return former === undefined ? HOLD_MS : Math.max(0, Date.parse(former.lastTransitionTime) + HOLD_MS - now);
 }
 
 /** What a status says that is written without a look at the image. */
@@ -148,7 +158,7 @@ function whileRunning(workload: Workload, known: EntrypointStatus | undefined): 
   if (known !== undefined) return former ?? conditionOf(known);
   if (former?.status === "False") return former;
   return {
-    ...{ type: CONDITION, status: "Unknown", reason: "ReadingImage" },
+    ...{ type: CONDITION, status: "Unknown", reason: READING },
     message: "The image's own command is being read from its registry",
   };
 }
