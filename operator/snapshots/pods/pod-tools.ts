@@ -2,24 +2,24 @@ import { OVERLAY_ID_MESSAGE } from "../../../crds/claims/claim-pod.ts";
 import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 
-/** Where the tools are in the workload's container, read-only: in no image's way. */
+/** The folder of the tools in the workload's container, read-only. Its name is unlikely to be in an image. */
 export const TOOLS_FOLDER = "/.tenancy";
 
-/** The one program that saves and restores need: busybox, linked statically. */
+/** The only program that saves and restores need: busybox, linked statically. */
 export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
 
-/** The same in the tools image, and so in the init container. */
+/** Busybox in the tools image, and so in the init container. */
 export const TOOLS_IMAGE_BUSYBOX = "/bin/busybox";
 
-/** The init container that brings the tools, and that files are restored into before the workload starts. */
+/** The init container that copies the tools, and through which files are restored before the workload starts. */
 export const TOOLS_CONTAINER = "tenancy-tools";
 
-/** What `restoreOverlay` opens when all is restored; undefined where nothing waits for that. */
+/** The named pipe that holds the workload's start until `restoreOverlay` has restored all files. */
 export const RESTORE_GATE = `${TOOLS_FOLDER}/gate`;
 
 /**
- * Names the pod's overlay directories. They are made with the volume that this file is on, so where one was lost with
- * them, as when a node is given a pod again that it had ended, another is written.
+ * Identifies the pod's overlay directories. They are created together with the volume of this file. If they were lost,
+ * for example because a node got a pod again that it had ended, this file was lost too, and a new one is written.
  */
 const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
 
@@ -35,16 +35,16 @@ export interface PodToolsOptions {
   /** Limits the overlay directories together, in GiB. */
   readonly diskGb: number;
   /**
-   * Under `cold+data`: as whom the archive was saved. The init container then runs as that user and waits for the
-   * restore.
-   * @default the tools are brought, and nothing is waited for
+   * For `cold+data`: the user that the archive was saved as. The init container then runs as that user and waits for
+   * the restore.
+   * @default the init container copies the tools and does not wait
    */
   readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
-  /** @default what is little enough to fit beside the smallest workload */
+  /** @default resources that fit into a pod of the smallest workload */
   readonly resources?: ResourceRequirements | undefined;
 }
 
-/** What a pod needs so that its overlay directories can be saved and restored; nothing for a workload without any. */
+/** The parts of a pod for saving and restoring its overlay directories; empty for a workload without any. */
 export interface PodTools {
   readonly initContainers: Container[];
   readonly volumes: Volume[];
@@ -53,8 +53,8 @@ export interface PodTools {
 }
 
 /**
- * Renders the overlay volumes, and an init container that copies a static busybox into the pod: the image of the
- * workload need not have a shell, nor anything but the workload's own program.
+ * Renders the overlay volumes, and an init container that copies a static busybox into the pod. So the workload's image
+ * needs no shell or other tools, only the workload's program.
  */
 export function podTools(options: PodToolsOptions): PodTools {
   const { image, overlayDirs, diskGb, restoreAs } = options;
@@ -85,7 +85,7 @@ export function podTools(options: PodToolsOptions): PodTools {
   };
 }
 
-/** The annotations that name the overlay directories of a pod, by its spec, which cannot be edited. */
+/** The annotations that name a pod's overlay directories, derived from its spec, which cannot be edited. */
 export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<string, string | undefined> {
   const isOverlay = ({ name }: { name: string }) => name.startsWith(`${OVERLAY_VOLUME}-`);
   const own = containers.find(({ name }) => name === WORKLOAD_CONTAINER);
@@ -98,7 +98,7 @@ export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<str
   };
 }
 
-// A container that is started again finds what it left, so it begins anew.
+// A restarted container finds the files of its earlier run, so it deletes them first.
 const copyScript = `set -e
 ${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
 ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}
@@ -107,8 +107,8 @@ ${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}
   ${TOOLS_IMAGE_BUSYBOX} head -c 16 /dev/urandom | ${TOOLS_IMAGE_BUSYBOX} md5sum | ${TOOLS_IMAGE_BUSYBOX} cut -c 1-32 > ${OVERLAY_ID} || :
 { echo "${OVERLAY_ID_MESSAGE}$(${TOOLS_IMAGE_BUSYBOX} cat ${OVERLAY_ID})" > /dev/termination-log; } 2> /dev/null || :`;
 
-// Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
-// A pod that starts anew after its node did still has the files, newer by then than any archive.
+// Process 1 ends by a signal only if it handles it, and it handles none while it opens a pipe, so a child opens the
+// pipe. A pod that restarts with its node still has its files, which are newer than any archive.
 const waitScript = `[ ! -e ${TOOLS_FOLDER}/restored ] || exit 0
 trap 'exit 143' TERM
 ${TOOLS_IMAGE_BUSYBOX} mkfifo ${RESTORE_GATE}

@@ -173,7 +173,7 @@ test("a save in whose place another has saved meanwhile leaves that, and so does
   assert.is(await load(archives), "meanwhile");
   const isFenced = () => true;
   const fenced = context.snapshots().save(key, pod("c", "of a former leader"), { signal, isFenced });
-  assert.match(String(await fenced.catch(String)), "another operator may be at work");
+  assert.match(String(await fenced.catch(String)), "another operator may be active");
   assert.is(await load(archives), "meanwhile");
 });
 
