@@ -12,7 +12,9 @@ const ERASE_LIMIT_MS = 5000;
 
 interface Written {
   readonly blob: string;
-  /** Whether this call has written it; else the head names it already, and goes on to do so whatever becomes of this. */
+  /**
+   * Whether this call has written it; else the head names it already, and goes on to do so whatever becomes of this.
+   */
   readonly isOwn: boolean;
   /** Asked last of all before the head names it. */
   readonly describe: () => S3Version;
@@ -54,8 +56,8 @@ export function createS3Commits(options: {
     if (mayBeNamed) {
       if (!(error instanceof StoreConflict)) return;
       const { head, revision } = await heads.read(key, signal);
-      // It will not be named where the head is another by now: else an earlier try of the write may still be made. It can
-      // have been, and the head that came next keeps it as a version.
+      // It will not be named where the head is another by now: else an earlier try of the write may still be made. It
+      // can have been, and the head that came next keeps it as a version.
       if (revision === replaces || blobsOf(head).has(blob)) return;
     }
     await bucket.erase(layout.archive(key, blob), signal);
@@ -65,7 +67,7 @@ export function createS3Commits(options: {
     let mayBeNamed = false;
     try {
       const { head, revision: present } = await heads.read(key, signal);
-      if (present !== replaces) throw new StoreConflict(`${layout.head(key)} is another than when this save began`);
+      if (present !== replaces) throw new StoreConflict(`${layout.head(key)} has changed since this save began`);
       const before = head?.versions ?? [];
       // What no head names any more may be erased at any time.
       if (!isOwn && !blobsOf(head).has(blob)) throw new StoreConflict(`${layout.head(key)} does not name ${blob}`);

@@ -118,7 +118,8 @@ export function createS3Heads(options: {
       }
       seen = `${commit} ${head.commit}`;
       if (same >= MOST_SAME_LOOKS) {
-        // A bucket that another program has copied without what its objects say of themselves: no write of ours goes on.
+        // A bucket that another program has copied without what its objects say of themselves: no write of ours goes
+        // on.
         if (commit === undefined) return { head, etag: answer.etag };
         throw new StoreError(`Cannot look at the archives: ${layout.head(key)} is not as it was written`, {
           isTransient: true,
@@ -180,7 +181,7 @@ export function createS3Heads(options: {
         if (present.head?.commit === next.commit) return present.revision;
         // A server that refuses the condition has the last word, whatever a look at it says.
         if (failure === undefined || present.revision !== replaces) {
-          throw new StoreConflict(`${at} is another than when this began`);
+          throw new StoreConflict(`${at} has changed since this began`);
         }
         if (tries >= MOST_SWAPS) throw failure;
       }

@@ -213,7 +213,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       return await limited(call, async (signal) => {
         const { head, revision: present } = await heads.read(key, signal);
         if (call.replaces !== undefined && call.replaces !== present) {
-          throw new StoreConflict(`${layout.head(key)} is another than when it was looked at`);
+          throw new StoreConflict(`${layout.head(key)} has changed since it was read`);
         }
         const { versions, erase: left = [] } = head ?? { versions: [] };
         if (call.unusedForMs !== undefined) {

@@ -230,7 +230,7 @@ test("a save that is not put in its place leaves nothing, for whatever reason", 
   for (const [attempt, why] of [
     [() => fenced(first, revision), /another operator/],
     [() => save(store, broken(), first), /the pod is gone/],
-    [() => save(store, "late", first, { replaces: stale }), /is another than when this save began/],
+    [() => save(store, "late", first, { replaces: stale }), /has changed since this save began/],
     [() => save(store, "too much", first, { most: { tenantBytes: 3 } }), /TENANCY_SNAPSHOT_TENANT_LIMIT/],
   ] as const) {
     assert.match(String(await errorOf(attempt())), why);
