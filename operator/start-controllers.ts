@@ -26,7 +26,7 @@ import type { Snapshots } from "./snapshots/snapshots.ts";
 import type { WholeContext } from "./start-caches.ts";
 import { createWorkloadController } from "./workload/controller.ts";
 
-/** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
+/** Starts the controllers for one term as leader: their queue, their memory, and their watches. */
 export function startControllers(options: {
   client: ClusterClient;
   snapshots: Snapshots;
