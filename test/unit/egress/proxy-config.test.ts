@@ -182,7 +182,7 @@ test("what the proxy cannot do is said", () => {
   );
   says(
     { credentials: [{ domain: "a.b", headers: [header("X", { name: "tenancy-egress-ca-x", key: "ca.key" })] }] },
-    /service's own/,
+    /belong to the operator/,
   );
   assert.match(
     egressProblems({

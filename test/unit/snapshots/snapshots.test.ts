@@ -208,7 +208,7 @@ test("a restore brings the archive that it was told, the newest or an older vers
     open: (from, _sha256, options) => archives.open(from, first.sha256, options),
   };
   const wrong = context.snapshots({ archives: foreign }).restore(key, other, { ...gone, sha256: second.sha256 });
-  assert.match(String(await wrong.catch(String)), "another archive than the one that it was asked for");
+  assert.match(String(await wrong.catch(String)), "another archive than the requested one");
   assert.is(contentOf(other), "as it was");
 });
 

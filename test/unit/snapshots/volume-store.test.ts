@@ -447,7 +447,7 @@ test("the token for names is let in for these alone, and an empty one for nothin
         () => looker.tidy(call),
       ]) {
         const error = await errorOf(attempt());
-        assert.match(String(error), /^StoreError: Cannot [A-Z]+ \/v1\/\S+: this token is for GET \/v1\/names alone$/);
+        assert.match(String(error), /^StoreError: Cannot [A-Z]+ \/v1\/\S+: this token allows only GET \/v1\/names$/);
         assert.is((error as StoreError).isTransient, false);
       }
     }

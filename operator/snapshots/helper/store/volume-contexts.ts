@@ -44,7 +44,7 @@ export function createVolumeContexts(options: {
 
   function folderOf(workload: string): string {
     if (isObjectName(workload)) return join(top, workload);
-    throw new TypeError(`Cannot keep a build context of "${workload}": it is no name of a workload`);
+    throw new TypeError(`Cannot keep a build context of "${workload}": that is not a valid name of a workload`);
   }
 
   /** The paths of received contexts without their name. */
