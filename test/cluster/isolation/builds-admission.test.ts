@@ -148,7 +148,7 @@ test("the Job controller alone makes the pod of a build, whatever owner a pod na
   await eventually(async () => (await tenancy.client.list(pods, inBuilds)).items.length === 1);
   const forged = withValues(podOf(job), { "metadata.ownerReferences.0.uid": uid });
   for (const client of [tenancy.client, operator])
-    assert.match((await refusal(client, forged)) ?? "taken", /only the Job controller makes pods|forbidden/);
+    assert.match((await refusal(client, forged)) ?? "taken", /only the Job controller creates pods|forbidden/);
 });
 
 test("the pod of a build keeps the label that its network policy goes by", async () => {
@@ -163,7 +163,7 @@ test("the pod of a build keeps the label that its network policy goes by", async
 });
 
 test("nobody but the operator makes a Job, changes what it runs, or says how it ended", async () => {
-  assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator makes Jobs/);
+  assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator creates Jobs/);
   const { name } = (await operator.create(jobs, uploaded)).metadata;
   const change = (client: ClusterClient, body: object, subresource?: "status") =>
     reasonOf(client.patch(jobs, { namespace: config.namespace, name }, { type: "merge", body, subresource }));
