@@ -103,8 +103,8 @@ for (const [what, job] of Object.entries(rendered)) {
 
 /** One setting wrong each: what, the values, and what the refusal names. */
 const wrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
-  ["another label", { "metadata.labels": { "tenancy.dev/build": "no" } }, "pods of builds alone"],
-  ["no Job", { "metadata.ownerReferences": [] }, "pods of builds alone"],
+  ["another label", { "metadata.labels": { "tenancy.dev/build": "no" } }, "only for the pods of builds"],
+  ["no Job", { "metadata.ownerReferences": [] }, "only for the pods of builds"],
   ["a token", { "spec.automountServiceAccountToken": true }, "automountServiceAccountToken"],
   ["a token by default", { "spec.automountServiceAccountToken": undefined }, "automountServiceAccountToken"],
   ["the node's network", { "spec.hostNetwork": true }, "namespaces of its node"],
@@ -158,7 +158,7 @@ test("the pod of a build keeps the label that its network policy goes by", async
     return reasonOf(tenancy.client.patch(pods, { namespace: config.namespace, name }, { type: "merge", body }));
   };
   for (const value of [null, "no"])
-    assert.match((await label({ "tenancy.dev/build": value })) ?? "taken", /pods of builds alone/);
+    assert.match((await label({ "tenancy.dev/build": value })) ?? "taken", /only for the pods of builds/);
   assert.is(await label({ other: "a" }), undefined);
 });
 
