@@ -30,7 +30,7 @@ export interface ResolvedWorkloadSpec {
   runtimeClassName?: string;
 }
 
-/** Applies the defaults of the CRD, and what follows from them, to a workload's spec. */
+/** Applies the defaults of the CRD, and the defaults derived from other fields, to a workload's spec. */
 export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
   const { resources, network, idle, filesystem, entrypoint } = spec;
   const health = spec.health ?? ((network?.ports ?? []).length > 0 ? {} : undefined);
@@ -91,16 +91,16 @@ export function endpointPort(spec: WorkloadSpec): number {
 }
 
 /**
- * The port that is meant by one of an address: undefined for the endpoint's own, so that it has one name.
+ * Normalizes the port of an address: undefined for the endpoint's own port, so that each port has only one name.
  *
- * @returns false for one on which the workload does not say that it listens
+ * @returns false for a port that the workload does not declare
  */
 export function servedPort(spec: WorkloadSpec, port: number | undefined): number | undefined | false {
   if (port === undefined || port === endpointPort(spec)) return undefined;
   return spec.network?.ports?.includes(port) === true ? port : false;
 }
 
-/** Drops directories that lie inside another of the list, which saves them already; keeps the order. */
+/** Drops directories inside another directory of the list, which contains them already. Keeps the order. */
 function outermost(directories: readonly string[]): string[] {
   const plain = [...new Set(directories.map((directory) => directory.replace(/\/$/, "")))];
   return plain.filter((inner) => !plain.some((outer) => inner.startsWith(`${outer}/`)));

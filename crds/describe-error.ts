@@ -2,14 +2,14 @@ import { NetworkError } from "./client/api-error.ts";
 import { ExecError } from "./client/exec/exec-outcome.ts";
 
 /**
- * What the log says of an error: its name, message, causes and own fields; the stack too unless the error was foreseen,
- * as one is that says `expected`.
+ * The fields of an error in the log: its name, message, causes and own fields; also the stack, unless the error is
+ * `expected`.
  *
- * JSON leaves the first three out of an Error.
+ * JSON omits name, message and cause of an Error.
  */
 export function describeError(error: unknown): object {
   if (!(error instanceof Error)) return { message: String(error) };
-  // An error with an HTTP status or an exit code is an answer that somebody chose.
+  // An error with an HTTP status or an exit code is an expected result of a program.
   const isAnswer = "status" in error || "exitCode" in error;
   const isExpected = "expected" in error && error.expected === true;
   const foreseen = isAnswer || isExpected || error instanceof NetworkError || error instanceof ExecError;

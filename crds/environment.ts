@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import * as v from "valibot";
 
-// Each rule says what a value must be, as the end of "TENANCY_LEASE_SECONDS must be …"; `environmentProblems` adds the
-// rest.
+// The message of each rule is the end of a sentence such as "TENANCY_LEASE_SECONDS must be …". `environmentProblems`
+// adds the rest.
 
 /**
  * The name of a namespace, https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names.
@@ -47,7 +47,7 @@ export function wholeNumber(min: number, max: number) {
 
 const QUANTITY = /^[1-9][0-9]*(Ki|Mi|Gi|Ti|Pi|k|M|G|T|P)?$/;
 
-/** Of bytes. */
+/** A number of bytes. */
 export const quantity = v.pipe(v.string(), v.regex(QUANTITY, "must be a quantity such as 10Gi"));
 
 /** Whether {@link bytesOf} can read it. */
@@ -64,7 +64,9 @@ export function bytesOf(size: string): number {
   return Number(digits) * (unit.endsWith("i") ? 1024 : 1000) ** power;
 }
 
-/** For the leases of operator and edge: the same limits, since one variable may be set for both. */
+/**
+ * The duration of the leases of operator and edge. Both have the same limits, since one variable may be set for both.
+ */
 export const leaseSeconds = wholeNumber(2, 600);
 
 /**
@@ -85,7 +87,7 @@ export function environmentProblems(
   return [...problems.values()];
 }
 
-/** Where a server listens. */
+/** The address that a server listens on. */
 export interface ListenAddress {
   /** A name or an IP address, without brackets. */
   readonly hostname: string;
@@ -103,7 +105,7 @@ function parseListenAddress(text: string): ListenAddress | undefined {
   const port = Number(digits);
   if (hostname === undefined || port > 65_535) return undefined;
   if (v6 !== undefined && isIP(v6) !== 6) return undefined;
-  // Four numbers that are not an address would be looked up as a name, and fail with a DNS error.
+  // Without this check, four numbers that are not an address would be looked up as a name, and fail with a DNS error.
   if (/^[\d.]+$/.test(hostname) && isIP(hostname) !== 4) return undefined;
   return { hostname, port };
 }

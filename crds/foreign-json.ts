@@ -1,22 +1,22 @@
-/** What JSON of others may be at most. */
+/** The limits of JSON that others wrote. */
 export interface JsonBounds {
   /** UTF-16 units of the text. @default 1 Mi */
   readonly characters?: number;
   /** Levels of arrays and objects. @default 64 */
   readonly depth?: number;
-  /** Values, arrays and objects included; one of these that is empty counts as two. @default 50000 */
+  /** Values, including arrays and objects. An empty array or object counts as two. @default 50000 */
   readonly values?: number;
 }
 
 const CHARACTERS = 1024 * 1024;
 const DEPTH = 64;
-/** Most take two dozen bytes each in what services send, and 1 MiB of them takes Bun 50 ms to read and to write. */
+/** In what services send, most values take about 24 bytes. Bun reads and writes 1 MiB of them in 50 ms. */
 const VALUES = 50_000;
 
-/** JSON that is beyond a bound; the message names the bound, such as `is nested more than 64 levels deep`. */
+/** JSON exceeds a limit. The message names the limit, such as `is nested more than 64 levels deep`. */
 export class JsonBoundError extends Error {
   override readonly name = "JsonBoundError";
-  /** The status of an answer to it: 413 where there is too much of it, 400 where it is too deep. */
+  /** The HTTP status for it: 413 if it is too large, 400 if it is too deep. */
   readonly status: 400 | 413;
 
   constructor(message: string, status: 400 | 413) {
@@ -26,14 +26,14 @@ export class JsonBoundError extends Error {
 }
 
 /**
- * Parses JSON that others wrote: strangers, tenants' programs, services that a trigger names.
+ * Parses JSON that others wrote: clients, tenants' programs, services that a trigger names.
  *
- * JSON that is deep is small to send and slow to read: `JSON.stringify` of 40 000 levels takes Bun seconds, and then
- * throws. So the text is looked through once before it is parsed, in a time that its length bounds
+ * Deep JSON is short but slow to process: `JSON.stringify` of 40 000 levels takes Bun seconds, and then throws. So the
+ * text is checked before it is parsed, in linear time
  * (docs/decisions/edge-http.md#json-of-others-is-bounded-before-it-is-parsed).
  *
- * @throws JsonBoundError beyond a bound
- * @throws SyntaxError where it is no JSON
+ * @throws JsonBoundError if it exceeds a limit
+ * @throws SyntaxError if it is not JSON
  */
 export function parseForeignJson(text: string, bounds: JsonBounds = {}): unknown {
   const { characters = CHARACTERS, depth = DEPTH, values = VALUES } = bounds;
@@ -45,7 +45,7 @@ export function parseForeignJson(text: string, bounds: JsonBounds = {}): unknown
 const [QUOTE, COMMA, BACKSLASH] = [0x22, 0x2c, 0x5c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** Counts what opens and what commas part; whether it is JSON at all is for the parser to say. */
+/** Counts opening brackets and commas. The parser decides later whether the text is JSON. */
 function checkShape(text: string, { depth, values }: Required<Pick<JsonBounds, "depth" | "values">>): void {
   let open = 0;
   let count = 1;
@@ -62,7 +62,9 @@ function checkShape(text: string, { depth, values }: Required<Pick<JsonBounds, "
   }
 }
 
-/** The offset of the quote that ends the string, which no odd number of backslashes precedes; else of the text's end. */
+/**
+ * The offset of the quote that ends a string: one after an even number of backslashes. Without one, the text's length.
+ */
 function endOfString(text: string, start: number): number {
   for (let at = start; ; ) {
     at = text.indexOf('"', at + 1);

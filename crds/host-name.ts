@@ -1,6 +1,6 @@
 import { objectName } from "./names.ts";
 
-/** What a host name of the front door leads to. */
+/** The target of a host name of the front door. */
 export interface HostTarget {
   readonly workload: string;
   readonly tenantId: string;
@@ -8,22 +8,22 @@ export interface HostTarget {
   readonly port?: number;
 }
 
-/** What a host name says: its target, or by which digits the target has to be looked up. */
+/** The content of a host name: its target, or the digits to look the target up by. */
 export type HostMeaning =
   | { readonly kind: "readable"; readonly target: HostTarget }
   | { readonly kind: "derived"; readonly digits: string; readonly port?: number };
 
 const LABEL = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
-/** What no readable label ends in. */
+/** The end of a derived label. No readable label ends like this. */
 const HASHED = /--[0-9a-f]{24}$/;
 const DERIVED = /^at([1-9]\d{0,4})?-(?:.*-)?-([0-9a-f]{24})$/;
 const PORT = /^(.+)-(\d{1,5})$/;
 const MAX_LABEL = 63;
 
 /**
- * The first label of a target's host name is `<workload>--<tenant>` or `<workload>-<port>--<tenant>`, where that is a
- * legal label which {@link readHostLabel} reads back as the same target; else one that is derived: `at[<port>]-<some of
- * workload and tenant>--<24 digits>`, with a hash of workload and tenant alone.
+ * The first label of a target's host name. It is `<workload>--<tenant>` or `<workload>-<port>--<tenant>` if that is a
+ * legal label which {@link readHostLabel} reads back as the same target. Otherwise it is derived: `at[<port>]-<part of
+ * workload and tenant>--<24 digits>`. The digits are a hash of workload and tenant only.
  */
 export function hostLabel(target: HostTarget): string {
   const { workload, tenantId, port } = target;
@@ -32,9 +32,11 @@ export function hostLabel(target: HostTarget): string {
   return objectName({ prefix: `at${port ?? ""}`, parts: [workload, tenantId], hashed: true, unique: true });
 }
 
-/** The digits in derived labels of an instance, the same at all ports; undefined where it has none of these. */
+/**
+ * The digits in the derived labels of an instance, the same for all ports; undefined if all its labels are readable.
+ */
 export function derivedDigits({ workload, tenantId }: Omit<HostTarget, "port">): string | undefined {
-  // What can be read with the longest port, and without one, can be with any.
+  // If the label is readable with the longest port and without a port, it is readable with every port.
   for (const port of [{}, { port: 65_535 }]) {
     const [, , digits] = DERIVED.exec(hostLabel({ workload, tenantId, ...port })) ?? [];
     if (digits !== undefined) return digits;
@@ -42,7 +44,7 @@ export function derivedDigits({ workload, tenantId }: Omit<HostTarget, "port">):
   return undefined;
 }
 
-/** Reads a label in lower case; undefined where no target has it. */
+/** Reads a label in lower case; undefined if no target has it. */
 export function readHostLabel(label: string): HostMeaning | undefined {
   if (label.length > MAX_LABEL || !LABEL.test(label)) return undefined;
   if (HASHED.test(label)) return readDerived(label);
@@ -70,11 +72,11 @@ function isReadable(label: string, { workload, tenantId, port }: HostTarget): bo
     LABEL.test(workload) &&
     LABEL.test(tenantId) &&
     !workload.includes("--") &&
-    // `web-80` is the port 80 of `web`.
+    // `web-80` is port 80 of the workload `web`.
     !PORT.test(workload) &&
     (port === undefined || (port >= 1 && port <= 65_535 && label.startsWith(`${workload}-${port}--`))) &&
     !HASHED.test(label) &&
-    // Browsers decode what begins like this (https://www.rfc-editor.org/rfc/rfc5890#section-2.3.2.1).
+    // Browsers decode labels that begin like this (https://www.rfc-editor.org/rfc/rfc5890#section-2.3.2.1).
     !label.startsWith("xn--")
   );
 }

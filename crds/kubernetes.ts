@@ -1,9 +1,9 @@
 import type { models } from "kubernetes-fluent-client";
 
 /**
- * A model of kubernetes-fluent-client as it is on the wire, https://kubernetes.io/docs/reference/kubernetes-api/: plain
- * JSON, so that a timestamp is a string, and without the underscore that the models put before a word of TypeScript's.
- * Types alone are imported: the package takes 80 MB when it is loaded.
+ * A model of kubernetes-fluent-client as plain JSON, https://kubernetes.io/docs/reference/kubernetes-api/: a timestamp
+ * is a string, and fields have no underscore before TypeScript's reserved words. Only types are imported, since loading
+ * the package takes 80 MB.
  */
 type Wire<T> = T extends Date
   ? string
@@ -13,7 +13,7 @@ type Wire<T> = T extends Date
       ? { [Key in keyof T as Key extends `_${infer Name}` ? Name : Key]: Wire<T[Key]> }
       : T;
 
-/** Without `managedFields`, which no call and no watch brings. */
+/** Metadata without `managedFields`, which no call and no watch returns. */
 export interface ObjectMeta extends Omit<Wire<models.V1ObjectMeta>, "name" | "managedFields" | "selfLink"> {
   name: string;
 }
@@ -44,7 +44,7 @@ export interface Condition {
 
 export type StatusDetails = Wire<models.V1StatusDetails>;
 
-/** What the API server answers when a call fails, and when a deletion leaves no object to show. */
+/** The API server's response to a failed call, and to a deletion after which there is no object to return. */
 export interface Status extends Wire<models.V1Status> {
   kind: "Status";
 }
@@ -63,7 +63,7 @@ export type ContainerState = Wire<models.V1ContainerState>;
 export type PodCondition = Wire<models.V1PodCondition>;
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
 
-/** The kubelet fills `imageID` in when the image is there. */
+/** The kubelet sets `imageID` when it has the image. */
 export interface ContainerStatus extends Omit<Wire<models.V1ContainerStatus>, "imageID"> {
   imageID?: string;
 }
@@ -107,7 +107,7 @@ export interface ResourceQuota extends KubernetesObject {
 
 export interface ConfigMap extends KubernetesObject, Pick<models.V1ConfigMap, "data" | "binaryData" | "immutable"> {}
 
-/** `data` is base64; `stringData` is plain, is only ever sent, and wins over `data`. */
+/** `data` is base64. `stringData` is plain text, is only sent and never returned, and takes precedence over `data`. */
 export interface Secret extends KubernetesObject, Pick<models.V1Secret, "type" | "data" | "stringData" | "immutable"> {}
 
 export interface ServiceAccount extends KubernetesObject, Omit<Wire<models.V1ServiceAccount>, keyof KubernetesObject> {}

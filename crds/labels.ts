@@ -16,7 +16,7 @@ export const label = {
   pool: "tenancy.dev/pool",
   /** `warming` or `ready`; only on warm pods. */
   poolStatus: "tenancy.dev/pool-status",
-  /** `<uid of the claim>.<incarnation>`; only on claimed pods, each of which has another. */
+  /** `<uid of the claim>.<incarnation>`; only on claimed pods, and unique for each. */
   binding: "tenancy.dev/binding",
   /** Always `true` on the Jobs that build images, and on their pods. */
   build: "tenancy.dev/build",
@@ -29,27 +29,27 @@ export const CLAIM_LABEL_PREFIX = "claim.tenancy.dev/";
 export const annotation = {
   /** On a claimed pod: the uid of the claim that it is bound to. */
   claimUid: "tenancy.dev/claim-uid",
-  /** On a claimed pod: the name of that claim, so that the claim can be read when only the pod is at hand. */
+  /** On a claimed pod: the name of that claim, so that the claim can be read with only the pod. */
   claim: "tenancy.dev/claim",
-  /** On a claimed pod: which of the claim's pods it is, the claim's `status.podIncarnation` at the binding. */
+  /** On a claimed pod: its revision, the claim's `status.podIncarnation` at the binding. */
   incarnation: "tenancy.dev/incarnation",
-  /** On a claimed pod: how it was found, one of the claim sources. */
+  /** On a claimed pod: one of the claim sources. */
   source: "tenancy.dev/source",
   /**
-   * On a claimed pod: SHA-256 of the archive whose files it was bound to be given; `none` where the claim asked for
-   * files and there were none. Absent where it did not ask.
+   * On a claimed pod: SHA-256 of the archive to restore into it; `none` if the claim asked for files and the tenant had
+   * none. Absent if the claim did not ask for files.
    */
   resumedFrom: "tenancy.dev/resumed-from",
   /**
-   * On a warm pod that no probe checks: which run of its program has lasted long enough to count as ready
+   * On a warm pod without a probe: the run of its program that has lasted long enough to count as ready
    * (docs/decisions/claims.md#a-program-without-a-probe-has-to-run-for-two-seconds).
    */
   provenRun: "tenancy.dev/proven-run",
   /** On a pod: hash of the template that it was rendered from. */
   templateHash: "tenancy.dev/template-hash",
   /**
-   * On a pod: hash of what of its template keeps its program in; a pool's pod is given only where that is as the
-   * workload has it now.
+   * On a pod: hash of the parts of its template that isolate its program. A claim takes a warm pod only if the hash
+   * matches the present workload.
    */
   isolation: "tenancy.dev/isolation",
   /**
@@ -61,15 +61,17 @@ export const annotation = {
   lastActivity: "tenancy.dev/last-activity",
   /** On a claimed pod: ISO 8601 time of the binding. */
   claimedAt: "tenancy.dev/claimed-at",
-  /** On a claim: ISO 8601 time at which the API was asked for it, since `creationTimestamp` has whole seconds. */
+  /** On a claim: ISO 8601 time of the API call, since `creationTimestamp` has whole seconds. */
   requestedAt: "tenancy.dev/requested-at",
-  /** On a claim: the requester's span as a `traceparent` (docs/how-to/trace.md); anyone who may write claims can set it. */
+  /**
+   * On a claim: the requester's span as a `traceparent` (docs/how-to/trace.md); anyone who may write claims can set it.
+   */
   traceparent: "tenancy.dev/traceparent",
-  /** On a claim: changes when a caller claims again, so that an `Error` claim is retried. */
+  /** On a claim: changes if a caller claims again, so that an `Error` claim is retried. */
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */
   overlayDirs: "tenancy.dev/overlay-dirs",
-  /** On a pod with overlay directories: GiB that they may hold together, which bounds their archive. */
+  /** On a pod with overlay directories: their total limit in GiB, which also limits their archive. */
   diskGb: "tenancy.dev/disk-gb",
   /**
    * On a pod with overlay directories: JSON of the workload's `filesystem.preSave`, with its defaults; absent without
@@ -81,20 +83,20 @@ export const annotation = {
   /** On a pod: seconds without activity until its claim is released. */
   idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
   /**
-   * On a claim: name of the pod that a destroy call removed; the claim keeps its phase, and gets another pod when it is
-   * claimed again.
+   * On a claim: name of the pod that a destroy call removed. The claim keeps its phase, and gets another pod at the
+   * next claim call.
    */
   destroyed: "tenancy.dev/destroyed",
-  /** On a claim, set by a person: `true` gives up files that could not be archived. */
+  /** On a claim, set by a person: `true` discards files that could not be saved. */
   discard: "tenancy.dev/discard",
   /**
-   * On a claim: ISO 8601 time at which the API was last asked to erase what was saved of it. Its release saves the files
-   * even where none was changed since they were restored.
+   * On a claim: ISO 8601 time of the last API call that erased its snapshots. Its release saves the files even if none
+   * was changed since the restore.
    */
   erasedAt: "tenancy.dev/erased-at",
   /**
-   * On a claim that is released for idleness under `idle.action` `destroy`: ISO 8601 time of the tenant's last
-   * activity. Its release gives the files up while that is still the last.
+   * On a claim that is released for idleness with `idle.action: destroy`: ISO 8601 time of the tenant's last activity.
+   * Its release discards the files if there was no later activity.
    */
   discardIdleSince: "tenancy.dev/discard-idle-since",
   /**
@@ -107,13 +109,13 @@ export const annotation = {
    * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted).
    */
   volumeMarked: "tenancy.dev/volume-marked",
-  /** On the claim of the snapshots volume: the object storage that archives were kept in since the volume had them. */
+  /** On the claim of the snapshots volume: the object storage that has stored the archives after the volume. */
   volumeLeft: "tenancy.dev/volume-left-for",
   /** On the Secret of the snapshots: the object storage that was last seen with the mark of archives. */
   objectStore: "tenancy.dev/object-store",
   /**
    * On the operators' Lease: ISO 8601 time since which the cluster's history is complete, or `unknown`, which a person
-   * may set too. The earlier state of warm pods is unknown, so those are not given to tenants.
+   * may set too. Earlier warm pods are not given to tenants, since a tenant may have used them.
    */
   historySince: "tenancy.dev/history-since",
   /** On a pod, and on a Job that builds an image: the uid of its workload. */
@@ -122,13 +124,13 @@ export const annotation = {
   buildContext: "tenancy.dev/build-context",
   /** On a workload, set by a person: another value builds the image again. */
   rebuild: "tenancy.dev/rebuild",
-  /** On a Job that builds an image: SHA-256 of all that the image is made of. */
+  /** On a Job that builds an image: SHA-256 of all inputs of the image. */
   buildKey: "tenancy.dev/build-key",
-  /** On such a Job: JSON of how it ended, since its pod goes before it does. */
+  /** On such a Job: JSON of its result, since its pod is deleted before the Job. */
   buildResult: "tenancy.dev/build-result",
 } as const;
 
-/** Finalizers of the kinds that something outside them depends on. */
+/** Finalizers of the kinds. */
 export const finalizer = {
   /** On claims: held until the tenant's data is archived and the pod is gone. */
   release: "tenancy.dev/release",
@@ -141,11 +143,12 @@ export function claimLabels({ tenantId, workloadRef }: { tenantId: string; workl
   return { [label.tenant]: tenantId, [label.workload]: workloadRef };
 }
 
-/** Name of the workload's own container in each of its pods; the operator gives it. */
+/** The name of the workload's container in its pods. */
 export const WORKLOAD_CONTAINER = "workload";
 
 /**
- * Begins an annotation of a claimed pod, before the name of an edge process: ISO 8601 time until which that process may
- * have requests in flight there. A release waits for it, or for the process to take it back.
+ * The prefix of an annotation of a claimed pod; the name of an edge process follows. Its value is the ISO 8601 time
+ * until which that process may have requests in flight there. A release waits until then, or until the process removes
+ * it.
  */
 export const IN_FLIGHT_PREFIX = "inflight.tenancy.dev/";

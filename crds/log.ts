@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { describeError } from "./describe-error.ts";
 
-/** The slice of a structured logger that this project calls: fields first, then a constant message (pino's order). */
+/** The methods of a structured logger that this project uses: fields first, then a constant message, as in pino. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -10,7 +10,7 @@ export interface Log {
 }
 
 /**
- * A log of one JSON line an entry, written before the call returns, so that nothing is lost at the end.
+ * A log with one JSON line per entry. A line is written before the call returns, so no line is lost at the exit.
  *
  * @param options.level `debug`, `info`, `warn`, `error` or `silent`
  * @param options.destination @default standard output

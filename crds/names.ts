@@ -30,19 +30,19 @@ export function hashedClaimName(claim: { tenantId: string; workloadRef: string }
 }
 
 /**
- * The name of a claim whose {@link hashedClaimName} is still held by an earlier claim of the same key that is over. It
- * follows from that claim's uid, so that calls at the same time choose the same.
+ * The name of a claim if a finished claim of the same key still has the {@link hashedClaimName}. It is derived from
+ * that claim's uid, so that concurrent calls choose the same name.
  */
 export function nextClaimName(claim: { tenantId: string; workloadRef: string }, heldBy: string): string {
   return objectName({ prefix: "claim", parts: [claim.tenantId, claim.workloadRef, heldBy], hashed: true });
 }
 
-/** How the name of every pod begins that is born in a pool, and of no other pod. */
+/** The prefix of the names of pods that are created for a pool, and of no other pod. */
 const POOL_PREFIX = "inst-pool";
 
 /**
- * The name of a pod that is born for a tenant: `inst-<tenantId>-<workload>-<suffix>`, or where that would look like a
- * pod of a pool, as for the tenant `pool`, `inst-tenant-<tenantId>-<workload>-<suffix>`.
+ * The name of a pod that is created for a tenant: `inst-<tenantId>-<workload>-<suffix>`. If that looks like a pod of a
+ * pool, for example with the tenant `pool`, it is `inst-tenant-<tenantId>-<workload>-<suffix>`.
  */
 export function instanceName(pod: { tenantId: string; workload: string; suffix: string }): string {
   const named = { parts: [pod.tenantId, pod.workload], suffix: pod.suffix };
@@ -50,12 +50,12 @@ export function instanceName(pod: { tenantId: string; workload: string; suffix: 
   return name.startsWith(`${POOL_PREFIX}-`) ? objectName({ prefix: "inst-tenant", ...named }) : name;
 }
 
-/** The name of a pod that is born in a pool, which it keeps when claimed: `inst-pool-<workload>-<suffix>`. */
+/** The name of a pod that is created for a pool, which stays when it is claimed: `inst-pool-<workload>-<suffix>`. */
 export function poolInstanceName(pod: { workload: string; suffix: string }): string {
   return objectName({ prefix: POOL_PREFIX, parts: [pod.workload], suffix: pod.suffix });
 }
 
-/** The name of a claim's Service: the claim's own where a Service can have it, which takes a DNS-1035 label. */
+/** The name of a claim's Service: the claim's name if that is valid for a Service, which needs a DNS-1035 label. */
 export function serviceName(claim: string): string {
   const isFree = isObjectName(claim) && /^[a-z][^.]*$/.test(claim) && !/--[0-9a-f]{24}$/.test(claim);
   return isFree ? claim : objectName({ prefix: "claim", parts: [claim], hashed: true, unique: true });
@@ -66,19 +66,19 @@ export function policyName(workload: string): string {
   return objectName({ prefix: "workload", parts: [workload], unique: true });
 }
 
-/** The name that {@link policyName} gave before its hashes were longer; the same for most workloads. */
+/** The name that {@link policyName} returned when its hashes were shorter; the same for most workloads. */
 export function formerPolicyName(workload: string): string {
   return objectName({ prefix: "workload", parts: [workload] });
 }
 
-// Kubernetes' own choice for generated names: no vowels, so no words, and nothing that reads like something else.
+// Kubernetes' alphabet for generated names: no vowels, so no words, and no characters that look alike.
 const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
 const LENGTH = 6;
 
 /**
- * Six characters that follow from the seeds, for a name that must come out the same after a restart.
+ * Six characters that are derived from the seeds, for a name that must be the same after a restart.
  *
- * @param seeds such as a claim's uid and the count of its pods
+ * @param seeds such as a claim's uid and the revision of its pod
  */
 export function nameSuffix(...seeds: readonly (string | number)[]): string {
   const digest = createHash("sha256").update(JSON.stringify(seeds)).digest();
@@ -92,39 +92,39 @@ const MAX_NAME_LENGTH = 63;
 
 // For names that are only a first guess: compare the found object's own fields.
 const HASH_LENGTH = 8;
-// Of names that are all there is to tell two objects apart.
+// For names that alone distinguish two objects.
 const UNIQUE_HASH_LENGTH = 24;
 const LABEL = new RegExp(pattern.label);
 const SUFFIX = /^[a-z0-9]{1,16}$/;
 const LOOKS_HASHED = new RegExp(`--([0-9a-f]{${HASH_LENGTH}}|[0-9a-f]{${UNIQUE_HASH_LENGTH}})$`);
 
-/** What a derived name is made of. */
+/** The parts of a derived name. */
 interface ObjectNameParts {
-  /** What comes first and says what the object is, such as `claim`. */
+  /** The kind of object, such as `claim`; it comes first. */
   prefix: string;
-  /** What the object belongs to, such as a tenant id and a workload; any strings. */
+  /** The owners of the object, such as a tenant id and a workload; any strings. */
   parts: readonly string[];
   /** Lower-case letters and digits that come last and are never shortened, at most 16. */
   suffix?: string;
-  /** The DNS-1123 form: `label` for what becomes a host name, `subdomain` to keep dots. @default "label" */
+  /** The DNS-1123 form: `label` for a name that becomes a host name, `subdomain` to keep dots. @default "label" */
   form?: "label" | "subdomain";
-  /** Use the hashed form even where the readable one is legal. @default false */
+  /** Use the hashed form even if the readable one is valid. @default false */
   hashed?: boolean;
   /**
-   * Whether the name alone tells the object from others of its kind, which takes a longer hash, one part alone, and a
-   * prefix that does not, with its `-`, begin another prefix of that kind. @default false
+   * Whether the name alone has to distinguish the object from others of its kind. That needs a longer hash, only one
+   * part, and a prefix that, with its `-`, does not begin another prefix of that kind. @default false
    */
   unique?: boolean;
 }
 
 /**
- * Derives a legal DNS-1123 name of at most 63 characters.
+ * Derives a valid DNS-1123 name of at most 63 characters.
  *
- * Readable, `<prefix>-<parts joined by ->-<suffix>`, where that is legal; else `<prefix>-<slug>--<8 hex digits of
- * SHA-256 over the parts, or 24>-<suffix>`. A readable name that would look hashed is hashed too, so no readable name
- * ever equals a hashed one.
+ * The readable form is `<prefix>-<parts joined by ->-<suffix>`. If that is not valid, the hashed form is
+ * `<prefix>-<slug>--<8 or 24 hex digits of SHA-256 over the parts>-<suffix>`. A readable name that looks hashed is
+ * hashed too, so no readable name ever equals a hashed one.
  *
- * @throws {TypeError} when the suffix is not legal.
+ * @throws {TypeError} if the suffix is not valid.
  */
 export function objectName(options: ObjectNameParts): string {
   const { prefix, parts, suffix, form = "label", hashed = false, unique = false } = options;
@@ -149,7 +149,7 @@ function isReadable(name: { readable: string; ending: string; parts: readonly st
 }
 
 function hashedName(name: { prefix: string; parts: readonly string[]; ending: string; digits: number }): string {
-  // JSON keeps the border between the parts, so ("a-b", "c") and ("a", "b-c") differ.
+  // JSON separates the parts, so ("a-b", "c") and ("a", "b-c") differ.
   const hash = createHash("sha256").update(JSON.stringify(name.parts)).digest("hex").slice(0, name.digits);
   const room = MAX_NAME_LENGTH - `${name.prefix}---${hash}${name.ending}`.length;
   const slug = name.parts

@@ -1,19 +1,19 @@
 import type { KubernetesObject } from "./kubernetes.ts";
 
-/** One kind of object as the API server serves it: where its URL is, and (in `T` alone) what its objects look like. */
+/** A kind of object that the API server serves: its URL, and in `T` the type of its objects. */
 export interface Resource<T extends KubernetesObject> {
   /** The API group; `""` for the core group. */
   readonly group: string;
   readonly version: string;
-  /** The plural in lower case, as it stands in the URL. */
+  /** The plural in lower case, as in the URL. */
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** Whether lists and watches bring the metadata alone. @default false */
+  /** Whether lists and watches return only the metadata. @default false */
   readonly metadataOnly?: boolean;
   /**
-   * Takes out of the JSON of lists and watch events, in place, what the program does not read, before it is parsed.
-   * @default it is parsed whole
+   * Removes what the program does not read from the JSON of lists and watch events, in place, before it is parsed.
+   * @default nothing is removed
    */
   readonly cut?: (json: Buffer) => Buffer;
   /** Never set: carries the type of the objects. */
@@ -21,8 +21,8 @@ export interface Resource<T extends KubernetesObject> {
 }
 
 /**
- * The same resource, of which lists and watches bring `metadata` and nothing else: what the objects hold never leaves
- * the API server.
+ * The same resource, but lists and watches return only `metadata`: the content of the objects never leaves the API
+ * server.
  */
 export function metadataOf({
   group,
@@ -47,14 +47,14 @@ export function defineResource<T extends KubernetesObject>(resource: {
 
 export interface ResourceTarget {
   readonly namespace?: string | undefined;
-  /** Without a name the path is the collection's. */
+  /** Without a name, the path is that of the collection. */
   readonly name?: string | undefined;
   readonly subresource?: string | undefined;
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
 }
 
 /**
- * The URL path of an object or of a collection, with its query; what is undefined in the query is left out.
+ * The URL path of an object or of a collection, with its query. Undefined parameters are omitted.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-uris
  */
@@ -74,18 +74,20 @@ export function resourcePath<T extends KubernetesObject>(resource: Resource<T>, 
   return path;
 }
 
-/** A name as part of a path; one that a server would resolve to another path would reach another object. */
+/**
+ * Checks a name that is part of a path. A server resolves names such as `..` to another path, and so to another object.
+ */
 function segment(name: string): string {
   if (name === "" || name === "." || name === "..")
-    throw new TypeError(`Cannot address an object: "${name}" is no name`);
+    throw new TypeError(`Cannot address an object: "${name}" is not a valid name`);
   return encodeURIComponent(name);
 }
 
 /**
  * The path of exactly one object.
  *
- * @throws TypeError when the name is missing, or the namespace of a namespaced one: the path would be a whole
- *   collection's
+ * @throws TypeError if the name is missing, or the namespace of a namespaced object: the path would be that of a
+ *   collection
  */
 export function objectPath<T extends KubernetesObject>(
   resource: Resource<T>,
@@ -98,7 +100,7 @@ export function objectPath<T extends KubernetesObject>(
 }
 
 /**
- * The media type that a list or a watch of a resource asks for; undefined for the usual one.
+ * The media type that a list or a watch of a resource requests; undefined for the default.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
  */

@@ -21,7 +21,7 @@ export const LINK_KEYS_SECRET = "tenancy-proxy-keys";
  * Contains the credentials of the bucket with the tenants' files, as named by `manifests/components/object-storage`.
  */
 const OBJECT_STORAGE_SECRET = "tenancy-object-storage";
-/** The same for processes that may only read which tenants have files. */
+/** The same for processes that may only list the tenants with files. */
 const OBJECT_STORAGE_NAMES_SECRET = "tenancy-object-storage-names";
 /** Only basic-auth is a user's own type; the others are credentials of the cluster, of servers and of releases. */
 const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;

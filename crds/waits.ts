@@ -1,10 +1,10 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "./client/clock.ts";
 
-/** Calls back once when the signal is aborted; the function it returns ends that. */
+/** Calls back once when the signal is aborted. The returned function removes the callback. */
 export function onAbort(signal: AbortSignal | undefined, callback: () => void): () => void {
   if (signal === undefined) return () => undefined;
-  // A process has one signal to stop by, to which many calls under way listen. Node 20 would warn of a leak.
+  // Many calls in progress listen to the one signal that stops the process. Node 20 would warn of a leak.
   setMaxListeners(0, signal);
   signal.addEventListener("abort", callback, { once: true });
   return () => signal.removeEventListener("abort", callback);
@@ -13,7 +13,7 @@ export function onAbort(signal: AbortSignal | undefined, callback: () => void): 
 /**
  * Waits `delayMs` milliseconds.
  *
- * @throws the signal's reason as soon as it is aborted
+ * @throws the signal's reason if it is aborted
  */
 export function sleep(delayMs: number, options: { clock: Clock; signal?: AbortSignal | undefined }): Promise<void> {
   const { clock, signal } = options;
@@ -39,7 +39,7 @@ export interface Deferred<T> {
   reject(reason: unknown): void;
 }
 
-/** A promise that is settled from outside. A rejection without a listener is not an error. */
+/** A promise that is settled from outside. A rejection that nothing listens to is not an error. */
 export function createDeferred<T>(): Deferred<T> {
   let resolve!: (value: T) => void;
   let reject!: (reason: unknown) => void;
@@ -51,7 +51,7 @@ export function createDeferred<T>(): Deferred<T> {
   return { promise, resolve, reject };
 }
 
-/** What the promise gives, or the signal's reason as soon as it is aborted; the promise itself goes on. */
+/** Waits for the promise. Rejects with the signal's reason if the signal is aborted; the promise's work continues. */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const ignoreAbort = onAbort(signal, () => reject(signal.reason));
@@ -60,17 +60,17 @@ export function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** A signal that follows others, and can be aborted by its owner. */
+/** A signal that is aborted with other signals, or by its owner. */
 export interface LinkedSignal {
   readonly signal: AbortSignal;
   abort(reason?: unknown): void;
-  /** Stops following the others; the owner calls it when the work is over. */
+  /** Removes the listeners from the other signals. The owner calls it when the work is done. */
   close(): void;
 }
 
 /**
- * Makes a signal that is aborted, with the same reason, as soon as one of the signals is. Unlike `AbortSignal.any`, it
- * leaves nothing behind on signals that live as long as the process.
+ * Creates a signal that is aborted, with the same reason, when one of the signals is. Unlike `AbortSignal.any`, it
+ * leaves no listeners on signals that live as long as the process.
  */
 export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
   const controller = new AbortController();
@@ -88,8 +88,8 @@ export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): L
 }
 
 /**
- * The first abort of several signals: the promise resolves with undefined, at once where one is aborted, and stays open
- * once closed.
+ * The first abort of several signals. The promise resolves with undefined, immediately if one is already aborted. After
+ * `close`, it stays pending.
  */
 export function whenAborted(signals: readonly (AbortSignal | undefined)[]): {
   readonly promise: Promise<undefined>;
@@ -103,33 +103,33 @@ export function whenAborted(signals: readonly (AbortSignal | undefined)[]): {
   return { promise, close: linked.close };
 }
 
-/** A limit on how long something takes. */
+/** A time limit. */
 export interface Deadline {
-  /** Aborted when the time is up. */
+  /** Aborted when the time is over. */
   readonly signal: AbortSignal;
-  /** Ends the timer; the owner calls it when the wait is over. */
+  /** Stops the timer. The owner calls it when the wait is over. */
   close(): void;
 }
 
-/** Starts a limit of `ms` milliseconds. */
+/** Starts a time limit of `ms` milliseconds. */
 export function startDeadline(ms: number, clock: Clock): Deadline {
   const controller = new AbortController();
   const cancel = clock.after(ms, () => controller.abort());
   return { signal: controller.signal, close: cancel };
 }
 
-/** Something that took longer than it may. */
+/** The time limit was exceeded. */
 export class TimeLimitError extends Error {
   override readonly name = "TimeoutError";
 }
 
 /**
- * Does the work under a signal that is aborted when the time is up or `signal` is; the work has to end then, with the
- * signal's reason.
+ * Does the work with a signal that is aborted when the time is over or `signal` is aborted. The work must then throw
+ * the signal's reason.
  *
- * @param limit.what is limited, for the error's message; or what makes the error
+ * @param limit.what the name of the work, for the error's message; or a function that creates the error
  * @param limit.ms milliseconds
- * @throws TimeLimitError when the time was up, or the error that was made
+ * @throws TimeLimitError if the time is over, or the error that `limit.what` creates
  */
 export async function withTimeLimit<T>(
   limit: { what: string | (() => Error); ms: number; clock: Clock; signal?: AbortSignal | undefined },
@@ -149,7 +149,7 @@ export async function withTimeLimit<T>(
   }
 }
 
-/** Whether the promise settles within `ms` milliseconds. @throws what the promise rejects with in that time */
+/** Whether the promise resolves within `ms` milliseconds. @throws its error if it rejects in that time */
 export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {
@@ -164,9 +164,9 @@ export async function within(promise: Promise<unknown>, ms: number): Promise<boo
 
 /** A pause that can be ended early. */
 export interface Pause {
-  /** Waits `delayMs` milliseconds, or until the pause is ended. @throws the signal's reason as soon as it is aborted */
+  /** Waits `delayMs` milliseconds, or until the pause is ended. @throws the signal's reason if it is aborted */
   wait(delayMs: number, signal: AbortSignal): Promise<void>;
-  /** Ends the wait that is under way. */
+  /** Ends the current wait. */
   end(): void;
 }
 

@@ -2,7 +2,8 @@ import type { Change } from "./client/watch/informer.ts";
 import type { Workload } from "./workload.ts";
 
 /**
- * Whether pods may be made of a workload: its present spec was found good, its policy is in place, and it is not going.
+ * Whether pods may be created for a workload: its current spec is valid, its policy exists, and it is not being
+ * deleted.
  */
 export function isReadyToUse({ metadata, status }: Workload): boolean {
   return (
@@ -13,8 +14,8 @@ export function isReadyToUse({ metadata, status }: Workload): boolean {
 }
 
 /**
- * Whether what waits for a workload may go on after the change: it is there or gone, its spec was judged again, or its
- * pods run another image.
+ * Whether work that waits for a workload may continue after the change: the workload was created or deleted, its spec
+ * was validated again, or its pods get another image.
  */
 export function hasNewPhase({ type, object, previous }: Change<Workload>): boolean {
   return (

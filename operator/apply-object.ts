@@ -4,10 +4,10 @@ import type { Cluster } from "../crds/client/cluster.ts";
 import type { KubernetesObject, NetworkPolicy, OwnerReference } from "../crds/kubernetes.ts";
 import type { Resource } from "../crds/resource.ts";
 
-/** As whom earlier versions applied network policies. */
+/** The field manager of earlier versions for network policies. */
 const FORMER_FIELD_MANAGER = "pepr";
 
-/** Has an object go with its owner, whoever runs by then: the cluster's garbage collector deletes it. */
+/** Makes an object a dependent of its owner: the cluster's garbage collector deletes it after the owner. */
 export function ownerReference<T extends KubernetesObject>(
   { group, version, kind }: Resource<T>,
   { metadata: { name, uid = "" } }: T,
@@ -16,27 +16,30 @@ export function ownerReference<T extends KubernetesObject>(
 }
 
 /**
- * Applies a network policy, and gives up what an earlier version of the operator owned of it.
+ * Applies a network policy, and removes the fields that an earlier version of the operator owned.
  *
- * @param policy as the API server stores it
- * @param present the policy as it was before; undefined where there was none
- * @throws Error where it stays another than that
+ * @param policy in the form in which the API server stores it
+ * @param present the policy before; undefined if there was none
+ * @throws Error if the stored spec still differs
  */
 export async function applyNetworkPolicy(
   policy: NetworkPolicy,
   { present, cluster }: { present: NetworkPolicy | undefined; cluster: Cluster },
 ): Promise<void> {
-  // A field that is left out stays as somebody else has set it: an open `egress` under access `none`, for one.
+  // An omitted field keeps the value of another client, for example an open `egress` under access `none`.
   const spec = { ingress: [], egress: [], ...policy.spec };
   let applied = await cluster(networkPolicies).apply({ ...policy, spec });
   const { name, namespace, uid } = applied.metadata;
   if (present !== undefined && uid !== undefined) {
-    // Whoever applies nothing owns nothing, and what nobody else owns goes. Last, since until then the policy would be
-    // open; with the uid, since an apply to an object that is gone would make one that selects every pod.
+    // An apply of nothing gives up all fields of that manager, and fields without another owner are removed. Do it
+    // last, since the policy would be open in between. Send the uid, since an apply to a deleted object would create a
+    // policy that selects all pods.
     const nothing = { metadata: { name, namespace, uid } } as NetworkPolicy;
     applied = await cluster(networkPolicies).apply(nothing, { fieldManager: FORMER_FIELD_MANAGER });
   }
   if (!isDeepStrictEqual(applied.spec, policy.spec)) {
-    throw new Error(`Network policy ${name} is not as it was applied: delete it, and it is made anew`);
+    throw new Error(
+      `Network policy ${name} differs from what was applied: delete it, and the operator creates it again`,
+    );
   }
 }

@@ -1,43 +1,43 @@
 import { createBackoff } from "../crds/client/backoff.ts";
 import { type Clock, systemClock } from "../crds/client/clock.ts";
 
-/** Where one piece of work stands. */
+/** The state of a piece of work. */
 export type WorkState<T> =
   | { readonly state: "running" }
   | { readonly state: "done"; readonly value: T }
-  /** It is run again when it is asked for after `retryInMs` milliseconds. */
+  /** A call of `run` after `retryInMs` milliseconds runs it again. */
   | { readonly state: "failed"; readonly error: unknown; readonly failures: number; readonly retryInMs: number };
 
-/** @param onBytes to be called with how many bytes have passed, where any do: what is slow takes less of a slot */
+/** @param onBytes call it with the number of transferred bytes, if any: slow work takes less of a slot */
 export type Work<T> = (signal: AbortSignal, onBytes: (bytes: number) => void) => Promise<T>;
 
 /**
- * Work that takes too long for a reconcile: one run of the reconciler begins it, and a later run finds its result.
+ * Work that takes too long for a reconcile: one run of the reconciler begins it, and a later run gets its result.
  *
- * Not a controller of the queue, which bounds each by one number: here no tenant, no failure and nothing slow may keep
- * others waiting, and one piece can be aborted alone. And so a claim's own reconcile stays the only one that writes the
- * claim, also while its files are saved.
+ * It is not a controller of the queue, which only limits the number of concurrent reconciles. Here, one tenant, failed
+ * work and slow work do not block the others, and each piece can be aborted alone. So only the claim's own reconcile
+ * writes the claim, also while its files are saved.
  */
 export interface BackgroundWork<T> {
   /**
-   * Says where the work of that id stands; begins it where there is none, and again where it has failed and its
-   * back-off is over.
+   * The state of the work with the id. Begins the work if there is none, and again if it has failed and its backoff is
+   * over.
    *
-   * @param onEnd called when it has ended, either way
-   * @param tenant whose work it is, where nobody's may keep others waiting
+   * @param onEnd called when the work has succeeded or failed
+   * @param tenant of the work, whose share of the slots is limited. @default no tenant, without that limit
    */
   run(id: string, work: Work<T>, onEnd: () => void, tenant?: string): WorkState<T>;
-  /** Says where the work of that id stands, and begins nothing; undefined where none was asked for. */
+  /** The state of the work with the id, without beginning it; undefined if there is none. */
   look(id: string): WorkState<T> | undefined;
   /**
-   * Lets what has failed run again at once, because its cause may be gone.
+   * Ends the backoff of failed work, because its cause may be gone.
    *
-   * @param id @default everything
+   * @param id @default all work
    */
   retryNow(id?: string): void;
-  /** Forgets how the work ended, and aborts it where it has not. */
+  /** Forgets the result of the work, and aborts it if it still runs. */
   forget(id: string): void;
-  /** Aborts everything and waits for its end. */
+  /** Aborts all work and waits for its end. */
   stop(): Promise<void>;
 }
 
@@ -50,37 +50,38 @@ interface Entry<T> {
   isForgotten: boolean;
 }
 
-/** What waits for a slot or holds one. */
+/** A piece of work that waits for a slot or has one. */
 interface Piece {
   readonly tenant: string | undefined;
   readonly isRetry: boolean;
-  /** Whether it has given way to others before. */
+  /** Whether it has given up its slot before. */
   readonly isPutOff: boolean;
   readonly signal: AbortSignal;
   readonly begin: () => Promise<void>;
   begunAt: number;
-  /** What has passed lately; undefined before anything has, and of work that counts nothing. */
+  /** The bytes transferred lately; undefined before the first, and for work that does not count bytes. */
   passed: { readonly since: number; bytes: number } | undefined;
-  /** Bytes a second of the last minute that was counted. */
+  /** Bytes per second over the last counted minute. */
   pace: number | undefined;
-  /** Ends it for the sake of those that wait; it is run again after them, which is no failure. */
+  /** Ends it to free its slot; it runs again after those that wait. This does not count as a failure. */
   readonly giveWay: () => void;
 }
 
-/** What takes longer gives its slot up, so that a few slow ones keep nobody waiting. */
+/** Longer work gives up its slot, so that a few slow pieces do not block the others. */
 const LONG_MS = 60_000;
-/** What takes long and is slower than this, in bytes a second, takes a part of a slot alone. */
+/** Long work below this pace, in bytes per second, takes only a part of a slot. */
 const FULL_PACE = 1024 * 1024;
-/** How many run at once for each slot at most, however slow they are, for their memory. */
+/** The most concurrent pieces for each slot, at any pace, because of their memory. */
 const MOST_FOR_A_SLOT = 8;
 
 /**
- * Runs at most `concurrency` pieces of work at once, and as many again that take longer than a minute. The others wait
- * in the order in which they were asked for, new ones first.
+ * Runs at most `concurrency` pieces of work concurrently, and as many again that take longer than a minute. The others
+ * wait in the order of their calls; new work goes before retries.
  *
- * A piece that takes longer than a minute counts by its bandwidth, so that more run beside slow ones. Where slow ones
- * are too many even so, the slowest gives way. Of one tenant's pieces, and of those that have failed before, at most
- * half of `concurrency` run at once, even while no other waits: the next to come would have to wait for their end.
+ * A piece that takes longer than a minute counts by its bandwidth, so that more pieces run beside slow ones. If there
+ * are still too many slow pieces, the slowest gives up its slot. At most half of `concurrency` pieces of one tenant run
+ * at the same time, and at most half of failed ones. That holds even if no other piece waits: the next one would have
+ * to wait for their end.
  */
 export function createBackgroundWork<T>(options: {
   concurrency: number;
@@ -96,7 +97,7 @@ export function createBackgroundWork<T>(options: {
   const running = new Map<Piece, Promise<void>>();
   let waiting: Piece[] = [];
   let stopped = false;
-  /** Of the moment at which the next slot is given up. */
+  /** Cancels the timer for the next slot that is given up. */
   let cancelTimer = (): void => undefined;
 
   function pump(): void {
@@ -108,10 +109,10 @@ export function createBackgroundWork<T>(options: {
     cancelTimer();
     const held = [...running.keys()];
     if (waiting.length === 0 || held.length === 0) return;
-    // What was put off itself puts nothing off, and one at a time is enough.
+    // A piece that gave up its slot does not displace another one, and only one is displaced at a time.
     const mayPutOff = next?.isPutOff === false && !held.some(({ signal }) => signal.aborted);
     if (mayPutOff && held.length >= MOST_FOR_A_SLOT * concurrency) slowest(held)?.giveWay();
-    // One that becomes slow is less of a load by and by.
+    // A piece that becomes long and slow takes less of a slot: look again then.
     const leftMs = held.map(({ begunAt }) => begunAt + LONG_MS - clock.now()).filter((left) => left > 0);
     cancelTimer = clock.after(Math.min(LONG_MS, ...leftMs), pump);
   }
@@ -133,7 +134,7 @@ export function createBackgroundWork<T>(options: {
     return clock.now() - begunAt >= LONG_MS;
   }
 
-  /** How much of a slot a piece takes: all of it, or less where it runs for long and slowly. */
+  /** The part of a slot that a piece takes: 1, or less if it is long and slow. */
   function loadOf(piece: Piece): number {
     return piece.pace === undefined || !isLong(piece) ? 1 : Math.min(1, piece.pace / FULL_PACE);
   }
@@ -154,7 +155,7 @@ export function createBackgroundWork<T>(options: {
     return load(held) < 2 * concurrency;
   }
 
-  /** Of what waits, the next that may run as far as its tenant and its failures go. */
+  /** The next waiting piece that the limits for its tenant and for retries allow. */
   function nextPiece(): Piece | undefined {
     const held = [...running.keys()];
     const retries = held.filter(({ isRetry }) => isRetry);
@@ -184,7 +185,7 @@ export function createBackgroundWork<T>(options: {
     const abort = new AbortController();
     entry.abort = abort;
     const { signal } = abort;
-    const gaveWay = new Error("it is so slow that others would have to wait for it");
+    const gaveWay = new Error("it is too slow and gives up its slot");
     const piece: Piece = {
       ...{ tenant, isRetry: isPutOff || entry.failures > 0, isPutOff, signal, begin: run },
       ...{ begunAt: 0, passed: undefined, pace: undefined, giveWay: () => abort.abort(gaveWay) },
@@ -240,7 +241,7 @@ export function createBackgroundWork<T>(options: {
       const entry = entries.get(id);
       if (entry === undefined) return;
       entry.isForgotten = true;
-      entry.abort.abort(new Error("nobody waits for it any longer"));
+      entry.abort.abort(new Error("its result is not needed any more"));
       entries.delete(id);
     },
     async stop() {

@@ -16,7 +16,7 @@ import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapsho
 import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
 import { isAddressRange } from "./cluster/address-ranges.ts";
 
-/** With a fraction where one is wanted; `says` ends a sentence that the name of the variable begins. */
+/** A number, which may have a fraction. @param says the end of an error that begins with the variable's name */
 function number(says: string, accepts: (value: number) => boolean) {
   return v.pipe(v.string(), v.regex(/^[0-9]+([.][0-9]+)?$/, says), v.transform(Number), v.check(accepts, says));
 }
@@ -24,18 +24,18 @@ function number(says: string, accepts: (value: number) => boolean) {
 const factor = number("must be a number greater than 0", (value) => value > 0);
 const seconds = number("must be a number of seconds greater than 0", (value) => value > 0);
 
-// Its busybox is linked statically, which not every busybox image's is.
+// This image has a statically linked busybox, unlike other busybox images.
 const DEFAULT_TOOLS_IMAGE = "busybox:1.37-musl";
 
 const DEFAULT_BUILDER_IMAGE = "moby/buildkit:v0.26.3-rootless";
 
-/** What ten thousand parts of 5 MiB hold, rounded down. */
+/** The size of ten thousand parts of 5 MiB, rounded down. */
 const MOST_OBJECT_BYTES = 48 * 1024 ** 3;
 
 const addressRanges = v.pipe(
   v.string(),
   v.transform((list) => list.split(",").filter((range) => range !== "")),
-  v.check((ranges) => ranges.every(isAddressRange), "must be ranges such as 10.1.0.0/16, by commas"),
+  v.check((ranges) => ranges.every(isAddressRange), "must be ranges such as 10.1.0.0/16, separated by commas"),
 );
 
 const secretName = v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), "must be the name of a Secret"));
@@ -120,24 +120,24 @@ export interface OperatorConfig {
   nodeTimeoutMs: number;
   /** How long the leader's lease holds without a renewal, in milliseconds. */
   leaseMs: number;
-  /** Where `/metrics`, `/healthz` and `/readyz` are served; undefined: nowhere. */
+  /** The address of `/metrics`, `/healthz` and `/readyz`; undefined: not served. */
   listen: ListenAddress | undefined;
   /** An image with a static busybox at `/bin/busybox`, which saves and restores files. */
   toolsImage: string;
-  /** Added to the message of each image that cannot be pulled. @default nothing */
+  /** Added to the error of each image that cannot be pulled. @default nothing */
   imagePullHint: string | undefined;
   egress: EgressConfig;
   /** Which Secrets `network.credentials` can name. */
   secretPolicy: SecretPolicy;
   snapshots: SnapshotConfig;
-  /** Undefined without a registry: workloads that are built are refused. */
+  /** Undefined without a registry: workloads with a Dockerfile are refused. */
   builds: BuildConfig | undefined;
   /** Undefined: nothing is traced. */
   tracing: TracingConfig | undefined;
   logLevel: string;
 }
 
-/** What `restricted` workloads with an allowlist or credentials reach, and by which proxy. */
+/** The egress proxy of `restricted` workloads with an allowlist or credentials. */
 export interface EgressConfig {
   /**
    * An image with haproxy, nft, ca-certificates and a busybox at `/bin/busybox`; undefined: such workloads are refused.
@@ -145,15 +145,15 @@ export interface EgressConfig {
   image: string | undefined;
   /** Private ranges that allowed names may resolve to, such as `10.1.0.0/16`. */
   openedRanges: readonly string[];
-  /** PEM of authorities that the proxy and the workloads trust beside the public ones; empty: none. */
+  /** PEM of authorities that the proxy and the workloads trust in addition to the public ones; empty: none. */
   extraAuthorities: string;
 }
 
-/** What the pod runs that serves the snapshots volume. */
+/** The program of the helper pod, which serves the snapshots volume. */
 export interface HelperConfig {
-  /** Undefined: that of the operator's own pod. */
+  /** Undefined: the image of the operator's own pod. */
   image: string | undefined;
-  /** A ConfigMap with the program, for an image that has Node alone; undefined: the image is the operator's. */
+  /** A ConfigMap with the program, for an image with only Node; undefined: the image has the program. */
   program: string | undefined;
   /** The name of the operator's own pod; undefined outside of the cluster. */
   ownPod: string | undefined;
@@ -167,41 +167,41 @@ export interface SnapshotConfig {
   size: string;
   /** The same in bytes. */
   sizeBytes: number;
-  /** What one archive may take of it. */
+  /** The limit of one archive. */
   maxArchiveBytes: number;
   /** Of the volume; undefined: the cluster's own; empty: none. */
   storageClass: string | undefined;
-  /** Archives older than this go, in milliseconds; undefined: never. */
+  /** Archives that are unused for this long are deleted, in milliseconds; undefined: never. */
   ttlMs: number | undefined;
-  /** Archives that are saved at once, and that are restored at once. */
+  /** The number of concurrent saves, and of concurrent restores. */
   concurrency: number;
   /** How long one save or restore may take, in milliseconds. */
   timeoutMs: number;
-  /** How long a release that fails is tried again until it is a person's, in milliseconds. */
+  /** How long a failing release is tried again before a person has to act, in milliseconds. */
   retryLimitMs: number;
 }
 
-/** How images are built from `image.dockerfile`, and where they are kept. */
+/** How images are built from `image.dockerfile`, and where they are stored. */
 export interface BuildConfig {
-  /** `host/prefix`; a workload's images are in the repository of its name below it. */
+  /** `host/prefix`; a workload's images are in the repository `host/prefix/<workload>`. */
   registry: string;
   /** Rootless BuildKit, as in `moby/buildkit:<version>-rootless`. */
   builderImage: string;
-  /** The namespace of builds, whose Secrets are the builds' alone. */
+  /** The namespace of builds. Only builds use its Secrets. */
   namespace: string;
-  /** A Secret there of type `kubernetes.io/dockerconfigjson`, to push; undefined: the registry asks for nothing. */
+  /** A Secret there of type `kubernetes.io/dockerconfigjson`, to push; undefined: the registry needs no credentials. */
   pushSecret: string | undefined;
-  /** The same in the namespace of the tenants' pods, to pull. */
+  /** Such a Secret in the namespace of the tenants' pods, to pull. */
   pullSecret: string | undefined;
   /** How long a build may take, in milliseconds. */
   timeoutMs: number;
-  /** Builds at once. */
+  /** The number of concurrent builds. */
   concurrency: number;
-  /** What one build may take: CPUs, and quantities. */
+  /** The limits of one build: CPUs, and two quantities. */
   cpu: number;
   memory: string;
   disk: string;
-  /** Of one build context, packed, in bytes. */
+  /** The limit of one compressed build context, in bytes. */
   contextLimitBytes: number;
   /** Private ranges that builds may reach, such as `10.1.0.0/16`. */
   openedRanges: readonly string[];
@@ -210,7 +210,7 @@ export interface BuildConfig {
 /**
  * Reads the operator's configuration from environment variables.
  *
- * @throws Error that names each variable that is wrong and what it must be
+ * @throws Error that names each invalid variable and what it must be
  */
 export function operatorConfig(env: Record<string, string | undefined>): OperatorConfig {
   const parsed = v.safeParse(environment, env);
@@ -220,7 +220,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
   }
   const values = parsed.output;
   if (values.TENANCY_REGISTRY !== undefined && values.TENANCY_BUILD_NAMESPACE === values.TENANCY_NAMESPACE) {
-    // A builder needs what no pod of a tenant may have.
+    // A builder needs rights that no tenant's pod may have.
     throw new Error(
       "Cannot start the operator: TENANCY_BUILD_NAMESPACE must be another namespace than TENANCY_NAMESPACE",
     );
@@ -232,7 +232,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     if ((limit ?? 0) > MOST_OBJECT_BYTES) {
       throw new Error("Cannot start the operator: TENANCY_SNAPSHOT_LIMIT must be at most 48Gi in object storage");
     }
-    // What is a day old and nobody names is erased.
+    // The sweep deletes objects that are a day old and have no reference, and an upload has none.
     if (values.TENANCY_SNAPSHOT_TIMEOUT >= 86_400) {
       throw new Error("Cannot start the operator: TENANCY_SNAPSHOT_TIMEOUT must be less than a day in object storage");
     }

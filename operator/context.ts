@@ -8,27 +8,27 @@ import type { OperatorConfig } from "./config.ts";
 import type { Informers } from "./informers.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** What every reconciler works with. Each subject adds its indexes and its memory, in its own `context.ts`. */
+/** The context of all reconcilers. Each subject adds its indexes and its memory in its own `context.ts`. */
 export interface OperatorContext {
-  /** Refuses to write when this process does not lead. */
+  /** Refuses to write if this process does not lead. */
   cluster: Cluster;
-  /** For calls that are not about objects. */
+  /** For requests that are not about objects. */
   client: Pick<ClusterClient, "request">;
   config: OperatorConfig;
   informers: Informers;
   events: EventRecorder;
   metrics: Metrics;
   log: Log;
-  /** Undefined: no commands are run in pods but for their files. */
+  /** Undefined: commands run in pods only for their files. */
   exec: Exec | undefined;
-  /** Takes what an object's handler threw. */
+  /** Reports an error of an object's handler. */
   onFailure: ReportHandlerFailure;
-  /** The API server's time in milliseconds since the epoch: what times of objects are compared with. */
+  /** The API server's time in milliseconds since the epoch, to compare with times of objects. */
   serverNow(): number;
-  /** When this term of leading began, in milliseconds of `performance.now()`. */
+  /** When this term of leadership began, in milliseconds of `performance.now()`. */
   startedAt: number;
-  /** ISO 8601 time up to which warm pods were made that may have been given to tenants. */
+  /** ISO 8601 time: tenants may have used warm pods that were created up to then. */
   historySince: string | undefined;
-  /** Whether no other operator can have taken over. */
+  /** Whether it is certain that no other operator has taken over. */
   isLeading(): boolean;
 }

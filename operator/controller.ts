@@ -3,25 +3,26 @@ import type { KubernetesObject } from "../crds/kubernetes.ts";
 import type { Queue, Reconciler } from "./queue.ts";
 
 /**
- * Reconciles objects of one kind, and knows after which changes: what `SetupWithManager` sets up in controller-runtime.
+ * Reconciles objects of one kind, and declares the changes that require it, as `SetupWithManager` does in
+ * controller-runtime.
  */
 export interface Controller<Name extends string = string> extends Reconciler<Name> {
-  /** Keys that are reconciled once at the start, whatever there is. */
+  /** Keys that are always reconciled once at the start. */
   readonly initial?: readonly { readonly key: string; readonly afterMs?: number }[];
   readonly watches: readonly Watch[];
 }
 
-/** Which changes concern a controller. */
+/** Maps changes of a cache to keys of a controller. */
 export interface Watch<T extends KubernetesObject = KubernetesObject> {
   readonly informer: Pick<Informer<T, never>, "subscribe">;
   /**
-   * The keys to reconcile after a change, as a `MapFunc` of controller-runtime. It decides on the caches, waits for
-   * nothing, and may bring up to date what the controller remembers. What is there at the start comes as `added`.
+   * The keys to reconcile after a change, as a `MapFunc` of controller-runtime. It reads only the caches, does not
+   * wait, and may update the controller's memory. Objects that exist at the start come as `added`.
    */
   map(change: Change<T>): Iterable<string>;
 }
 
-/** A watch whose map function takes the kind that the informer holds. */
+/** A watch whose map function gets the informer's kind. */
 export function watch<T extends KubernetesObject>(
   informer: Pick<Informer<T, never>, "subscribe">,
   map: (change: Change<T>) => Iterable<string>,
@@ -30,7 +31,7 @@ export function watch<T extends KubernetesObject>(
 }
 
 /**
- * Enqueues for each controller the objects that exist, then what its watches ask for, until the returned function is
+ * Enqueues, for each controller, the keys of existing objects and of all changes, until the returned function is
  * called.
  */
 export function startWatches<Name extends string>(

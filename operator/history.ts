@@ -7,13 +7,13 @@ import { annotation, label } from "../crds/labels.ts";
 import { objectPath } from "../crds/resource.ts";
 
 /**
- * How long after the last renewal a Lease that an operator takes may have come from a backup. Operators that run renew
- * it more often, and a successor is there sooner.
+ * A Lease may come from a backup if it was not renewed for this long. Running operators renew it more often, and a
+ * successor takes it sooner.
  */
 const UNKNOWN_AFTER_MS = 60_000;
-/** The API server gives both times that are compared in whole seconds. */
+/** The two compared times of the API server have whole seconds. */
 const PRECISION_MS = 2000;
-/** The value of the annotation until whoever leads has seen which pods there are. */
+/** The value of the annotation until the leader has seen all pods. */
 const UNKNOWN = "unknown";
 
 interface OperatorsLease {
@@ -22,15 +22,14 @@ interface OperatorsLease {
 }
 
 /**
- * What to write on the operators' Lease when it is taken: that history is unknown, where no operator has led for so
- * long.
+ * The annotations for the operators' Lease when it is taken: history is unknown if no operator has led for so long.
  *
- * A cluster's store that is restored from a backup shows warm pods that have been given to a tenant since, and run that
- * tenant's program with its files. The API server cannot tell; but by the Lease in the backup no operator has led since
- * then either. A process that has followed the cluster since before the last renewal knows better, however long no
- * operator led: its watches end when history goes back, and with them its term.
+ * If etcd is restored from a backup, it shows warm pods that a tenant has got since the backup, and that run the
+ * tenant's program with its files. The API server does not report a restore. But the Lease in the backup also shows
+ * that no operator has led since then. If this process has watched the cluster since before the last renewal, history
+ * is known, even if no operator led for long: a restore would end its watches, and its term.
  *
- * @param options.followedForMs for how long this process has followed the cluster
+ * @param options.followedForMs for how long this process has watched the cluster
  */
 export async function historyOf(
   taken: Lease | undefined,
@@ -45,8 +44,8 @@ export async function historyOf(
 }
 
 /**
- * How long ago a Lease was renewed, by the API server's clock alone: `renewTime` is of the clock of whoever led, which
- * may differ from that of whoever leads next. NaN where the API server does not say.
+ * How long ago a Lease was renewed, by the API server's clock; NaN if it is unknown. `renewTime` comes from the clock
+ * of the previous leader, which may differ from this one.
  *
  * https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers
  */
@@ -63,16 +62,16 @@ interface ManagedLease {
   };
 }
 
-/** Says on the operators' Lease that history is unknown, for whoever leads next. */
+/** Writes to the operators' Lease that history is unknown, for the next leader. */
 export async function forgetHistory(cluster: Cluster, reference: OperatorsLease): Promise<void> {
   await writeSince(cluster, reference, UNKNOWN);
 }
 
 /**
- * Finds out since when history is known, and writes it on the Lease where it was unknown: since after the newest of the
- * warm pods that there are. Only the API server's own times are compared, since clocks differ.
+ * The time since when history is known. If it was unknown, writes to the Lease the creation time of the newest warm
+ * pod: history is known for pods created after that. Compares only times of the API server, since clocks differ.
  *
- * @param told what the Lease said when it was taken
+ * @param told the value on the Lease when it was taken
  */
 export async function settleHistory(
   told: string | undefined,
@@ -99,12 +98,12 @@ async function writeSince(
   await held.of(lease).replace({ ...lease, metadata: { ...lease.metadata, annotations } });
 }
 
-/** Whether a warm pod may have been a tenant's by what is missing of the history. No claim may have it then. */
+/** Whether a tenant may have used a warm pod in the unknown part of history. Then no claim may have it. */
 export function isOfUnknownHistory({ metadata }: Pod, since: string | undefined): boolean {
   return since !== undefined && !((metadata.creationTimestamp ?? "") > since);
 }
 
-/** How many of the pods are {@link isOfUnknownHistory}. Looks at them only where history is missing. */
+/** The number of pods that are {@link isOfUnknownHistory}. Reads the pods only if history is missing. */
 export function countUnknown(pods: Iterable<Pod>, since: string | undefined): number {
   if (since === undefined) return 0;
   return [...pods].filter((pod) => isOfUnknownHistory(pod, since)).length;

@@ -8,51 +8,51 @@ import type { Pool } from "../crds/pool.ts";
 import { createDeferred, onAbort } from "../crds/waits.ts";
 import type { Workload } from "../crds/workload.ts";
 
-/** The caches of the kinds that several subjects read. Each subject adds its indexes, and caches of its own. */
+/** The caches of kinds that several subjects read. Each subject adds its indexes, and its own caches. */
 export interface Informers {
   readonly claims: Informer<Claim, never>;
   readonly workloads: Informer<Workload, never>;
   readonly pools: Informer<Pool, never>;
   /**
-   * All of the namespace but those of builds: a pod that loses its labels stays in sight. The indexes hold pods of
-   * workloads only.
+   * All pods of the namespace except those of builds, so that a pod without its labels stays visible. The indexes have
+   * only pods of workloads.
    */
   readonly pods: Informer<Pod, never>;
   /** Managed policies only. */
   readonly networkPolicies: Informer<NetworkPolicy, never>;
 }
 
-/** These caches with the indexes that a subject declares: by cache, then by the index's name. */
+/** The caches with the indexes that a subject declares, by cache and by name of the index. */
 export type IndexedBy<Indexes> = {
   readonly [Cache in keyof Indexes & keyof Informers]: Informers[Cache] extends Informer<infer T, never>
     ? Informer<T, keyof Indexes[Cache] & string>
     : never;
 };
 
-/** Starts a cache, of the workloads' namespace unless it names another. */
+/** Starts a cache. @param options.namespace @default the workloads' namespace */
 export type StartInformer = <T extends KubernetesObject, Index extends string = never>(
   options: Pick<
     InformerOptions<T, Index>,
     "resource" | "namespace" | "labelSelector" | "indexes" | "transform" | "pageSize" | "timings"
   > & {
     /**
-     * Readiness does not wait for it, so it may be missing where the operator may not read it. Use it only to start
-     * work, never to decide.
+     * Readiness does not wait for this cache, so it may be empty if the operator may not read the objects. Use it only
+     * to start work, never to decide.
      */
     readonly isOptional?: boolean;
   },
 ) => Informer<T, Index>;
 
-/** The informers, and whether they show the cluster as it is. */
+/** The informers and their state. */
 export interface StartedInformers<T> {
   readonly informers: T;
-  /** Resolves when every store holds what the cluster has, and follows it. */
+  /** Resolves when all caches are synced. */
   readonly synced: Promise<void>;
-  /** Rejects when one of them cannot go on; resolves after `signal` is aborted. */
+  /** Rejects when an informer fails; resolves after `signal` is aborted. */
   readonly done: Promise<void>;
-  /** Whether every watch is open. */
+  /** Whether all watches are open. */
   isReady(): boolean;
-  /** Resolves when every watch is, or the signal is aborted. */
+  /** Resolves when all watches are open, or the signal is aborted. */
   untilReady(signal: AbortSignal): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export function startInformers<T>(
   startAll: (start: StartInformer) => T,
 ): StartedInformers<T> {
   const { log } = options;
-  /** Those that readiness waits for. */
+  /** The informers that readiness waits for. */
   const all: Pick<Informer<KubernetesObject, never>, "synced" | "done">[] = [];
   const optional: typeof all = [];
   const watching = new Set<number>();
@@ -95,7 +95,7 @@ export function startInformers<T>(
   };
   const informers = startAll(start);
   const synced = Promise.all(all.map((informer) => informer.synced)).then(() => undefined);
-  // An informer that can never sync says so by its `done` too.
+  // An informer that can never sync also rejects `done`.
   synced.catch(() => log.debug({}, "stopped before the caches were synced"));
 
   async function untilReady(given: AbortSignal): Promise<void> {
@@ -112,7 +112,7 @@ export function startInformers<T>(
   return { informers, synced, done, isReady, untilReady };
 }
 
-/** `kubectl apply` keeps a copy of a Secret's values in one. */
+/** Removes annotations: `kubectl apply` stores a copy of a Secret's values in one. */
 export function withoutAnnotations({ metadata: { annotations: _, ...metadata } }: KubernetesObject): KubernetesObject {
   return { metadata };
 }

@@ -28,12 +28,12 @@ export async function runWhenLeading(options: LeaderOptions): Promise<void> {
   }
 }
 
-/** A write that was not sent, because this process leads no longer. */
+/** A write that was not sent, because this process does not lead any more. */
 export class NotLeadingError extends Error {
   override readonly name = "NotLeadingError";
 }
 
-/** A client whose writes are sent only while the term allows, and are given up when it could have ended. */
+/** A client that sends writes only during the term, and aborts them when the term may have ended. */
 export function fencedClient(client: ClusterClient, term: Term): ClusterClient {
   function limit(timeoutMs = Number.POSITIVE_INFINITY): number {
     const timeLeftMs = term.writeTimeLeftMs();

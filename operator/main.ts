@@ -2,7 +2,7 @@
 // its helper pod. Configuration: environment variables, see docs/reference/settings.md.
 
 async function main(): Promise<void> {
-  // Each is loaded alone, since the helper pod has little memory.
+  // Load only the needed program, since the helper pod has little memory.
   if (process.argv[2] === "snapshots") {
     const { serveSnapshots } = await import("./snapshots/helper/serve-snapshots.ts");
     return serveSnapshots(process.env);

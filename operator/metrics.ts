@@ -23,47 +23,47 @@ export const buildFailureReasons = [
   /** A step failed, or the build file cannot be read. */
   "BuildFailed",
   "BuildTimeout",
-  /** There is no build context, or it cannot be fetched. */
+  /** The build context does not exist, or cannot be fetched. */
   "ContextMissing",
-  /** There is one that may not be. */
+  /** The build context breaks a rule. */
   "ContextRefused",
   /** The image was built and could not be pushed. */
   "RegistryRefused",
   /** The builder did not start. */
   "BuilderUnavailable",
-  /** Its pod ended without saying how. */
+  /** Its pod ended without a result. */
   "BuildLost",
 ] as const;
 
-/** How the store of archives stands. */
+/** The state of the store of archives. */
 export type StoreState =
   | { readonly isReachable: false }
   | {
       readonly isReachable: true;
       readonly usage: StoreUsage;
-      /** Undefined of a store that has no bound. */
+      /** Undefined for a store without a bound. */
       readonly space: { readonly freeBytes: number; readonly totalBytes: number } | undefined;
-      /** What a workload's archives may take; undefined without a limit. */
+      /** The limit of a workload's archives; undefined if there is none. */
       readonly workloadLimitBytes: number | undefined;
     };
 
-/** What is read from the caches at each scrape, whether this process leads or not. */
+/** Values that each scrape reads from the caches, whether this process leads or not. */
 export interface ObservedCaches {
-  /** Whether every watch is open. */
+  /** Whether all watches are open. */
   isReady(): boolean;
   pools(): Iterable<{ readonly name: string; readonly ready: number; readonly desired: number }>;
-  /** Since when, in milliseconds since the epoch, of each claim whose files could not be saved. */
+  /** For each claim whose files could not be saved: since when, in milliseconds since the epoch. */
   failedReleases(): Iterable<number>;
 }
 
-/** Certificates that this process keeps. */
+/** A certificate that this process renews. */
 export interface KeptCertificate {
   readonly use: "snapshots" | "egress";
-  /** Of the workload, of a proxy's. @default there is one of that use */
+  /** The workload's uid, for a proxy's certificate. @default there is only one certificate of that use */
   readonly uid?: string;
 }
 
-/** The operator's metrics, in a registry of their own; every label takes its values from a fixed list. */
+/** The operator's metrics, in their own registry. All labels have values from a fixed list. */
 export function createMetrics() {
   const registry = new Registry();
   const registers = [registry];
@@ -99,7 +99,7 @@ export function createMetrics() {
       registers,
       async collect() {
         this.reset();
-        // One without labels would say 0 where there is nothing to say.
+        // A gauge without labels would report 0 without a value.
         this.remove({});
         await read(this);
       },
@@ -113,7 +113,7 @@ export function createMetrics() {
     readGauge(name, {
       ...options,
       async read(gauge) {
-        // A scrape asks once for all.
+        // One scrape asks the store only once.
         asking ??= (isLeading ? askStore() : Promise.resolve(undefined)).finally(() => {
           asking = undefined;
         });
@@ -126,8 +126,8 @@ export function createMetrics() {
     storeGauge(`tenancy_snapshot_store_${what}`, {
       help:
         what === "archives"
-          ? "Archives that are kept, of which each older version is one; told by the leader alone"
-          : "Bytes of the archives that are kept; told by the leader alone",
+          ? "Stored archives; each older version counts as one; reported only by the leader"
+          : "Bytes of the stored archives; reported only by the leader",
       labelNames: ["workload"],
       read(gauge, store) {
         if (!store.isReachable) return;
@@ -136,19 +136,19 @@ export function createMetrics() {
     });
   }
   storeGauge("tenancy_snapshot_store_reachable", {
-    help: "1 while the store of archives answers, 0 while it does not; told by the leader alone",
+    help: "1 while the store of archives answers, 0 while it does not; reported only by the leader",
     read: (gauge, { isReachable }) => gauge.set(isReachable ? 1 : 0),
   });
   for (const what of ["free", "total"] as const) {
     storeGauge(`tenancy_snapshot_volume_${what}_bytes`, {
-      help: `${what === "free" ? "Free bytes" : "Bytes"} of the snapshots volume; told by the leader alone`,
+      help: `${what === "free" ? "Free bytes" : "Bytes"} of the snapshots volume; reported only by the leader`,
       read(gauge, store) {
         if (store.isReachable && store.space !== undefined) gauge.set(store.space[`${what}Bytes`]);
       },
     });
   }
   storeGauge("tenancy_snapshot_workload_limit_bytes", {
-    help: "Bytes that the archives of one workload may take; none without a limit; told by the leader alone",
+    help: "Bytes that the archives of one workload may take; none without a limit; reported only by the leader",
     read(gauge, store) {
       if (store.isReachable && store.workloadLimitBytes !== undefined) gauge.set(store.workloadLimitBytes);
     },
@@ -159,7 +159,7 @@ export function createMetrics() {
   });
   for (const [name, help, what] of [
     ["tenancy_pool_ready", "Warm pods that can be claimed", "ready"],
-    ["tenancy_pool_desired", "Warm pods that the pool is to have", "desired"],
+    ["tenancy_pool_desired", "Warm pods that the pool should have", "desired"],
   ] as const) {
     readGauge(name, {
       help,
@@ -174,7 +174,7 @@ export function createMetrics() {
     read: (gauge) => gauge.set([...(caches?.failedReleases() ?? [])].length),
   });
   readGauge("tenancy_release_failed_oldest_timestamp_seconds", {
-    help: "Since when the claim is in ReleaseFailed that has been for longest; none without one",
+    help: "Since when the oldest claim in ReleaseFailed is in it; none without one",
     read(gauge) {
       const oldest = Math.min(...(caches?.failedReleases() ?? []));
       if (Number.isFinite(oldest)) gauge.set(oldest / 1000);
@@ -185,7 +185,7 @@ export function createMetrics() {
     ["tenancy_certificate_renewal_timestamp_seconds", "When the first certificate of that use is due", "renewAt"],
   ] as const) {
     readGauge(name, {
-      help: `${help}; told by the leader alone`,
+      help: `${help}; reported only by the leader`,
       labelNames: ["use"],
       read(gauge) {
         const first = new Map<string, number>();
@@ -202,7 +202,7 @@ export function createMetrics() {
   });
   const buildsUnderWay = new Gauge({
     name: "tenancy_builds_under_way",
-    help: "Builds that have not ended; told by the leader alone",
+    help: "Builds that have not ended; reported only by the leader",
     registers,
   });
   const claimSeconds = new Histogram({
@@ -220,11 +220,11 @@ export function createMetrics() {
   });
   const buildFailures = new Counter({
     name: "tenancy_build_failures_total",
-    help: "Builds that failed, those that are begun anew among them",
+    help: "Builds that failed, including those that are tried again",
     labelNames: ["reason"],
     registers,
   });
-  // The first of its kind is an increase for who sees a 0 before it.
+  // Start each series at 0, so that its first event is visible as an increase.
   for (const source of ["pool", "pool+data", "cold", "cold+data"]) claimSeconds.zero({ source });
   for (const reason of claimErrorReasons) claimErrors.inc({ reason }, 0);
   for (const reason of buildFailureReasons) buildFailures.inc({ reason }, 0);
@@ -235,14 +235,14 @@ export function createMetrics() {
     claimErrors,
     buildFailures,
     buildsUnderWay,
-    /** Whom to ask, at each scrape while this process leads, how the store stands; undefined where there is none. */
+    /** @param ask called at each scrape while this process leads; returns undefined if there is no store */
     followStore(ask: typeof askStore): void {
       askStore = ask;
     },
     followCaches(observed: ObservedCaches): void {
       caches = observed;
     },
-    /** Notes a certificate as it is now. */
+    /** Stores the present times of a certificate. */
     keepCertificate({ use, uid = "" }: KeptCertificate, times: { endsAt: Date; renewAt: Date }): void {
       certificates.set(`${use} ${uid}`, { use, ...times });
     },
@@ -253,7 +253,7 @@ export function createMetrics() {
       isLeading = true;
       certificates.clear();
     },
-    /** What a leader alone tells is the next one's. */
+    /** From now on, the next leader reports the metrics of leaders. */
     endTerm(): void {
       isLeading = false;
       buildsUnderWay.set(0);
@@ -277,7 +277,7 @@ export function createMetrics() {
     },
     saveFailures: new Counter({
       name: "tenancy_save_failures_total",
-      help: "Saves that failed and are tried again: archive may not be kept, command in the pod failed, store, connection",
+      help: "Saves that failed and are tried again, by cause: the archive breaks a rule, a command in the pod, the store, a connection",
       labelNames: ["reason"],
       registers,
     }),
@@ -303,13 +303,13 @@ export function createMetrics() {
     }),
     handlerFailures: new Counter({
       name: "tenancy_handler_failures_total",
-      help: "Times that an object could not be handled, which the log names",
+      help: "Failures of object handlers; the log names the object",
       labelNames: ["resource"],
       registers,
     }),
     poolClaims: new Counter({
       name: "tenancy_pool_claims_total",
-      help: "Claims on workloads that have a pool: hit when it had a warm pod",
+      help: "Claims on workloads that have a pool: hit if the pool had a warm pod",
       labelNames: ["result"],
       registers,
     }),

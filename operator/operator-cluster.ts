@@ -7,14 +7,14 @@ import { label } from "../crds/labels.ts";
 import { SNAPSHOTS_LABELS } from "../crds/snapshots/store-folder.ts";
 import type { WholeContext } from "./start-caches.ts";
 
-/** As whom the operator owns fields, https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers. */
+/** The operator's field manager, https://kubernetes.io/docs/reference/using-api/server-side-apply/#managers. */
 export const FIELD_MANAGER = "tenancy-operator";
 
 /**
- * The cluster as the operator writes it: each answer goes into the informer that follows the object, so that the next
- * reconcile sees its own write before the watch shows it.
+ * The operator's cluster client. The answer to each write goes into the informer of the object, so that the next
+ * reconcile sees the write before the watch shows it.
  *
- * @param options.client the fenced one, so that only the leader writes
+ * @param options.client the fenced client, so that only the leader writes
  */
 export function createOperatorCluster({
   client,
@@ -27,7 +27,7 @@ export function createOperatorCluster({
   informers: WholeContext["informers"];
   serviceWatch: { put(service: Service): void };
 }): Cluster {
-  // What is written in another namespace is of builds.
+  // Objects in another namespace belong to builds.
   const { builds, egress, helperPods } = informers;
   const caches = [
     answerCache(claims, informers.claims),
@@ -58,7 +58,7 @@ function isHelper({ metadata: { labels = {} } }: Pod): boolean {
   return Object.entries(SNAPSHOTS_LABELS).every(([key, value]) => labels[key] === value);
 }
 
-/** What the informers of ConfigMaps and Secrets store: never a value. */
+/** The part of ConfigMaps and Secrets that informers store: never a value. */
 function metadataAlone({ metadata }: KubernetesObject): KubernetesObject {
   return { metadata };
 }

@@ -2,31 +2,35 @@ import { type Backoff, createBackoff } from "../crds/client/backoff.ts";
 import { type Clock, systemClock } from "../crds/client/clock.ts";
 import type { Log } from "../crds/log.ts";
 
-/** What a reconcile asks for: nothing, or to be run again after a delay although no event came. */
+/** The result of a reconcile: undefined, or a delay after which the key is reconciled again without an event. */
 export type ReconcileResult = { requeueAfterMs: number } | undefined;
 
 export interface Reconciler<Name extends string> {
   readonly name: Name;
   /** Lower numbers go first. */
   readonly priority: number;
-  /** Its reconciles at once, so that slow work of one controller leaves room for the others. */
+  /** The most concurrent reconciles, so that slow work of one controller leaves room for the others. */
   readonly concurrency: number;
-  /** For how long an ask waits for more where it does not say itself, in milliseconds. @default 0 */
+  /**
+   * The delay of an `add` without `afterMs`, in milliseconds, so that several changes take one reconcile.
+   *
+   * @default 0
+   */
   readonly batchMs?: (key: string) => number;
   /**
-   * Brings one object's actual state towards its desired state. Throws to be tried again with back-off.
+   * Brings one object's actual state closer to its desired state. If it throws, it is tried again with backoff.
    *
-   * @param options.signal aborted when the queue stops, for what takes long and may end in the middle
+   * @param options.signal aborted when the queue stops, for long work that may be interrupted
    */
   reconcile(key: string, options: { signal: AbortSignal }): Promise<ReconcileResult>;
 }
 
 export interface Queue<Name extends string> {
-  /** Asks for a reconcile now, or after a delay; the earliest of several asks counts. */
+  /** Requests a reconcile now, or after a delay; of several requests, the earliest counts. */
   add(controller: Name, key: string, options?: { afterMs?: number }): void;
-  /** Keys that wait or run, by controller. */
+  /** The number of a controller's keys that wait or run. */
   depth(controller: Name): number;
-  /** Takes no more work, aborts the signal of the reconciles under way, and waits for their end. */
+  /** Accepts no more keys, aborts the signal of running reconciles, and waits for their end. */
   stop(): Promise<void>;
 }
 
@@ -49,13 +53,13 @@ interface Work<Name extends string> extends Reconciler<Name> {
 
 const nothing = (): void => undefined;
 
-// setTimeout takes 31 bits of milliseconds and fires at once beyond; a longer delay is taken in steps.
+// setTimeout takes 31 bits of milliseconds and fires at once for more, so a longer delay is split into steps.
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * A queue of keys to reconcile, as in controller-runtime: a key stands in it once, is never reconciled twice at the
- * same time, runs again when it was added meanwhile, and backs off on its own when its reconcile throws. An event ends
- * a back-off early.
+ * A queue of keys to reconcile, as in controller-runtime. A key is in it once and is never reconciled twice at the same
+ * time. If it is added during its reconcile, it runs again. If its reconcile throws, the key backs off; an event ends
+ * the backoff early.
  */
 export function createQueue<Name extends string>(options: {
   controllers: readonly Reconciler<Name>[];
@@ -108,7 +112,7 @@ export function createQueue<Name extends string>(options: {
     const stepMs = Math.min(afterMs, LONGEST_TIMER_MS);
     entry.cancelTimer = clock.after(stepMs, () => {
       entry.dueAt = Number.POSITIVE_INFINITY;
-      // Not by the clock, which may have been set back meanwhile.
+      // Count steps, since the clock may have been set back in the meantime.
       if (afterMs > stepMs) schedule(entry, afterMs - stepMs);
       else makeReady(entry);
     });
@@ -166,8 +170,8 @@ export function createQueue<Name extends string>(options: {
     const wasAddedMeanwhile = entry.state === "running-dirty";
     entry.state = "idle";
     if (signal.aborted) return;
-    // A key that changed while its reconcile failed still waits out its back-off: the change is mostly the echo of its
-    // own writes.
+    // If a key changed while its reconcile failed, it still waits for its backoff: the change is usually the echo of
+    // its own writes.
     if (wasAddedMeanwhile && entry.backoff === undefined) makeReady(entry);
     else if (retryAfterMs !== undefined) schedule(entry, retryAfterMs);
     else if (entry.dueAt === Number.POSITIVE_INFINITY) entries.delete(`${name} ${key}`);

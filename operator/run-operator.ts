@@ -14,7 +14,7 @@ import { serveHealth } from "./serve-health.ts";
 import { createSnapshots } from "./snapshots/snapshots.ts";
 import { startOperator } from "./start-operator.ts";
 
-// A stop that takes longer is cut: the next leader finishes whatever was left.
+// After this time, the process exits: the next leader finishes the rest.
 const STOP_LIMIT_MS = 20_000;
 const CHECK_LIMIT_MS = 30_000;
 /** A scrape waits for it. */
@@ -58,7 +58,7 @@ export async function runOperator(): Promise<void> {
   });
   let hadStore = false;
   metrics.followStore(async () => {
-    // A helper pod that is gone is a store that does not answer.
+    // If the helper pod is gone, the store counts as unreachable.
     hadStore ||= operator.hasStore();
     if (!hadStore) return undefined;
     const call = { signal: stopping.signal, timeoutMs: SCRAPE_LIMIT_MS };
@@ -66,7 +66,7 @@ export async function runOperator(): Promise<void> {
       const [usage, space] = await Promise.all([archives.usage(call), archives.space(call)]);
       return { isReachable: true, usage, space, workloadLimitBytes: store.most.workloadBytes };
     } catch (error) {
-      log.debug({ error }, "cannot tell what archives take");
+      log.debug({ error }, "cannot read the usage of the archives");
       return { isReachable: false };
     }
   });
@@ -94,9 +94,9 @@ export async function runOperator(): Promise<void> {
 }
 
 /**
- * Ends the start where archives cannot be kept, before anything is done. A store that does not answer may later.
+ * Fails the start if archives cannot be stored. If the store does not answer, the operator starts: it may answer later.
  *
- * @throws StoreError that says what is missing
+ * @throws StoreError with what is missing
  */
 async function checkStore(store: OpenedStore, { log, signal }: { log: Log; signal: AbortSignal }): Promise<void> {
   try {

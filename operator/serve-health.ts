@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { ListenAddress } from "../crds/environment.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** Serves `/metrics` (Prometheus), `/healthz` (the process lives) and `/readyz` (its watches are open). */
+/** Serves `/metrics` (Prometheus), `/healthz` (the process runs) and `/readyz` (its watches are open). */
 export async function serveHealth(options: {
   listen: ListenAddress;
   metrics: Metrics;
@@ -18,7 +18,7 @@ export async function serveHealth(options: {
       case "/healthz":
         return answer(200, "ok\n");
       case "/readyz":
-        return isReady() ? answer(200, "ok\n") : answer(503, "not in contact with the cluster\n");
+        return isReady() ? answer(200, "ok\n") : answer(503, "not connected to the cluster\n");
       case "/metrics":
         return metrics.registry.metrics().then(
           (text) => answer(200, text, metrics.registry.contentType),

@@ -12,7 +12,7 @@ import { poolIndexes, startPoolInformers } from "./pool/context.ts";
 import { snapshotIndexes, startSnapshotInformers } from "./snapshots/context.ts";
 import { startEgressInformers, type WorkloadContext, workloadIndexes } from "./workload/context.ts";
 
-/** The context of every subject. */
+/** The context of all subjects. */
 export type WholeContext = ClaimContext & WorkloadContext;
 
 /** The indexes that the subjects declare. */
@@ -26,7 +26,7 @@ export const indexes = {
   pods: { ...podIndexes.pods, ...workloadIndexes.pods, ...poolIndexes.pods },
 };
 
-/** Starts the caches of every subject. */
+/** Starts the caches of all subjects. */
 export function startCaches(start: StartInformer, config: OperatorConfig): WholeContext["informers"] {
   return {
     claims: start({ resource: claims, indexes: indexes.claims }),

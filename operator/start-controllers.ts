@@ -28,7 +28,7 @@ import type { WholeContext } from "./start-caches.ts";
 import { createWorkloadMemory } from "./workload/context.ts";
 import { createWorkloadController } from "./workload/controller.ts";
 
-/** Starts the controllers for one term as leader: their queue, what they remember, and their watches. */
+/** Starts the controllers for one term as leader: their queue, their memory, and their watches. */
 export function startControllers(options: {
   client: ClusterClient;
   snapshots: Snapshots;

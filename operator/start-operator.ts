@@ -33,29 +33,29 @@ export interface OperatorOptions {
   exec?: Exec | undefined;
   config: OperatorConfig;
   metrics: Metrics;
-  /** @default nothing is traced */
+  /** @default no traces */
   tracer?: Tracer | undefined;
   log: Log;
   /** Unique to this process. */
   identity: string;
   /** @default "tenancy-operator" */
   leaseName?: string;
-  /** Aborted for a clean stop. */
+  /** Abort it for a clean stop. */
   signal: AbortSignal;
 }
 
 export interface Operator {
-  /** Resolves when every store holds what the cluster has, and follows it. */
+  /** Resolves when all caches are synced. */
   synced: Promise<void>;
-  /** Whether every watch is open. */
+  /** Whether all watches are open. */
   isReady(): boolean;
-  /** Whether archives can be there at all. */
+  /** Whether the store can be asked for archives. */
   hasStore(): boolean;
   /** Resolves after a clean stop. */
   done: Promise<void>;
 }
 
-/** Watches the cluster from the start, leading or not, so that a new leader goes to work at once. */
+/** Watches the cluster from the start, leading or not, so that a new leader can work at once. */
 export function startOperator(options: OperatorOptions): Operator {
   const { client, config, metrics, log, signal } = options;
   const onFailure = createHandlerFailures({
@@ -91,7 +91,7 @@ export function startOperator(options: OperatorOptions): Operator {
   );
   const leaseName = options.leaseName ?? LEASE_NAME;
   const reference = { namespace: config.namespace, name: leaseName };
-  // Not fenced: a leader writes what it knows of the history after its term too.
+  // Not fenced: a leader writes about the history also after its term.
   const cluster = createCluster({ client, namespace: config.namespace, fieldManager: FIELD_MANAGER });
   const trusting = linkSignals(signal);
   const leading = runWhenLeading({
@@ -106,7 +106,8 @@ export function startOperator(options: OperatorOptions): Operator {
     async lead(term) {
       const ending = linkSignals(term.signal, trusting.signal);
       try {
-        // A watch ends now and then; a term that began without one would take what it does not show for gone.
+        // A watch may be closed at this moment. Without it, the new term would treat objects that it does not show as
+        // gone.
         await untilReady(ending.signal);
         if (ending.signal.aborted) return;
         const told = term.annotations[annotation.historySince];
@@ -124,7 +125,7 @@ export function startOperator(options: OperatorOptions): Operator {
     },
   });
 
-  /** Nothing that is in memory is to be acted upon any longer, but what it tells of the history is told on. */
+  /** Ends the term, since the caches may be wrong, and passes on that history is unknown. */
   async function leaveHistory(error: unknown): Promise<never> {
     trusting.abort();
     if (error instanceof HistoryError) {

@@ -1,4 +1,4 @@
-// npm run bench: how fast claims are, against the bare API calls that they cannot do without.
+// npm run bench: measures how fast claims are, compared with the API calls that they need at least.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type BenchOptions, parseOptions, usage } from "./bench/options.ts";
@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, "..");
 process.env.PATH = `${join(root, "node_modules", ".bin")}:${process.env.PATH}`;
 const stopping = new AbortController();
 onInterrupt((signal) => {
-  // What was started goes down with this process.
+  // This process's exit stops what it started.
   if (stopping.signal.aborted) process.exit(130);
   stopping.abort(new Error(`stopped by ${signal}`));
 });
@@ -37,7 +37,7 @@ if (options.help) {
     console.error(error instanceof Error ? error.message : error);
     process.exitCode = stopping.signal.aborted ? 130 : 1;
   }
-  // All is stopped; should anything of this process's own still be open, it may not keep it.
+  // Everything is stopped. Anything of this process that is still open must not keep it running.
   setTimeout(() => process.exit(), 2000).unref();
 }
 

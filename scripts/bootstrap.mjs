@@ -1,5 +1,5 @@
-// Runs a TypeScript script of this folder on a bare clone: checks Node, installs the node modules when they are missing or
-// older than package-lock.json, then hands over. Plain JavaScript, because nothing else can run before the modules exist.
+// Runs a TypeScript script of this folder in a new clone. Checks Node, and installs the node modules if they are
+// missing or older than package-lock.json. It is plain JavaScript, because nothing else can run before that.
 //   node scripts/bootstrap.mjs SCRIPT [ARGUMENTS]
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Of Debian's util-linux, and of most others. */
+/** The path in Debian's util-linux, and in most other distributions. */
 const SETPRIV = "/usr/bin/setpriv";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [script, ...scriptArguments] = process.argv.slice(2);
@@ -38,7 +38,7 @@ function installModules() {
   console.error(`installed the node modules in ${((Date.now() - started) / 1000).toFixed(1)} s`);
 }
 
-/** Whether somebody has installed what package-lock.json asks for, all of it, with the packages' own install scripts. */
+/** Whether everything in package-lock.json is installed, and the packages' install scripts were run. */
 function modulesFit() {
   const read = (...path) => JSON.parse(readFileSync(join(root, ...path), "utf8"));
   const installed = join("node_modules", ".package-lock.json");
@@ -46,25 +46,25 @@ function modulesFit() {
   const there = read(installed).packages;
   const { "": _, ...wanted } = read("package-lock.json").packages;
   const fits = Object.entries(wanted).every(([path, { version, integrity, optional }]) => {
-    // Optional packages are those of other systems too.
+    // Some optional packages are for other systems.
     if (there[path] === undefined) return optional === true;
     if (there[path].version !== version || there[path].integrity !== integrity) return false;
     return existsSync(join(root, path, "package.json")) && read(path, "package.json").version === version;
   });
-  // Without their install scripts, these are there and do not run.
+  // Without their install scripts, these packages exist but do not run.
   const runs = (program) => spawnSync(join(root, "node_modules", ".bin", program), ["--version"]).status === 0;
   return fits && Object.keys(there).every((path) => path in wanted) && ["bun", "deno", "esbuild"].every(runs);
 }
 
 function runScript() {
-  // The script is to stop as well when this process is killed; the signal survives exec.
+  // The script has to stop too when this process is killed. The signal survives exec.
   const withParent = existsSync(SETPRIV) ? [SETPRIV, "--pdeathsig", "TERM", "--"] : [];
   const [program, ...words] = [...withParent, process.execPath, "--import", "tsx", join(root, script)];
   const child = spawn(program, [...words, ...scriptArguments], {
     stdio: "inherit",
     env: { ...process.env, PATH: `${join(root, "node_modules", ".bin")}:${process.env.PATH}` },
   });
-  // A terminal sends Ctrl-C to the whole group: the script stops in its own time and this process reports how it ended.
+  // A terminal sends Ctrl-C to the whole group. The script ends when it is ready; this process reports how it ended.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     process.on(signal, () => {
       if (signal !== "SIGINT" || !process.stdin.isTTY) child.kill(signal);

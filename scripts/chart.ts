@@ -1,4 +1,4 @@
-// npm run chart: makes manifests/chart from the manifests.
+// npm run chart: generates manifests/chart from the manifests.
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,7 @@ for (const [path, text] of files) {
   mkdirSync(dirname(join(root, path)), { recursive: true });
   writeFileSync(join(root, path), text);
 }
-// Of a component that is no more.
+// Deletes templates of components that no longer exist.
 const templates = "manifests/chart/templates";
 for (const name of readdirSync(join(root, templates))) {
   const path = `${templates}/${name}`;

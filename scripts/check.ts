@@ -1,14 +1,14 @@
-// npm run check: the quick gate. Format, lint, types and unit tests, each on one of its runtimes, beside each other, with
-// the time of each; and the messages of the commits that are not on the upstream branch.
+// npm run check: the quick gate. Runs format, lint, types and unit tests (each test on one of its runtimes) at the same
+// time, and prints the time of each. Also checks the messages of the commits that are not on the upstream branch.
 import { spawn } from "node:child_process";
 import { commitProblems } from "./lint/commit-messages.ts";
 
 type Step = readonly [name: string, command: string, ...commandArguments: string[]];
 
-/** As many as take seconds; the 200 of npm test take a minute and more. */
+/** This many take seconds. The 200 of npm test take a minute or more. */
 const MODEL_SEQUENCES = "20";
 
-/** What was checked before is not checked again; `npm ci` takes the notes away. */
+/** The cache: files that were checked before are not checked again. `npm ci` deletes it. */
 const types = (name: string, project: string, file: string): Step => {
   const notes = `node_modules/.cache/${file}.tsbuildinfo`;
   return [name, "tsc", "--noEmit", "-p", project, "--incremental", "--tsBuildInfoFile", notes];
@@ -33,7 +33,7 @@ if (failed.length > 0) {
 function runStep(step: Step): Promise<string[]> {
   const [name, command, ...commandArguments] = step;
   const started = Date.now();
-  // What the last one prints is long, and shown as it comes; of the others each is a block.
+  // The last one prints much, so its output is shown immediately. The output of each other one is shown as a block.
   const isShown = step === steps.at(-1);
   let output = "";
   return new Promise((resolve, reject) => {

@@ -19,7 +19,7 @@ const log: Log = (message) => {
   process.stderr.write(`${(performance.now() / 1000).toFixed(1).padStart(6)} s  ${message}\n`);
 };
 
-// An ordinary exit, so that what is being built ends with this process.
+// An ordinary exit, so that running builds end with this process.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
 
 try {
@@ -72,7 +72,7 @@ async function up({ name, source }: UpArguments): Promise<number> {
   return 0;
 }
 
-/** The rest works without a registry, so a machine that cannot fetch it goes on. */
+/** The rest works without a registry, so a failed download is not an error. */
 async function tryBuilds(name: string, loaded: readonly string[] = []): Promise<void> {
   try {
     await ensureBuilds(name, { namespace: process.env.TENANCY_BUILD_NAMESPACE, loaded, log });

@@ -6,8 +6,8 @@ import { generatedFiles } from "./crds/files.ts";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * Writes what is generated from the schemas; with `--check` writes nothing, names the stale files and exits with 1 when
- * there are any.
+ * Writes the files that are generated from the schemas. With `--check`, writes nothing, prints the stale files, and
+ * exits with 1 if there are any.
  */
 async function main(check: boolean): Promise<void> {
   for (const { path, text, stale } of await generatedFiles(root)) {

@@ -1,4 +1,4 @@
-// npm run docs: writes llms.txt, which lists the pages for machines, and dist/llms-full.txt, which has them all.
+// npm run docs: writes llms.txt, the list of the pages for programs, and dist/llms-full.txt with the text of all pages.
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { allPages, pageList } from "./docs/pages.ts";

@@ -12,14 +12,14 @@ import { type NamedStore, parseArguments, type SnapshotsArguments, USAGE } from 
 import { createCopyProgress } from "./snapshots/copy-progress.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 
-/** For one archive. */
+/** The time limit for one archive. */
 const LIMIT_MS = 3_600_000;
 
 const log = (line: string): void => void process.stderr.write(`${line}\n`);
 const stopping = new AbortController();
 onInterrupt(() => {
   if (stopping.signal.aborted) process.exit(130);
-  stopping.abort(new Error("stopped; the same command goes on where this one was"));
+  stopping.abort(new Error("stopped; run the same command again to continue"));
 });
 
 try {
@@ -28,7 +28,7 @@ try {
   log(error instanceof Error ? error.message : String(error));
   process.exitCode = stopping.signal.aborted ? 130 : 1;
 }
-// Connections that are kept would hold this process for a while.
+// Idle connections would keep this process running for a while.
 process.exit();
 
 async function run(parsed: SnapshotsArguments): Promise<number> {
@@ -54,7 +54,7 @@ async function open(
 ): Promise<{
   archives: SnapshotStore;
   check?: (call: { signal: AbortSignal; timeoutMs: number }) => Promise<void>;
-  /** Where archives are kept since it was used. */
+  /** The store that archives were moved to after the volume was last used. */
   leftFor?: (signal: AbortSignal) => Promise<string | undefined>;
 }> {
   if (place.kind === "s3") {
@@ -68,7 +68,7 @@ async function open(
   return { archives, check, leftFor: (signal) => volumeLeftFor({ client, namespace }, signal) };
 }
 
-/** What a store that was left long ago has not is no reason to delete it elsewhere. */
+/** If a store is no longer used, an archive that it does not have must not be deleted in another store. */
 async function checkIsLatest(
   leftFor: ((signal: AbortSignal) => Promise<string | undefined>) | undefined,
   signal: AbortSignal,
@@ -76,8 +76,8 @@ async function checkIsLatest(
   const since = await leftFor?.(signal);
   if (since === undefined) return;
   throw new Error(
-    `Cannot delete what the snapshots volume has not: since it was used snapshots are kept in ${since}, so what it has ` +
-      `is old. Should the volume be in use again, take the annotation ${annotation.volumeLeft} from the claim ` +
-      `${SNAPSHOTS_NAME}; else there is nothing to delete`,
+    `Cannot delete what the snapshots volume does not have: newer snapshots are in ${since}. If the volume is in use ` +
+      `again, remove the annotation ${annotation.volumeLeft} from the claim ${SNAPSHOTS_NAME}; if it is not, there is ` +
+      "nothing to delete",
   );
 }

@@ -1,5 +1,5 @@
-// npm run soak: random tenants and random faults against the real operator and edge, held against what must never
-// happen (docs/explanation/promises.md).
+// npm run soak: random tenants and random faults against the real operator and edge. It checks the invariants of
+// docs/explanation/promises.md.
 import { join } from "node:path";
 import { faultsOf } from "./soak/failover/options.ts";
 import { renderFailover } from "./soak/failover/render-failover.ts";
@@ -16,7 +16,7 @@ const root = join(import.meta.dirname, "..");
 process.env.PATH = `${join(root, "node_modules", ".bin")}:${process.env.PATH}`;
 const stopping = new AbortController();
 onInterrupt((signal) => {
-  // What was started goes down with this process.
+  // This process's exit stops what it started.
   if (stopping.signal.aborted) process.exit(130);
   stopping.abort(new Error(`stopped by ${signal}`));
 });
@@ -69,7 +69,7 @@ if (options.help) {
     console.error(error instanceof Error ? error.stack : error);
     process.exitCode = stopping.signal.aborted ? 130 : 1;
   }
-  // All is stopped; should anything of this process's own still be open, it may not keep it.
+  // Everything is stopped. Anything of this process that is still open must not keep it running.
   setTimeout(() => process.exit(), 2000).unref();
 }
 

@@ -44,35 +44,36 @@ if (values.help) {
   process.exit(0);
 }
 const loadCommand = `npm run cluster -- load FILE.tar${values.name === DEFAULT_CLUSTER ? "" : ` --name ${values.name}`}`;
-/** What the programs are told on the local cluster unless the environment says otherwise. */
+/** The environment of the programs on the local cluster. The process's own environment takes precedence. */
 const localDefaults = {
-  // The one node has this machine's cores, and examples that idle should not fill it.
+  // The only node has this machine's cores, and idle examples should not fill it.
   TENANCY_CPU_OVERCOMMIT: "20",
   TENANCY_MEMORY_OVERCOMMIT: "4",
   TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
   TENANCY_PROXY_IMAGE: PROXY_IMAGE,
-  // Few enough for the open files that a shell may have.
+  // Low enough for a shell's limit on open files.
   TENANCY_PROXY_CONNECTIONS: "1000",
   TENANCY_SNAPSHOT_STORAGE_CLASS: "",
   TENANCY_SNAPSHOT_IMAGE: NODE_IMAGE,
   TENANCY_IMAGE_PULL_HINT: `the local cluster pulls no images: "${loadCommand}" loads one and prints what to write into image.ref`,
 };
-/** The same on a cluster of one's own, whose pods are not reached from here, and which has no image of the operator. */
+/**
+ * The same for the user's own cluster, whose pods cannot be reached from here, and which has no image of the operator.
+ */
 const contextDefaults = { TENANCY_SNAPSHOT_IMAGE: "node:20-slim", TENANCY_SNAPSHOT_ACCESS: "api-server" };
-// All of it is here to be tried.
+// All features are on, so that a person can try them.
 process.env.TENANCY_EDGE_ROLES ??= "api,gateway,proxy";
 const progress = createProgress();
 const stopping = new AbortController();
 const programs: Program[] = [];
 let isTakingDown = false;
 let wasWarned = false;
-/** What is brought after the first claim. */
+/** The parts that are installed after the first claim. */
 let bringing: Promise<void> = Promise.resolve();
-/** The local cluster that comes up beside the rest; settles. */
+/** Settles when the local cluster has started, which happens at the same time as the rest. */
 let comingUp: Promise<unknown> = Promise.resolve();
 /**
- * The local cluster, as far as it is for this process to take it down; one that is coming takes itself down when it
- * fails.
+ * The local cluster, if this process has to stop it. A cluster that fails while it starts stops itself.
  */
 let ownCluster: "none" | "coming" | "up" = "none";
 
@@ -107,12 +108,12 @@ try {
   if (!stopping.signal.aborted) {
     process.exitCode = 1;
     console.error(`\n${error instanceof Error ? error.message : error}`);
-    // What goes on beside what has failed starts nothing any more.
+    // After a failure, the steps that run at the same time start nothing more.
     stopping.abort(error);
   }
 }
 await stop();
-// With it ends what is still being compiled.
+// The exit also ends running compilations.
 process.exit();
 
 async function start(): Promise<void> {
@@ -140,7 +141,7 @@ async function start(): Promise<void> {
     proxied,
     kept,
   ]);
-  // What is wrong with their configuration has shown by now.
+  // Errors in their configuration would have occurred by now.
   for (const program of programs) program.keep();
   if (because !== undefined) {
     progress.detail(
@@ -161,7 +162,9 @@ async function start(): Promise<void> {
   });
 }
 
-/** Starts operator and edge as soon as the API server has the kinds, which is before a new node takes pods. */
+/**
+ * Starts operator and edge as soon as the API server has the kinds. A new node does not accept pods yet at that time.
+ */
 async function startPrograms(
   serving: Promise<Where>,
   { buildsHere, again }: { buildsHere: boolean; again: string },
@@ -180,12 +183,12 @@ async function startPrograms(
   const operatorCommand = values.watch
     ? [process.execPath, "--watch", "--import", "tsx", "operator/main.ts"]
     : [process.execPath, ...OPERATOR_FLAGS, operatorFile];
-  // Not --hot, which would start one edge more in the same process at each change.
+  // Not --hot, which would start another edge in the same process at each change.
   const edgeCommand = values.watch ? ["bun", "--watch", "edge/main.ts"] : ["bun", "edge/main.ts"];
   const level = process.env.TENANCY_LOG_LEVEL ?? (values.watch ? "info" : "warn");
   const programEnv: NodeJS.ProcessEnv = {
     ...(values.context === undefined ? localDefaults : contextDefaults),
-    // An image that somebody names is the operator's.
+    // An image named by the user is the operator's.
     ...(process.env.TENANCY_SNAPSHOT_IMAGE === undefined && { TENANCY_SNAPSHOT_PROGRAM: program.name }),
     ...(buildsHere && buildEnvironment(values.name)),
     ...{ ...env, TENANCY_LOG_LEVEL: level },
@@ -203,12 +206,12 @@ async function startPrograms(
   });
 }
 
-/** Bundles the page again when a file of it changes; the edge, which imports the bundle, restarts by itself. */
+/** Bundles the page again when one of its files changes. The edge imports the bundle, and so restarts by itself. */
 function watchDashboard(): void {
   let made: Promise<unknown> = Promise.resolve();
   let isDue = false;
   const watcher = watch(join(root, "edge", "dashboard"), { recursive: true }, () => {
-    // An editor saves a file by several changes.
+    // An editor saves a file with several changes.
     if (isDue) return;
     isDue = true;
     made = made.then(async () => {
@@ -219,7 +222,7 @@ function watchDashboard(): void {
   stopping.signal.addEventListener("abort", () => watcher.close(), { once: true });
 }
 
-/** Nothing of it is needed before a workload is built, and on a bare machine it takes minutes. */
+/** Installs the builder. It is not needed before a workload is built, and on a new machine it takes minutes. */
 async function bringBuilds(loaded: readonly string[]): Promise<void> {
   const namespace = process.env.TENANCY_BUILD_NAMESPACE;
   await progress.step("registry", () => ensureBuilds(values.name, { namespace, loaded, log: progress.detail }));
@@ -229,7 +232,7 @@ async function bringBuilds(loaded: readonly string[]): Promise<void> {
   });
 }
 
-/** Loads the image of the example workload where one is given, and sees to it that the cluster has what is named. */
+/** Loads the given image of the example workload, and checks that the cluster has the named image. */
 async function provideImage(): Promise<{ image: string; loaded: string[] }> {
   const { load, name } = values;
   const loaded = load === undefined ? [] : await progress.step("image", () => loadImage(name, load));
@@ -240,16 +243,16 @@ async function provideImage(): Promise<{ image: string; loaded: string[] }> {
   throw new Error(`Cannot use --image ${image}: ${problem}; load it from here with --load, or ${loadCommand}`);
 }
 
-/** What the helper pod runs on, which the first claim does without. */
+/** Installs what the helper pod needs. The first claim works without it. */
 async function provideNodeImage(): Promise<void> {
   if (values.context !== undefined || process.env.TENANCY_SNAPSHOT_IMAGE !== undefined) return;
   await importNodeImage(values.name);
 }
 
 /**
- * The rest works without it, so a machine that cannot fetch the packages goes on.
+ * The rest works without it, so a failed download of the packages is not an error.
  *
- * @returns why it is not there
+ * @returns why it is missing
  */
 async function provideProxyImage(): Promise<string | undefined> {
   if (values.context !== undefined || process.env.TENANCY_PROXY_IMAGE !== undefined) return undefined;
@@ -284,8 +287,8 @@ async function installAll(
 }
 
 /**
- * Where the cluster is, as environment variables; the edge runs kubectl for logs and exec. The folder for volumes is
- * the local cluster's alone.
+ * The address of the cluster as environment variables. The edge runs kubectl for logs and exec. Only the local cluster
+ * has the folder for volumes.
  */
 interface Where {
   readonly KUBECONFIG: string;
@@ -293,7 +296,7 @@ interface Where {
   readonly volumesFolder?: string;
 }
 
-/** A cluster that takes calls before it takes pods. */
+/** A cluster whose API server responds before its node accepts pods. */
 interface ComingCluster {
   readonly serving: Promise<Where>;
   readonly up: Promise<unknown>;
@@ -311,14 +314,14 @@ function bringUpCluster(): ComingCluster {
   });
   const up = progress.step("cluster", () => bringUp(isServing));
   comingUp = up.catch(() => undefined);
-  // One that fails has no API server to wait for.
+  // If the cluster fails, there is no API server to wait for.
   return { serving: Promise.race([answering, up.then(() => answering)]), up };
 }
 
 async function bringUp(isServing: (where: Where) => void): Promise<void> {
   ownCluster = "coming";
   const owner = readProcessIdentity(process.pid);
-  if (owner === undefined) throw new Error("Cannot read /proc: the local cluster takes Linux; elsewhere use --context");
+  if (owner === undefined) throw new Error("Cannot read /proc: the local cluster needs Linux; elsewhere use --context");
   const cluster = await upLocalCluster({
     ...{ name: values.name, owner, log: progress.detail },
     onServing: ({ kubeconfigPath, kubectlPath, volumesFolder }) =>
@@ -377,10 +380,10 @@ function parseArguments() {
 }
 
 /**
- * Writes a kubeconfig of one context alone, readable to its owner only, so that nothing started with it can reach
+ * Writes a kubeconfig with one context, readable only by its owner, so that programs started with it cannot reach
  * another cluster.
  *
- * @throws Error when the context does not exist
+ * @throws Error if the context does not exist
  */
 async function contextKubeconfig(context: string): Promise<string> {
   const view = ["config", "view", "--minify", "--flatten", "--context", context, "-o", "yaml"];
@@ -397,17 +400,17 @@ async function contextKubeconfig(context: string): Promise<string> {
 }
 
 interface Progress {
-  /** Runs a named step, says when it begins, and how long it took. */
+  /** Runs a named step, and prints when it begins and how long it took. */
   step<T>(name: string, work: () => Promise<T>): Promise<T>;
-  /** A line about what the present step does. */
+  /** Prints a line about the current step. */
   detail(line: string): void;
-  /** Names of the steps that are under way. */
+  /** The names of the current steps. */
   running(): string[];
-  /** How long all of it took. */
+  /** The total time. */
   total(): void;
 }
 
-/** Tells a person what long work is doing, with elapsed times. */
+/** Shows a person the progress of long work, with elapsed times. */
 function createProgress(print: (line: string) => void = console.log): Progress {
   const started = performance.now();
   const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`;

@@ -1,8 +1,8 @@
 // npm test | npm run test:unit|test:cluster|test:browser|test:e2e [-- PATTERN…]: runs the test files whose path matches
-// every pattern, each on the first runtime that it names; with a pattern, on all of them.
-// npm run test:long runs what npm test leaves out, and npm run test:all both;
-// npm run test:changed [-- COMMIT] runs what a change since a commit can affect.
-// Options: --tier=short|long|all, --runtime=node|bun|deno, --at-once=N files beside each other, --quick (see options.ts).
+// every pattern. Each runs on the first runtime that it names; with a pattern, on all of them. npm run test:long runs
+// the tests that npm test leaves out, and npm run test:all runs both. npm run test:changed [-- COMMIT] runs the tests
+// that a change since a commit can affect. Options: --tier=short|long|all, --runtime=node|bun|deno, --at-once=N files
+// beside each other, --quick (see options.ts).
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { findBinaries } from "./cluster/binaries.ts";
@@ -26,7 +26,7 @@ import { startSharedControlPlane } from "./test/shared-control-planes.ts";
 import { startSharedLocalCluster } from "./test/shared-local-clusters.ts";
 import { timeReport } from "./test/time-report.ts";
 
-// Why so many at once: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
+// The reason for these numbers: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
 const kinds: Record<Kind, { limitSeconds: number; atOnce: number }> = {
   unit: { limitSeconds: 180, atOnce: availableParallelism() + 1 },
   cluster: { limitSeconds: 300, atOnce: 4 },
@@ -50,7 +50,7 @@ const runs: TestRun[] = [];
 for (const kind of options.kinds) {
   const files = wantedFiles(kind);
   if (files.length === 0) continue;
-  // Each of the others holds half a gigabyte.
+  // Each of the other shared programs takes half a gigabyte.
   await stopShared(shared[kind]);
   await prepare(kind, files);
   console.log(`\n${kind}: ${files.length} runs`);
@@ -91,7 +91,7 @@ function wantedFiles(kind: Kind): TestFile[] {
     .filter((file) => affected?.has(file.path) ?? true);
 }
 
-/** Brings what files need. Building a program takes minutes the first time, which are no test's to spend. */
+/** Prepares what the files need. The first build of a program takes minutes, and a test has no time for that. */
 async function prepare(kind: Kind, files: readonly TestFile[]): Promise<void> {
   if (kind === "unit") return;
   await findBinaries({ log: console.log });
@@ -122,7 +122,7 @@ async function runAll(kind: Kind, files: readonly TestFile[], bundled: BundledTe
   last.keep(seconds);
 }
 
-/** What the files of a kind share; browser files are lent what the cluster files had. */
+/** What the files of a kind share. Browser files use what the cluster files used before. */
 function lendings(): Partial<Record<Kind, Lending>> {
   const log = (message: string) => line.print(message);
   const controlPlanes = lending(startSharedControlPlane, { what: "control plane", log });
@@ -145,11 +145,11 @@ function runOn(file: TestFile, bundled: BundledTests): Promise<TestRun> {
     ...(file.runtime === "node" && { module: bundled.moduleOf(file) }),
   };
   const lender = file.hasOwnCluster ? undefined : shared[file.kind];
-  // Without one the file starts its own, or reports why it cannot.
+  // Without one, the file starts its own, or reports why it cannot.
   return lender?.lend((environment) => runTestFile(file, { ...given, environment })) ?? runTestFile(file, given);
 }
 
-/** All lines of a file as one block, since others end before and after it. */
+/** Prints all lines of a file as one block, since files run at the same time. */
 function reportOf(run: TestRun): string {
   const mark = run.failed > 0 ? "FAIL" : "ok  ";
   const skipped = run.skipped > 0 ? `, ${run.skipped} skipped` : "";
@@ -179,7 +179,7 @@ function finish(): void {
   process.exitCode = failed > 0 ? 1 : 0;
 }
 
-/** What the runs needed that the machine did not have. */
+/** What the runs needed and the machine did not have. */
 function newPackages(): string {
   const added = [...(installedDebianPackages() ?? [])].filter((name) => !packagesBefore?.has(name));
   return `Debian packages installed by this run: ${added.sort().join(" ") || "none"}`;

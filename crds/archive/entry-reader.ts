@@ -18,21 +18,21 @@ export interface EntryReader {
    * @throws ArchiveError for everything that is not allowed in such an archive
    */
   read(header: TarHeader, given: GivenNames): TarEntry | undefined;
-  /** What an entry of overlay directories that was not left out makes of a path, or a path below it. */
+  /** The kind of a path of overlay directories, according to the entries so far. */
   kindOf(path: string): PathKind | undefined;
 }
 
 /** Rules for every archive, whatever program packed it. */
 export interface EntryRules {
-  /** @throws ArchiveError where there are too many entries with this one */
+  /** Counts an entry. @throws ArchiveError if there are too many */
   count(): void;
-  /** @throws ArchiveError unless the path is plain and relative, has a bearable length and lies behind no symlink */
+  /** @throws ArchiveError unless the path is plain, relative, not too long and not behind a symlink */
   checkPath(path: string, what: string): void;
-  /** @throws ArchiveError for what is none of the types */
+  /** @throws ArchiveError if the entry has none of the allowed types */
   typeOf(header: TarHeader, path: string): TarEntryType;
   /** Checks a symlink; no later entry may lie behind it. @throws ArchiveError if its target is missing or too long */
   checkTarget(path: string, target: string): void;
-  /** Whether the path was a symlink's, or another name of one. */
+  /** Whether the path is that of a symlink, or another name of one. */
   isSymlink(path: string): boolean;
   /** Records another name of a symlink; no later entry may lie behind it. @throws ArchiveError as `remember` does */
   addSymlink(path: string): void;
@@ -113,16 +113,18 @@ export function createEntryRules(limits: ArchiveLimits): EntryRules {
 }
 
 /**
- * The symlinks of an archive, name by name: a set of their paths would hash a path of many folders once for each.
+ * The symlinks of an archive as a tree of names. With a set of paths, a path of many folders would be hashed once for
+ * each folder.
  *
- * Its memory is bounded by `maxEntries` folders. An honest archive has an entry for each of them, so it never has more.
+ * `maxEntries` folders limit its memory. An archive that a save wrote has an entry for each folder, so it never has
+ * more.
  */
 function createSymlinkTree({ maxEntries }: ArchiveLimits) {
   /** Numbers of folders and links, by the number of the folder that they are in and their name. */
   const nodes = new Map<string, number>();
   const links = new Set<number>();
 
-  /** The numbers along a path, as far as they are known. */
+  /** The numbers of a path's names, as far as they are known. */
   function* along(parts: readonly string[]): Generator<number> {
     let node: number | undefined = 0;
     for (const part of parts) {
@@ -142,7 +144,7 @@ function createSymlinkTree({ maxEntries }: ArchiveLimits) {
       for (const node of along(parts.slice(0, -1))) if (links.has(node)) return true;
       return false;
     },
-    /** @throws ArchiveError where the symlinks lie in too many folders */
+    /** @throws ArchiveError if the symlinks lie in too many folders */
     add(parts: readonly string[]): void {
       const known = [...along(parts)];
       let node = known.at(-1) ?? 0;
@@ -198,7 +200,7 @@ export function createEntryReader(options: {
     }
   }
 
-  /** A restore sets the modes of these, and the times of directories, when all else is unpacked. */
+  /** A restore sets the modes of these entries, and the times of directories, after it has unpacked everything else. */
   function countRemembered(path: string): void {
     rememberedBytes += path.length + 128;
     if (rememberedBytes > maxRememberedBytes) {

@@ -1,4 +1,4 @@
-/** Numbers by their index, 0 where none was set, in as many bytes each as the array has; it grows as needed. */
+/** A typed array of numbers that grows as needed. A number that was not set is 0. */
 export interface NumberColumn {
   get(index: number): number;
   set(index: number, value: number): void;
@@ -6,7 +6,7 @@ export interface NumberColumn {
 
 const FIRST_NUMBERS = 1024;
 
-/** @param Numbers what one number may be, such as `Uint8Array` for those up to 255 */
+/** @param Numbers the type of the array, such as `Uint8Array` for numbers up to 255 */
 export function createNumberColumn(Numbers: typeof Uint8Array | typeof Uint32Array): NumberColumn {
   let numbers = new Numbers(FIRST_NUMBERS);
   return {

@@ -1,7 +1,7 @@
 /**
  * The overlay directories as an archive names them: relative to `/`, in UTF-8 bytes (latin1), none inside another.
  *
- * @throws TypeError when one is not an absolute path of plain parts
+ * @throws TypeError if one is not an absolute path of plain parts
  */
 export function overlayRoots(overlayDirs: readonly string[]): string[] {
   const roots = overlayDirs.map((folder) => {

@@ -11,13 +11,13 @@ export async function openPacked(
   return { input, unpacked: first[0] === 0x1f && first[1] === 0x8b ? createGunzip() : new PassThrough() };
 }
 
-/** The error of unpacking; zlib's messages would not help the packer. */
+/** The error of unpacking. The message of zlib would not help the person who packed the archive. */
 export function unpackError(error: unknown): unknown {
   if (!/^Z_/.test(String((error as { code?: unknown }).code))) return error;
   return new ArchiveError("Corrupt", "its compression is damaged or cut off", { cause: error });
 }
 
-/** Takes chunks until there are two bytes, or no more. */
+/** Reads chunks until there are two bytes, or until the end. */
 async function takeTwo(
   source: AsyncGenerator<Uint8Array>,
 ): Promise<{ first: Uint8Array; rest: AsyncGenerator<Uint8Array> }> {

@@ -1,12 +1,16 @@
 import { createNumberColumn } from "./number-column.ts";
 
-/** Numbers names in the order in which they are added, in 16 to 32 bytes a name. */
+/** Numbers names in the order in which they are added, with 16 to 32 bytes per name. */
 export interface PathIndex {
-  /** The number of a name, which is added where it is new. */
+  /** The number of a name. A new name is added. */
   add(name: string): number;
-  /** @returns -1 where the name was not added */
+  /** @returns -1 if the name was not added */
   find(name: string): number;
-  /** Adds all folders that a path lies in, from the first to the last. @param take is given where each one's name ends */
+  /**
+   * Adds all folders of a path, from the first to the last.
+   *
+   * @param take is called with the end of each folder's name
+   */
   addFolders(path: string, take: (number: number, end: number) => void): void;
   readonly size: number;
 }
@@ -14,20 +18,20 @@ export interface PathIndex {
 const FIRST_SLOTS = 1024;
 
 /**
- * A set of strings would take 100 to 200 bytes a name, and an archive has up to a million. So a name is known by a hash
- * of 64 bits: of a million names, two have the same one with a chance of 3 in 100 million. The names are bytes, one a
- * character.
+ * A set of strings would take 100 to 200 bytes per name, and an archive has up to a million. So only a hash of 64 bits
+ * is stored: among a million names, the chance that two have the same hash is 3 in 100 million. Names are bytes, one
+ * per character (latin1).
  *
- * A tenant who made two names of the same hash would get the refusal of an archive of their own: a name that was added
+ * A tenant who creates two names with the same hash can only make their own archive be refused: a name that was added
  * is always found.
  */
 export function createPathIndex(): PathIndex {
   let size = 0;
-  /** Of each slot, the number of its name plus one; 0 for none. */
+  /** For each slot, the number of its name plus one; 0 for an empty slot. */
   let slots = new Uint32Array(FIRST_SLOTS);
   const low = createNumberColumn(Uint32Array);
   const high = createNumberColumn(Uint32Array);
-  /** The hash of what was looked up last, or of its beginning. */
+  /** The hash of the last name that was looked up, or of its beginning. */
   let lowHash = 0;
   let highHash = 0;
 
@@ -49,7 +53,7 @@ export function createPathIndex(): PathIndex {
     highHash = two >>> 0;
   }
 
-  /** The slot of a hash: its own, or the free one that it would have. */
+  /** The slot of a hash, or the empty slot where it would be added. */
   function slotOf(lowest: number, highest: number): number {
     const mask = slots.length - 1;
     let slot = lowest & mask;

@@ -3,22 +3,26 @@ import type { ArchiveLimits } from "./archive-limits.ts";
 import { createNumberColumn } from "./number-column.ts";
 import { createPathIndex } from "./path-index.ts";
 
-/** What a path is when everything is unpacked. */
+/** The kind of a path after everything is unpacked. */
 export type PathKind = "file" | "directory" | "symlink" | "pipe";
 
-/** By number; 0 of what is not noted. */
+/** The kinds by their number; 0 means not recorded. */
 const KINDS: readonly (PathKind | undefined)[] = [undefined, "file", "directory", "symlink", "pipe"];
 
-/** What the paths of an archive are: each one thing, and below directories alone. */
+/** The kinds of an archive's paths. Each path has only one kind, and all paths above it are directories. */
 export interface PathKinds {
   /**
-   * Notes what an entry makes of its path. A file and a directory may come twice, as from `tar -r`, but not a file that
-   * has another name by then: some programs write to both names, and others to one.
+   * Records the kind of an entry's path. A file or a directory may occur twice, as after `tar -r`; but not a file that
+   * has another name by then, since some programs would write to both names, and others to one.
    *
-   * @throws ArchiveError where the path is another thing already, or lies below what is no directory
+   * @throws ArchiveError if the path already has another kind, or lies below a path that is not a directory
    */
   add(path: string, kind: PathKind): void;
-  /** Notes a hard link to what is there, whose path may not be there yet. @throws ArchiveError as `add` does */
+  /**
+   * Records a hard link to an existing file. The path of the link need not exist yet.
+   *
+   * @throws ArchiveError as `add` does
+   */
   link(path: string, target: string, kind: PathKind): void;
   get(path: string): PathKind | undefined;
 }
@@ -26,9 +30,9 @@ export interface PathKinds {
 export function createPathKinds({ maxEntries }: ArchiveLimits): PathKinds {
   const paths = createPathIndex();
   const kinds = createNumberColumn(Uint8Array);
-  /** By number: 1 of what has several names. */
+  /** By number: 1 for a file with several names. */
   const isLinked = createNumberColumn(Uint8Array);
-  /** Folders that have no entry before what is in them. */
+  /** Folders whose content comes before their own entry. */
   let implied = 0;
 
   function get(path: string): PathKind | undefined {

@@ -1,24 +1,24 @@
 import { ArchiveError } from "./archive-error.ts";
 
-/** What a header of pax says of the entry after it, as far as it is read. */
+/** The fields of a pax header that are used. They describe the entry after it. */
 export interface PaxHeader {
   readonly path?: string | undefined;
   readonly target?: string | undefined;
   readonly size?: number | undefined;
 }
 
-/** Attributes of macOS are in them too. */
+/** Large enough for the attributes of macOS, which are in pax headers too. */
 export const MAX_PAX_BYTES = 1024 * 1024;
 
 const names: Readonly<Record<string, keyof PaxHeader>> = { path: "path", linkpath: "target", size: "size" };
 
 /**
- * Reads the records of a header of pax; strings are latin1. What is not about a name or a size is left out.
+ * Reads the records of a pax header; strings are latin1. Records that are not about a name or a size are ignored.
  *
  * Follows https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13_03
  *
- * @param options.isGlobal whether it is about all entries that follow: then none may have its name or size from it
- * @throws ArchiveError where it cannot be read, says a thing twice, or gives the content of a sparse file another form
+ * @param options.isGlobal whether the header is for all entries that follow: then it may not have a name or a size
+ * @throws ArchiveError if it cannot be read, has a field twice, or is for a sparse file
  */
 export function readPaxHeader(content: Buffer, { isGlobal }: { isGlobal: boolean }): PaxHeader {
   const text = content.toString("latin1");

@@ -21,7 +21,7 @@ export interface TarHeader {
  * Follows https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html#tag_20_94_13_06 and, for large numbers,
  * https://www.gnu.org/software/tar/manual/html_node/Extensions.html
  *
- * @throws ArchiveError when the block is not a header
+ * @throws ArchiveError if the block is not a header
  */
 export function readTarHeader(block: Buffer): TarHeader | undefined {
   let sum = 0;
@@ -65,7 +65,7 @@ function number(block: Buffer, offset: number, length: number): number {
 
 export type TarEntryType = "file" | "directory" | "symlink" | "hardlink";
 
-/** An entry of an archive. Paths are bytes, one a character (latin1), since a file's name need not be UTF-8. */
+/** An entry of an archive. Paths are bytes, one per character (latin1), since a file's name need not be UTF-8. */
 export interface TarEntry {
   readonly type: TarEntryType;
   /** Relative to `/`, without a slash at the end. */
@@ -76,9 +76,9 @@ export interface TarEntry {
   readonly gid: number;
   /** Seconds since the epoch. */
   readonly mtime: number;
-  /** Bytes of a file's content; 0 for all else. */
+  /** Bytes of a file's content; 0 for other types. */
   readonly size: number;
-  /** What a link points at; `""` for all else. */
+  /** The target of a link; `""` for other types. */
   readonly target: string;
 }
 
@@ -86,8 +86,8 @@ const types: Readonly<Record<TarEntryType, string>> = { file: "0", hardlink: "1"
 const nameBytes = 100;
 
 /**
- * The header blocks of an entry in GNU's format, which every tar reads: a path that is too long for its field comes
- * first, as the content of a separate entry. Every reader interprets the output in the same way.
+ * The header blocks of an entry in GNU's format, which every tar reads. A path that is too long for its field comes
+ * before the header, as the content of a separate entry. Every reader interprets the output in the same way.
  */
 export function writeTarHeader(entry: TarEntry): Buffer {
   const path = entry.type === "directory" ? `${entry.path}/` : entry.path;

@@ -7,7 +7,7 @@ export interface ClaimResponse {
   phase: ClaimPhase;
   /** Name of the pod. */
   instanceId?: string;
-  /** IP of the pod and port of the container; of an Active claim alone, and while its pod has an address. */
+  /** IP of the pod and port of the container. Only for an Active claim whose pod has an address. */
   endpoint?: { host: string; port: number };
   source?: ClaimSource;
   /** ISO 8601. */

@@ -23,12 +23,12 @@ export class ApiError extends Error {
   }
 }
 
-/** A request without a response: refused, disconnected, timed out, or not trusted. */
+/** A request without a response: the connection was refused, failed, timed out, or is not trusted. */
 export class NetworkError extends Error {
   override readonly name = "NetworkError";
-  /** `false`: no byte of it can have reached the server; `true`: it may have been carried out. */
+  /** `false`: no byte of the request can have reached the server; `true`: the server may have carried it out. */
   readonly requestWasSent: boolean;
-  /** `true`: it was sent on a kept connection that the server was closing, so an idempotent request can be repeated. */
+  /** `true`: it was sent on a connection that the server was closing, so an idempotent request can be repeated. */
   readonly connectionWasStale: boolean;
 
   constructor(message: string, fields: { cause?: unknown; requestWasSent: boolean; connectionWasStale?: boolean }) {

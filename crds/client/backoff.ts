@@ -1,11 +1,11 @@
 export interface Backoff {
-  /** Milliseconds to wait before the next try: doubles from try to try, and is spread out at random. */
+  /** Milliseconds to wait before the next try. They double from try to try, with a random part. */
   next(): number;
-  /** Starts over, because something worked. */
+  /** Starts over after a success. */
   reset(): void;
 }
 
-/** Delays from `initialMs` up to `maxMs`; each is between half of its step and the whole of it. */
+/** Delays from `initialMs` up to `maxMs`; each is between half of its step and the whole step. */
 export function createBackoff(options: { initialMs: number; maxMs: number; random?: () => number }): Backoff {
   const { initialMs, maxMs, random = Math.random } = options;
   let step = initialMs;

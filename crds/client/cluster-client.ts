@@ -16,7 +16,7 @@ export interface CallOptions {
 }
 
 export interface ListOptions extends CallOptions {
-  /** All namespaces when it is left out. */
+  /** @default all namespaces */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
@@ -48,13 +48,13 @@ export interface DeleteOptions extends CallOptions {
   /** Precondition: an object that has changed since is not affected. */
   readonly resourceVersion?: string | undefined;
   readonly gracePeriodSeconds?: number | undefined;
-  /** How its dependents are deleted; with `Foreground` it stays until they are gone. @default the kind's own */
+  /** How dependents are deleted; with `Foreground` the object stays until they are gone. @default the kind's default */
   readonly propagationPolicy?: "Foreground" | "Background" | undefined;
 }
 
 /**
- * Calls to one API server. Every call throws an `ApiError` for a refusal and a `NetworkError` without a response;
- * results have no `managedFields`.
+ * Calls to one API server. Each call throws an `ApiError` if the server refuses it, and a `NetworkError` without a
+ * response. Results have no `managedFields`.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/
  */
@@ -67,13 +67,13 @@ export interface ClusterClient {
   patch<T extends KubernetesObject>(resource: Resource<T>, ref: ObjectRef, options: PatchOptions): Promise<T>;
   /** Server-side apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/ */
   apply<T extends KubernetesObject>(resource: Resource<T>, object: T, options: ApplyOptions): Promise<T>;
-  /** Resolves to the object while finalizers or its grace period keep it, and to undefined when it is gone. */
+  /** Resolves to the object if finalizers or its grace period keep it, and to undefined if it is gone. */
   delete<T extends KubernetesObject>(
     resource: Resource<T>,
     ref: ObjectRef,
     options?: DeleteOptions,
   ): Promise<T | undefined>;
-  /** A call that is not about objects: discovery, `/version`, `/readyz`. The answer's status is of the 200s. */
+  /** A call that is not about objects: discovery, `/version`, `/readyz`. Resolves only with a status of the 200s. */
   request(request: TransportRequest): Promise<TransportResponse>;
   readonly transport: Transport;
 }
@@ -149,7 +149,7 @@ export function createClusterClient(options: { transport: Transport }): ClusterC
       const { namespace, name } = object.metadata;
       const path = objectPath(resource, { namespace, name, query: { fieldManager, force } });
       const body = JSON.stringify(withType(resource, object));
-      // JSON is YAML, and the only type that servers before 1.32 know for this.
+      // JSON is YAML, and this is the only type for it that servers before 1.32 accept.
       const contentType = "application/apply-patch+yaml";
       return callForObject(resource, { method: "PATCH", path, body, contentType, verb: "apply", signal, timeoutMs });
     },

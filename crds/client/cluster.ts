@@ -13,8 +13,8 @@ import type {
 /**
  * The objects of a cluster, by kind.
  *
- * Every answer to a write goes into the cache of its kind. A refusal is thrown as an `ApiError`, a missing answer as a
- * `NetworkError`.
+ * The answer to each write goes into the cache of its kind. A call throws an `ApiError` if the server refuses it, and a
+ * `NetworkError` without a response.
  *
  * @example
  *   await cluster(networkPolicies).apply(policy);
@@ -29,7 +29,7 @@ export interface Objects<T extends KubernetesObject> {
   in(namespace: string): Objects<T>;
   /** The object that has the name. Its writes have no precondition. */
   named(name: string): NamedObject<T>;
-  /** This very object. Its writes have a precondition. */
+  /** The given object. Its writes have a precondition. */
   of(object: KubernetesObject): KnownObject<T>;
   /** All objects, read in pages, or the first `limit`. */
   list(options?: ListQuery): Promise<ObjectList<T>>;
@@ -37,13 +37,13 @@ export interface Objects<T extends KubernetesObject> {
   /**
    * Server-side apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/
    *
-   * Takes over the fields that other managers own, unless the call names its field manager.
+   * Takes over the fields that other managers own, unless the call names a field manager.
    */
   apply(object: T, options?: CallOptions & { readonly fieldManager?: string }): Promise<T>;
 }
 
 export interface ReadOptions extends CallOptions {
-  /** Whether what was read goes into the cache. @default false */
+  /** Whether the result goes into the cache. @default false */
   readonly refresh?: boolean | undefined;
 }
 
@@ -57,9 +57,9 @@ export interface ObjectList<T> {
 
 /** An object by its name. */
 export interface NamedObject<T extends KubernetesObject> {
-  /** @throws ApiError with status 404 where there is none */
+  /** @throws ApiError with status 404 if it does not exist */
   get(options?: ReadOptions): Promise<T>;
-  /** As `get`; undefined where there is none. */
+  /** As `get`; undefined if it does not exist. */
   find(options?: ReadOptions): Promise<T | undefined>;
   /** A JSON merge patch, RFC 7396. */
   patch(changes: MergePatch<T>, options?: PatchTarget): Promise<T>;
@@ -70,7 +70,7 @@ export interface NamedObject<T extends KubernetesObject> {
   delete(options?: Omit<DeleteOptions, "uid" | "resourceVersion">): Promise<Deletion<T>>;
 }
 
-/** An object as it was read. A write fails with a conflict where the precondition does not hold. */
+/** An object that was read. A write fails with a conflict if its precondition does not hold. */
 export interface KnownObject<T extends KubernetesObject>
   extends Omit<NamedObject<T>, "patch" | "patchStatus" | "patchJson" | "delete"> {
   /** @param options.precondition @default "resourceVersion" */
@@ -79,7 +79,7 @@ export interface KnownObject<T extends KubernetesObject>
   patchStatus(status: MergePatch<StatusOf<T>>, options?: CallOptions & Conditional): Promise<T>;
   /** Writes the whole object, if it has the resourceVersion that was read. */
   replace(object: T, options?: WriteOptions): Promise<T>;
-  /** @param options.precondition `resourceVersion` stands for both. @default "uid" */
+  /** @param options.precondition `resourceVersion` includes `uid`. @default "uid" */
   delete(options?: Omit<DeleteOptions, "uid" | "resourceVersion"> & Conditional): Promise<Deletion<T>>;
 }
 
@@ -94,7 +94,7 @@ interface Conditional {
 
 export type JsonOperation = Readonly<{ op: "add" | "replace" | "test"; path: string; value: unknown }>;
 
-/** What a deletion came to. Where the object is gone, or is another one by now, that is an answer and no error. */
+/** The outcome of a deletion. It is not an error if the object is gone, or another object has its name. */
 export type Deletion<T> =
   /** Finalizers or its grace period keep it, in this state. */
   | { readonly outcome: "deleting"; readonly object: T; readonly error?: undefined }
@@ -112,7 +112,7 @@ export type MergePatch<T> = T extends readonly unknown[]
 
 type StatusOf<T> = T extends { status?: infer Status } ? NonNullable<Status> : never;
 
-/** Where the answers to writes of a kind are stored. */
+/** The cache for the answers to writes of a kind. */
 export interface AnswerCache {
   readonly resource: Resource<KubernetesObject>;
   put(object: KubernetesObject): void;
@@ -129,8 +129,8 @@ const PAGE_SIZE = 500;
 const MAX_TRIES = 3;
 
 /**
- * @param options.namespace of the objects, where a call names no other
- * @param options.fieldManager as whom objects are applied
+ * @param options.namespace of the objects, unless a call names another
+ * @param options.fieldManager of applied objects
  */
 export function createCluster({
   client,
@@ -163,7 +163,7 @@ export function createCluster({
           if (refresh) for (const object of items) cache?.put(object);
           return { items, resourceVersion: pages[0]?.metadata.resourceVersion };
         } catch (error) {
-          // The server drops a list that takes longer than it keeps its state.
+          // A list expires if reading its pages takes too long.
           if (!isExpired(error) || tries === MAX_TRIES) throw error;
         }
       }
@@ -239,7 +239,7 @@ export function createCluster({
         },
       };
 
-      /** What is unknown would be no precondition. */
+      /** An undefined value would be no precondition. */
       function required(precondition: "uid" | "resourceVersion"): string {
         const value = metadata[precondition];
         if (!value) throw new TypeError(`Cannot write the ${resource.kind} ${name}: its ${precondition} is unknown`);

@@ -6,36 +6,34 @@ import type { ClusterConfig, Credential } from "./config/cluster-config.ts";
 export interface Agents {
   readonly calls: Agent;
   /**
-   * Separate, since admission webhooks can delay each by seconds, and a pool's refill sends many: a claim of a warm pod
-   * must not wait for them.
+   * Separate, since admission webhooks can delay each creation by seconds, and a pool's refill sends many: a claim of a
+   * warm pod must not wait for them.
    */
   readonly podCreates: Agent;
   /**
-   * Separate, so that a Lease is renewed while unanswered calls hold all other connections; as many as there are
-   * Leases.
+   * Separate, so that a Lease is renewed while unanswered calls use all other connections. There are as many as Leases.
    */
   readonly leases: Agent;
-  /** Separate, so that watches, which hold theirs for minutes, never take a connection from a call. */
+  /** Separate, so that watches, which last for minutes, never take a connection from a call. */
   readonly watches: Agent;
 }
 
 export interface Connections {
-  /** The agents whose connections are made with this credential. */
+  /** The agents with connections for this credential. */
   agents(credential: Credential): Agents;
-  /** Closes the connections that no request is on. */
+  /** Closes the idle connections. */
   dropIdle(): void;
   close(): void;
 }
 
-/** Enough that a cold claim's pod does not wait behind refills, some forty at once. */
+/** Enough that a cold claim's pod does not wait behind refills, about forty at the same time. */
 const MAX_POD_CREATES = 64;
 
-/** The API server drops connections after 90 s without use: a write must not coincide with that. */
+/** The API server closes connections after 90 s without use: a write must not coincide with that. */
 const idleMs = 45_000;
 
 /**
- * Keep-alive connections to one server; a changed certificate gets new ones, and what is under way on the old ones ends
- * there.
+ * Keep-alive connections to one server. A changed certificate gets new ones; requests on the old ones end there.
  */
 export function createConnections(options: {
   config: ClusterConfig;
@@ -54,8 +52,8 @@ export function createConnections(options: {
       timeout: idleMs,
     };
     const agent = secure ? new SecureAgent({ ...common, ...tls }) : new Agent(common);
-    // An agent indexes connections by all their options, certificates included: hashing them takes 15 % of the time of
-    // a call. All connections of this agent are alike.
+    // An agent indexes connections by all their options, including certificates, and hashing these takes 15 % of the
+    // time of a call. All connections of this agent have the same options.
     agent.getName = () => config.server;
     return agent;
   }
@@ -91,7 +89,7 @@ export function createConnections(options: {
   };
 }
 
-/** What a connection to the API server is made with. */
+/** The TLS options of a connection to the API server. */
 export function tlsOptions(config: ClusterConfig, credential: Credential): SecureAgentOptions {
   const certificates = {
     ...(credential.ca !== undefined && { ca: credential.ca }),
@@ -103,7 +101,7 @@ export function tlsOptions(config: ClusterConfig, credential: Credential): Secur
     ...(config.tlsServerName !== undefined && { servername: config.tlsServerName }),
     // For runtimes that do not read the context.
     ...certificates,
-    // Without it Node parses the certificates again for every connection, which blocks its only thread for 1.1 ms.
+    // Without it, Node parses the certificates for each connection, which blocks its only thread for 1.1 ms.
     secureContext: createSecureContext(certificates),
   };
 }

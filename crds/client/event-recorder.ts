@@ -18,13 +18,13 @@ export interface RecordedEvent {
 }
 
 export interface EventRecorder {
-  /** Records an Event on an object, in the background; a repetition counts up the one that is there. */
+  /** Records an Event on an object, in the background. A repetition increases the count of the existing Event. */
   record(event: RecordedEvent): void;
-  /** Resolves when all that was recorded so far is written or has failed. */
+  /** Resolves when all Events recorded so far are written or have failed. */
   flush(): Promise<void>;
 }
 
-// With more than this pending something is badly wrong already, and Events are the least important writes.
+// More pending Events mean a serious problem already, and Events are the least important writes.
 const MOST_PENDING = 256;
 const LONGEST_MESSAGE = 1024;
 

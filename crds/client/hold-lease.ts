@@ -14,7 +14,7 @@ export interface LeaseTerm {
   readonly annotations: Readonly<Record<string, string>>;
   /** Aborted when the term is over, lost or released. */
   readonly signal: AbortSignal;
-  /** Milliseconds left in which a write is safe; 0 when this process may not write. */
+  /** Milliseconds left in which a write is safe; 0 if this process may not write. */
   writeTimeLeftMs(): number;
 }
 
@@ -24,32 +24,32 @@ export interface HoldLeaseOptions {
   leaseName: string;
   /** Unique to this call: a Lease with this identity belongs to this process. */
   identity: string;
-  /** Milliseconds that a lease is valid without a renewal. @default 10000 */
+  /** Milliseconds for which a lease is valid without a renewal. @default 10000 */
   leaseMs?: number;
   /** The annotations to take the Lease with. @default unchanged */
   annotate?: ((taken: Lease | undefined) => Promise<Record<string, string>>) | undefined;
   /**
    * The object that needs the Lease: the garbage collector deletes the Lease when its last owner is gone.
-   * @default it stays
+   * @default the Lease stays
    */
   owner?: OwnerReference | undefined;
-  /** Works until it is done, or `term.signal` or `signal` is aborted; then stops its work and resolves. */
+  /** Works until it is done, or until `term.signal` or `signal` is aborted; then stops its work and resolves. */
   hold(term: LeaseTerm): Promise<void>;
   log: Log;
-  /** Aborted for a clean stop: the lease is handed over at once. */
+  /** Abort it for a clean stop: the lease is released at once. */
   signal: AbortSignal;
 }
 
 /**
  * Runs the work while this process holds a Lease, https://kubernetes.io/docs/concepts/architecture/leases/: waits until
- * it is free, works, and releases it. A Lease that is lost during the work is waited for again, until `signal` is
+ * it is free, works, and releases it. If the Lease is lost during the work, it waits for it again, until `signal` is
  * aborted.
  *
- * The holder renews at a quarter of the lease and stops writing at three quarters, so that no successor can hold the
- * lease while it still writes. Expiry is measured with this process's own clock, from the moment that it saw the last
- * renewal. A released lease is seen on a watch and taken immediately.
+ * The holder renews after a quarter of the lease and stops writing after three quarters, so that no successor can hold
+ * the lease while it still writes. Expiry is measured with this process's clock, from the time at which it saw the last
+ * renewal. A watch shows a released lease, which is then taken at once.
  *
- * @throws what `hold` throws while the Lease is held
+ * @throws the error of `hold`, if the Lease was still held
  */
 export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   const { client, namespace, leaseName, identity, leaseMs = 10_000, log, signal } = options;
@@ -76,7 +76,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     log,
   });
 
-  // Without it a released lease is taken only when it would have expired.
+  // Without the watch, a released lease is taken only when it would have expired.
   const watched = informer.done.catch((error: unknown) => log.warn({ lease: leaseName, error }, "lease not watched"));
 
   const backoff = createBackoff({ initialMs: 500, maxMs: renewEveryMs });
@@ -104,14 +104,14 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     }
   }
 
-  /** Waits for the lease to be free and takes it; undefined when the process stops first. */
+  /** Waits until the lease is free and takes it; undefined if the process stops first. */
   async function acquire(): Promise<{ lease: Lease; at: number } | undefined> {
     while (!signal.aborted) {
       const known = changes;
       const current = await readLease();
       const waitMs = current === undefined ? 0 : timeUntilFree(current);
       if (waitMs > 0) {
-        // A change during the read did not wake a sleep, and the result may be older.
+        // If the lease changed during the read, the result may be stale: read it again instead of sleeping.
         if (changes === known) await sleep(waitMs);
         continue;
       }
@@ -127,15 +127,15 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   }
 
   function timeUntilFree(lease: Lease): number {
-    // Held by this process since a term that it lost while the API server was unreachable: no other process has taken
-    // it.
+    // This process may still be the holder, from a term that it lost while the API server was unreachable. No other
+    // process has taken the lease.
     if (!lease.spec?.holderIdentity || lease.spec.holderIdentity === identity) return 0;
     const version = lease.metadata.resourceVersion ?? "";
     if (seen?.version !== version) seen = { version, at: performance.now() };
     return seen.at + (lease.spec.leaseDurationSeconds ?? leaseMs / 1000) * 1000 - performance.now();
   }
 
-  /** Writes this process into the lease; undefined when another was faster. */
+  /** Writes this process into the lease; undefined if another process was faster. */
   async function take(current: Lease | undefined): Promise<Lease | undefined> {
     const added = (await options.annotate?.(current)) ?? {};
     const now = microTime();
@@ -162,7 +162,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     }
   }
 
-  /** @returns whether the work came to its own end, and not to that of the term */
+  /** @returns whether the work ended by itself, and not because the term ended */
   async function runTerm(held: { lease: Lease; at: number }): Promise<boolean> {
     let { lease, at: renewedAt } = held;
     const over = new AbortController();
@@ -214,7 +214,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
             await sleep(Math.min(500, term.writeTimeLeftMs()), over.signal);
             continue;
           }
-          // Our own renewal may have got through although its answer did not.
+          // Our renewal may have succeeded although its answer was lost.
           const current = await readLease().catch((cause: unknown) => {
             log.warn({ lease: leaseName, error: cause }, "lease not read");
             return lease;
@@ -236,7 +236,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     }
   }
 
-  /** Resolves after the delay, at a change of the lease, or when aborted. */
+  /** Resolves after the delay, at a change of the lease, or at an abort. */
   function sleep(delayMs: number, aborted: AbortSignal = signal): Promise<void> {
     return new Promise((resolve) => {
       const cancel = systemClock.after(delayMs, finish);

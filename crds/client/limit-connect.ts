@@ -1,8 +1,8 @@
 import type { ClientRequest } from "node:http";
 
 /**
- * Ends a request that gets no connection in that time. Its own limit of silence begins only when it has one, and where an
- * address is that of a machine or a pod that is gone, nothing answers at all.
+ * Ends a request that gets no connection within the limit. Its own timeout begins only with a connection, and nothing
+ * answers at the address of a machine or pod that is gone.
  */
 export function limitConnect(request: ClientRequest, limitMs: number): void {
   let timer: NodeJS.Timeout | undefined;

@@ -2,8 +2,7 @@ import type { KubernetesObject, ObjectMeta } from "../kubernetes.ts";
 
 const key = Buffer.from('"managedFields":[{"');
 /**
- * How an entry begins: with the first of its fields as Go's types order them, or as the alphabet does for custom
- * resources.
+ * The first field of an entry: fields have the order of Go's types, or alphabetical order for custom resources.
  */
 const firstFields = [Buffer.from('manager":'), Buffer.from('apiVersion":')];
 
@@ -14,11 +13,11 @@ const backslash = 0x5c;
 const closeBracket = 0x5d;
 
 /**
- * Cuts every `managedFields` out of the JSON of objects, in place, and returns what is left of the buffer.
+ * Cuts all `managedFields` out of the JSON of objects, in place, and returns the remaining buffer.
  *
- * They are up to half of an object's bytes: to parse a page of 500 pods takes half the time without them (14 ms instead
- * of 27). The key cannot be part of a string, where its quotes would be escaped; the like of it elsewhere in an object
- * is left alone.
+ * They are up to half of an object's bytes: without them, parsing a page of 500 pods takes half the time (14 ms instead
+ * of 27 ms). The key cannot be part of a string, where its quotes would be escaped. A similar key elsewhere in an
+ * object stays.
  */
 export function cutManagedFields(json: Buffer): Buffer {
   let read = 0;
@@ -43,7 +42,7 @@ function startsAt(json: Buffer, start: number, text: Buffer): boolean {
   return json.compare(text, 0, text.length, start, start + text.length) === 0;
 }
 
-/** Where an array ends whose inside begins at `from`, or undefined when it does not end. */
+/** The end of an array whose contents begin at `from`; undefined if it does not end. */
 function endOfArray(json: Buffer, from: number): number | undefined {
   let depth = 1;
   for (let at = from; at < json.length; at++) {
@@ -61,20 +60,19 @@ function endOfArray(json: Buffer, from: number): number | undefined {
   return undefined;
 }
 
-/** Takes `managedFields` off an object, in place, where they were not cut out of its JSON. */
+/** Removes `managedFields` from an object, in place, if they were not cut out of its JSON. */
 export function dropManagedFields<T extends KubernetesObject>(object: T): T {
   const metadata: (ObjectMeta & { managedFields?: unknown }) | undefined = object.metadata;
   if (metadata?.managedFields === undefined) return object;
-  // A copy, since `delete` would turn the object into a hash table, which is larger and slower.
+  // Copy the object, since `delete` would turn it into a hash table, which is larger and slower.
   const { managedFields: _, ...rest } = metadata;
   object.metadata = rest;
   return object;
 }
 
 /**
- * In the metadata of a patch: has the API server forget who set which field of the object, and not keep track of it
- * from then on (docs/decisions/watch-and-caches.md#the-hot-path-clears-managed-fields). Not for objects that are
- * applied.
+ * For the metadata of a patch: the API server drops the managed fields of the object, and no longer tracks them
+ * (docs/decisions/watch-and-caches.md#the-hot-path-clears-managed-fields). Not for applied objects.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/server-side-apply/#clearing-managedfields
  */

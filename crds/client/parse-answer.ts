@@ -5,9 +5,9 @@ import { cutManagedFields } from "./managed-fields.ts";
 const maxQuotedLength = 300;
 
 /**
- * The JSON that the API server answered with, without `managedFields`. The body must not be used afterwards.
+ * The JSON of the API server's answer, without `managedFields`. Do not use the body afterwards.
  *
- * @throws ApiError when the status is not of the 200s, or the body is not JSON
+ * @throws ApiError if the status is not of the 200s, or the body is not JSON
  */
 export function parseAnswer(
   answer: { status: number; body: Buffer },
@@ -19,7 +19,7 @@ export function parseAnswer(
   try {
     json = JSON.parse(text);
   } catch {
-    // Not an answer of an API server, so it has no reason: show its text.
+    // The answer is not from an API server, so it has no reason: show its text.
     const quoted = text.trim().slice(0, maxQuotedLength) || "nothing";
     throw new ApiError(`${asked.method} ${asked.path} was answered with ${status}: ${quoted}`, { status, reason: "" });
   }
@@ -27,7 +27,7 @@ export function parseAnswer(
   throw apiErrorOf(json as Partial<Status> | null, { status, ...asked });
 }
 
-/** The error that a `Status` stands for; `status` is the HTTP status, where it came with one. */
+/** The error of a `Status`. @param asked.status the HTTP status, if it came with one */
 export function apiErrorOf(
   body: Partial<Status> | null,
   asked: { status: number; method: string; path: string },

@@ -14,19 +14,19 @@ export interface RoundTripOptions {
   readonly path: string;
   readonly headers: Record<string, string>;
   readonly body?: string | undefined;
-  /** Milliseconds from the call until `read` is done. */
+  /** Milliseconds from the call to the end of `read`. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
   readonly clock: Clock;
-  /** The connections that have served a request; owned by the caller, with the agent. */
+  /** The connections that have served a request. The caller owns them, with the agent. */
   readonly usedSockets: WeakSet<Socket>;
 }
 
 /**
- * One HTTP round trip: sends the request, then hands the answer to `read` and stays in charge until that is done.
+ * One HTTP round trip: sends the request, then passes the answer to `read`. The limits apply until `read` has ended.
  *
- * @throws NetworkError when the server gave no whole answer
- * @throws the signal's reason when it is aborted
+ * @throws NetworkError if the server gave no complete answer
+ * @throws the signal's reason if it is aborted
  */
 export function roundTrip<R>(options: RoundTripOptions, read: (response: IncomingMessage) => Promise<R>): Promise<R> {
   const { secure, signal, clock, timeoutMs, usedSockets } = options;
@@ -73,31 +73,31 @@ export function roundTrip<R>(options: RoundTripOptions, read: (response: Incomin
     }
     const ignoreAbort = onAbort(signal, abort);
     request.on("socket", (socket) => {
-      // Node's own flag is not set where a request had to wait for its connection.
+      // Node does not set its own flag if a request had to wait for its connection.
       reused = usedSockets.has(socket);
       usedSockets.add(socket);
-      // Where it is set, Deno 2.9 sends a request again that fails or is aborted, also one that is not a GET.
+      // If it is set, Deno 2.9 repeats a request that fails or is aborted, even one that is not a GET.
       request.reusedSocket = false;
       // A request that was aborted can leave its connection in the middle of the handshake.
       if (!socket.connecting && (socket as { secureConnecting?: boolean }).secureConnecting !== true) send();
       else socket.once(secure ? "secureConnect" : "connect", send);
     });
-    /** Not before the connection is ready: what is written earlier leaves at that moment, however late it is. */
+    /** Call it when the connection is ready: earlier data would be sent then, even after the deadline. */
     function send(): void {
       if (settled) return;
-      // Where this process was suspended, the connection can be ready before the timer runs.
+      // If this process was suspended, the connection can be ready before the timer runs.
       if (clock.now() >= deadline) {
         endLate();
         return;
       }
       sent = true;
-      // A whole string at once, so that head and body leave in one packet.
+      // Pass the body as one string, so that head and body are sent in one packet.
       if (options.body === undefined) request.end();
       else request.end(options.body);
     }
     request.on("error", fail);
     request.on("upgrade", (_response, socket) => {
-      // Without this Node closes the connection and says nothing.
+      // Without this handler, Node closes the connection without an error.
       socket.destroy();
       fail(new Error("the server wants to speak another protocol"));
     });
@@ -118,9 +118,7 @@ export class BodyTooLargeError extends Error {
 /**
  * The whole body of an answer.
  *
- * @param limit bytes that it may have. @default no limit
- * @throws BodyTooLargeError when it has more
- * @throws Error when the connection ends before the body does
+ * @throws Error if the connection ends before the body does
  */
 export function readBody(response: IncomingMessage, limit = Number.POSITIVE_INFINITY): Promise<Buffer> {
   return new Promise((resolve, reject) => {

@@ -1,11 +1,11 @@
 import { type Clock, steadyClock, systemClock } from "./clock.ts";
 
-/** The API server's time, as the `date` headers of its answers tell it. */
+/** The API server's time, from the `date` headers of its answers. */
 export interface ServerTime {
   /** Milliseconds since the epoch, to within a second. Before the first answer it is this machine's time. */
   now(): number;
   /**
-   * Takes an answer in.
+   * Uses the date of an answer.
    *
    * @param date the header, in whole seconds (RFC 9110, 6.6.1)
    * @param sentAt when its request was sent, by the steady clock
@@ -16,19 +16,19 @@ export interface ServerTime {
 const RESOLUTION_MS = 1000;
 
 /**
- * Times of objects are the API server's. They are compared with its clock: this machine's can be set, or be wrong.
+ * Times of objects come from the API server, so compare them with its clock: this machine's clock can be wrong.
  */
 export function createServerTime(
   options: { clock?: Pick<Clock, "now">; steady?: Pick<Clock, "now"> } = {},
 ): ServerTime {
   const { clock = systemClock, steady = steadyClock } = options;
-  // How far the server's clock is ahead of the steady one: each answer narrows the range.
+  // How far the server's clock is ahead of the steady clock. Each answer narrows the range.
   let ahead: { readonly least: number; readonly most: number } | undefined;
 
   return {
     now() {
       if (ahead === undefined) return clock.now();
-      // A server dates an answer when it begins to send it, which can be long after the request came.
+      // A server dates an answer when it begins to send it, which can be long after the request.
       return steady.now() + ahead.least + Math.min(ahead.most - ahead.least, RESOLUTION_MS) / 2;
     },
     heard(date, sentAt) {
@@ -37,7 +37,7 @@ export function createServerTime(
       const heard = { least: second - steady.now(), most: second + RESOLUTION_MS - sentAt };
       const least = Math.max(heard.least, ahead?.least ?? Number.NEGATIVE_INFINITY);
       const most = Math.min(heard.most, ahead?.most ?? Number.POSITIVE_INFINITY);
-      // Where the two do not agree, a clock was set or another server answered.
+      // If the ranges do not overlap, a clock was set, or another server answered.
       ahead = least <= most ? { least, most } : heard;
     },
   };

@@ -13,7 +13,7 @@ import { createServerTime } from "./server-time.ts";
 
 export interface TransportRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Path and query, below the server's own path. */
+  /** Path and query, below the path of the server's address. */
   readonly path: string;
   readonly body?: string | undefined;
   /** @default "application/json" */
@@ -21,16 +21,16 @@ export interface TransportRequest {
   /** @default "application/json" */
   readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds for all tries together; for a stream, until its head is there. @default 30000 */
+  /** Milliseconds for all tries together; for a stream, until its head has arrived. @default 30000 */
   readonly timeoutMs?: number | undefined;
   /**
-   * What metrics call it, with the API server's words: `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`,
+   * The verb for metrics, as the API server names it: `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`,
    * `delete`.
    */
   readonly verb?: string | undefined;
   /**
-   * The plural of the resource, for metrics; calls for `leases` and those that create `pods` have connections of their
-   * own.
+   * The plural of the resource, for metrics. Calls for `leases`, and those that create `pods`, have separate
+   * connections.
    */
   readonly resource?: string | undefined;
 }
@@ -41,13 +41,13 @@ export interface TransportResponse {
   readonly body: Buffer;
 }
 
-/** A stream that the caller reads or destroys, or an answer that says why there is none. */
+/** A stream that the caller reads or destroys, or the answer that refuses it. */
 export type StreamAnswer =
   | { readonly kind: "stream"; readonly response: IncomingMessage }
   | { readonly kind: "refusal"; readonly answer: TransportResponse };
 
 /**
- * One try as it ended: `status` is 0 when there was no answer, `bytes` the size of the answer's body, 0 for a stream.
+ * One finished try. `status` is 0 without an answer; `bytes` is the size of the answer's body, 0 for a stream.
  */
 export interface RequestRecord {
   readonly verb: string;
@@ -63,7 +63,7 @@ export interface TransportOptions {
   readonly role?: string | undefined;
   /** @default "dev" */
   readonly version?: string | undefined;
-  /** Connections for calls at most; creating pods, watches and calls for Leases have their own. @default 16 */
+  /** The most connections for calls; creations of pods, watches and Leases have separate ones. @default 16 */
   readonly maxSockets?: number | undefined;
   /** @default 30000 */
   readonly timeoutMs?: number | undefined;
@@ -76,31 +76,31 @@ export interface Transport {
   /** The API server's time in milliseconds since the epoch, to within a second. */
   now(): number;
   /**
-   * Sends a request and collects the answer, whatever its status.
+   * Sends a request and returns the answer, with any status.
    *
-   * @throws NetworkError when there was no answer
+   * @throws NetworkError if there was no answer
    */
   request(request: TransportRequest): Promise<TransportResponse>;
   /**
-   * Sends a request on a connection for streams, and resolves as soon as the head of the answer is there.
+   * Sends a request on a connection for streams, and resolves as soon as the head of the answer has arrived.
    *
-   * @throws NetworkError when there was no answer
+   * @throws NetworkError if there was no answer
    */
   stream(request: TransportRequest): Promise<StreamAnswer>;
-  /** Closes the connections that no request is on, because the network was found to be broken. */
+  /** Closes idle connections, because the network has failed. */
   dropIdle(): void;
-  /** Closes every connection; what is under way fails. */
+  /** Closes all connections; requests in flight fail. */
   close(): void;
 }
 
-/** How often a GET is sent again because the server had closed the kept connection that it went out on. */
+/** How often a GET is repeated because the server had closed its connection. */
 const maxStaleConnections = 3;
 const maxThrottled = 5;
 
-/** Keep-alive connections to one API server, made once and shared by everything in the process. */
+/** Keep-alive connections to one API server. Create it once; the whole process shares it. */
 export function createTransport(options: TransportOptions): Transport {
   const { config, onRequest, log, clock = systemClock, maxSockets = 16 } = options;
-  // What is fenced by a limit must not be sent after it because somebody has set the system's clock.
+  // A change of the system's clock must not extend the time limit of a fenced write.
   const steady = options.clock ?? steadyClock;
   const { secure, host, port, basePath } = parseServer(config.server);
   const userAgent = `tenancy-${options.role ?? "client"}/${options.version ?? "dev"}`;
@@ -150,7 +150,7 @@ export function createTransport(options: TransportOptions): Transport {
       return answer;
     } catch (error) {
       record(request, startedAt, { status: 0, bytes: 0 });
-      // What broke one connection has often broken them all, and each would cost a call its whole time to find out.
+      // A failure of one connection has often broken all of them, and each would cost a call its whole time limit.
       if (error instanceof NetworkError) connections.dropIdle();
       throw error;
     }
@@ -167,11 +167,11 @@ export function createTransport(options: TransportOptions): Transport {
       if (closed)
         throw new NetworkError(`Cannot ${method} ${path}: the transport is closed`, { requestWasSent: false });
       const credential = await credentials.current();
-      // What came before may have taken longer than it should, as where this process was suspended.
+      // Earlier steps may have taken too long, for example because this process was suspended.
       const leftMs = deadline - steady.now();
       if (leftMs <= 0) {
         if (refusal !== undefined) return refusal;
-        throw new NetworkError(`Cannot ${method} ${path}: its time was over before it was sent`, {
+        throw new NetworkError(`Cannot ${method} ${path}: its time limit passed before it was sent`, {
           requestWasSent: false,
         });
       }
@@ -254,8 +254,7 @@ function parseServer(server: string): { secure: boolean; host: string; port: num
 }
 
 /**
- * The milliseconds that a `retry-after` header asks to wait, given as seconds or as a date; undefined when it asks for
- * nothing.
+ * The milliseconds to wait from a `retry-after` header, which has seconds or a date; undefined if it has none.
  */
 export function retryAfter(header: string | undefined, options: { now: number }): number | undefined {
   if (header === undefined || header === "") return undefined;

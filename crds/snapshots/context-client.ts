@@ -11,7 +11,7 @@ const SHA256 = /^[0-9a-f]{64}$/;
 /**
  * The build contexts of a snapshots server.
  *
- * @param options.volumeBytes what the volume was asked for with, since it may be a folder of a larger disk
+ * @param options.volumeBytes the requested size of the volume, which may be a folder on a larger disk
  */
 export function createContextClient(options: {
   connection: StoreConnection;
@@ -37,7 +37,7 @@ export function createContextClient(options: {
           return sent;
         } catch (error) {
           const ending = { method: "DELETE", path: received, signal: AbortSignal.timeout(DROP_LIMIT_MS) } as const;
-          // What is left is deleted as a leftover.
+          // If this fails, the upload is deleted later as a leftover.
           await ask(v.object({}), ending).catch(() => undefined);
           throw error;
         }
@@ -60,5 +60,5 @@ export function createContextClient(options: {
 
 function pathOf(workload: string): string {
   if (isObjectName(workload)) return `/v1/contexts/${workload}`;
-  throw new TypeError(`Cannot keep a build context of "${workload}": it is no name of a workload`);
+  throw new TypeError(`Cannot keep a build context of "${workload}": that is not a valid name of a workload`);
 }

@@ -5,20 +5,20 @@ import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import { type KeptAs, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
 import { compareKeys, eachInPages } from "./store-pages.ts";
 
-/** What became of one tenant and workload. */
+/** The result for one tenant and workload. */
 export type CopyOutcome =
   | { readonly kind: "copied"; readonly archives: number; readonly bytes: number }
-  /** All of it was there. */
+  /** The target had all archives already. */
   | { readonly kind: "present" }
-  /** The target has archives that the source has not: it was used since, and is left as it is. */
+  /** The target has archives that the source does not have: it was used since the last copy, and is left unchanged. */
   | { readonly kind: "differs" }
-  /** The source has none any more, the target has: erased since an earlier copy, or made by the target's own use. */
+  /** Only the target has archives: they were erased in the source since an earlier copy, or saved in the target. */
   | { readonly kind: "surplus" }
-  /** That was deleted in the target. */
+  /** A surplus that was deleted in the target. */
   | { readonly kind: "deleted" }
-  /** That was to be deleted, and stays: another key differs, so that the source may be the older of the two. */
+  /** A surplus that was not deleted: another key differs, so the source may be the older of the two stores. */
   | { readonly kind: "withheld" }
-  /** Not copied, and the target is unchanged: the files changed during the copy, or do not match what was saved. */
+  /** Not copied, and the target is unchanged: the archive changed during the copy, or does not match its metadata. */
   | { readonly kind: "failed"; readonly because: string };
 
 interface Stores {
@@ -28,36 +28,38 @@ interface Stores {
 
 export interface CopyCall extends StoreCall {
   /**
-   * Whether archives missing in the source are deleted in the target, which must not be in use. Nothing is deleted if
-   * the target was used since. @default false
+   * Whether archives that the source does not have are deleted in the target, which must not be in use. Nothing is
+   * deleted if the target was used since the last copy. @default false
    */
   readonly deletes?: boolean | undefined;
-  /** Called with how many tenants and workloads the source has. */
+  /** Called with the number of keys (a tenant and a workload) in the source. */
   readonly onBegin?: ((keys: number) => void) | undefined;
-  /** Called with what became of each. */
+  /** Called with the result of each key. */
   readonly onKey: (key: SnapshotKey, outcome: CopyOutcome) => void;
 }
 
 const AT_ONCE = 4;
 
 /**
- * Copies all archives of a store to another, with their versions and what is recorded of them, and checks each by its
- * SHA-256 on its way. What is there is not sent again, so that a copy which was ended goes on where it was, and a later
- * one brings what was saved since.
+ * Copies all archives of a store to another, with their versions and metadata. The SHA-256 of each archive is checked
+ * while it is copied. An archive that the target has is not sent again. So a copy that was interrupted continues where
+ * it stopped, and a later copy only brings what was saved since.
  *
  * @param call.timeoutMs for each archive
- * @throws what a store fails with, at the first failure that is not of one key alone
+ * @throws the first error of a store that does not concern one key alone
  */
 export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<void> {
   const { onBegin, onKey, deletes = false } = call;
   const each = (store: SnapshotStore) => eachInPages((page) => store.list({ ...page, versions: false }, call));
   let found = 0;
   for await (const _ of eachInPages((page) => from.names(page, call))) found += 1;
-  // A volume that is not mounted has none either.
-  if (deletes && found === 0) throw new Error("Cannot delete what the source has not: it has nothing at all");
+  // A volume that is not mounted is empty too.
+  if (deletes && found === 0) {
+    throw new Error("Cannot delete the archives that the source does not have: the source is empty");
+  }
   onBegin?.(found);
 
-  // A source that was left long ago has none of the tenants that came to the target since.
+  // A source that is no longer used does not have the tenants that came to the target since.
   let mayDelete = deletes;
   async function report(key: SnapshotKey, work: () => Promise<CopyOutcome>): Promise<void> {
     try {
@@ -76,7 +78,7 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
     for await (const { tenantId, workloadRef, metadata } of rest) {
       if (failure !== undefined) return;
       const key = { tenantId, workloadRef };
-      const unrecorded = { kind: "failed", because: "nothing that is recorded fits the archive" } as const;
+      const unrecorded = { kind: "failed", because: "the archive does not match its metadata" } as const;
       await report(key, async () => (metadata === undefined ? unrecorded : await copyKey({ from, to, key }, call)));
     }
   }
@@ -94,7 +96,7 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
   }
 }
 
-/** The keys of a list which another, in the same order, has not. */
+/** The keys that only the first of two lists has. Both are in the same order. */
 async function* onlyInFirst(
   first: AsyncIterable<SnapshotKey>,
   second: AsyncIterable<SnapshotKey>,
@@ -138,20 +140,23 @@ async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: S
 }
 
 interface Begin {
-  /** Of the first archive that is wanted and not there. */
+  /** The index of the first archive that the target does not have. */
   readonly index: number;
-  /** As what the target's newest stays. */
+  /** Why the target's newest archive is kept as an older version. */
   readonly keep: KeptAs | undefined;
 }
 
-/** @param wanted the oldest first, as `there` is */
+/**
+ * @param wanted the source's archives, the oldest first
+ * @param there the target's archives, the oldest first
+ */
 function whereToBegin(
   wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[],
   there: readonly SnapshotMetadata[],
 ): Begin | "present" | "differs" {
   const [newest, present] = [wanted.at(-1), there.at(-1)];
   if (newest === undefined || present === undefined) return { index: 0, keep: undefined };
-  // What a copy has made that was ended, or an earlier one.
+  // The target has what an earlier or interrupted copy wrote.
   if (there.every(({ sha256 }, index) => sha256 === wanted[index]?.sha256)) {
     if (there.length === wanted.length) return "present";
     return { index: there.length, keep: wanted[there.length - 1]?.kept };
@@ -161,19 +166,20 @@ function whereToBegin(
     if (wanted.every(({ sha256 }) => has.has(sha256))) return "present";
   }
   if (!isNewer(newest, present)) return "differs";
-  // The source has gone on since. What it has not kept stays here as what was replaced, since it may be of a session.
-  // One that was gone back to is there twice, and a copy that was ended may have brought the first of the two.
+  // The source was used since. If it no longer has the target's newest archive, that archive stays as `replaced`, since
+  // a session may have saved it. After a rollback the source has the same archive twice, and an interrupted copy may
+  // have brought only the first of the two.
   const last = wanted.findLastIndex((one) => isSame(one, present));
   if (last >= 0) return { index: last + 1, keep: wanted[last]?.kept };
   return { index: wanted.findIndex((one) => isNewer(one, present)), keep: "replaced" };
 }
 
-/** Whether an archive of the source may take the place of the target's newest. */
+/** Whether an archive of the source may replace the target's newest. */
 function isNewer(one: SnapshotMetadata, present: SnapshotMetadata): boolean {
   const relation = relationOf(one, present);
-  // Archives of older programs have times alone.
+  // Archives that older versions wrote have only times.
   if (relation === "unknown") return Date.parse(one.createdAt) > Date.parse(present.createdAt);
-  // Where only copies were made into the target, the source may have begun again after an erasure.
+  // If the target was only copied to, the source may have begun a new lineage after an erasure.
   return relation === "after" || (relation === "unrelated" && present.copied === true);
 }
 
@@ -184,9 +190,9 @@ function isSame(a: SnapshotMetadata, b: SnapshotMetadata): boolean {
 async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
   const { newest, revision: replaces } = await to.look(key, call);
   if (newest === undefined) return { kind: "present" };
-  // The list of the source is older than this, and a volume that was taken away since has nothing either.
+  // The source was listed earlier, and a volume that was unmounted since is empty too.
   const { state } = await from.look(key, call);
-  if (state === "unmarked") throw new StoreConflict("the source says of nothing any more that it was erased");
+  if (state === "unmarked") throw new StoreConflict("the source is no longer marked as a store in use");
   if (state !== "none") throw new StoreConflict("it was saved in the meantime");
   await to.delete(key, { ...call, replaces });
   return { kind: "deleted" };

@@ -6,12 +6,12 @@ interface Version {
 }
 
 /**
- * Which older versions stay after a commit, the latest first.
+ * The older versions that stay after a commit, the latest first.
  *
- * @param older those before it, the latest first
- * @param state.added what it keeps, which stays whatever `most` says
- * @param state.next the SHA-256 of the archive that is committed. A version that is gone back to stays beside those that
- *   `most` counts: there is no archive more than before, so none has to go
+ * @param older the older versions before the commit, the latest first
+ * @param state.added the version that the commit adds; it stays whatever `most` is
+ * @param state.next the SHA-256 of the committed archive. A version with this SHA-256 (after a rollback) stays and does
+ *   not count for `most`: it takes no additional space, so no other version has to go
  */
 export function keptVersions<T extends Version>(
   older: readonly T[],
@@ -29,8 +29,8 @@ export function keptVersions<T extends Version>(
 }
 
 /**
- * The kind of an older version that becomes the newest again and is then replaced: `replaced` stays `replaced`, since
- * the replacement may have been unintended, however many sessions start from it.
+ * Why the newest archive is kept when it is replaced. If it also exists as an older version that is kept as `replaced`,
+ * it stays `replaced`, since that replacement may have been unintended, however many sessions started from it.
  */
 export function keptAs<T extends Version>(keep: KeptAs, older: readonly T[], sha256: string): KeptAs {
   return older.some((one) => one.sha256 === sha256 && one.kept === "replaced") ? "replaced" : keep;

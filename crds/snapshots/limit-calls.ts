@@ -3,10 +3,10 @@ import type { Clock } from "../client/clock.ts";
 import { withTimeLimit } from "../waits.ts";
 import type { StoreCall } from "./snapshot-store.ts";
 
-/** Does the work of a call under a signal that is aborted when the call's is, or its time is up. */
+/** Does the work of a call. The signal is aborted if the call's signal is aborted or its time is over. */
 export type LimitCall = <T>(call: StoreCall, work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
 
-/** @param options.verb what cannot be done in time, for the error's message */
+/** @param options.verb for the error's message, after "Cannot" */
 export function limitCalls({ verb, clock }: { verb: string; clock: Clock }): LimitCall {
   return async ({ signal, timeoutMs: ms }, work) => {
     const what = () => new NetworkError(`Cannot ${verb}: not done within ${ms} ms`, { requestWasSent: true });

@@ -1,31 +1,31 @@
 import { randomBytes } from "node:crypto";
 import * as v from "valibot";
 
-/** Saves in one store after another: a part for each store that the archive was in use in, the first store first. */
+/** The saves that led to an archive: a part for each store that the archive was used in, the first store first. */
 export const lineageSchema = v.array(
   v.object({
-    /** Random. Two stores that go on from the same archive begin parts with different ids. */
+    /** Random. If two stores continue from the same archive, they begin parts with different ids. */
     id: v.string(),
     saves: v.pipe(v.number(), v.integer(), v.minValue(1)),
   }),
 );
 export type Lineage = v.InferOutput<typeof lineageSchema>;
 
-/** What an archive's record says of where it comes from. */
+/** The part of an archive's metadata that says where the archive comes from. */
 export interface Descent {
-  /** Absent of archives that older programs wrote. */
+  /** Undefined for archives that older versions wrote. */
   readonly lineage?: Lineage | undefined;
   /** Whether it was copied from another store. The next save in this store begins a part of the lineage. */
   readonly copied?: true | undefined;
 }
 
-/** How one archive stands to another; `unknown` where either has no lineage. */
+/** How one archive relates to another; `unknown` if one of them has no lineage. */
 export type Relation = "before" | "after" | "unrelated" | "unknown";
 
 /**
- * The lineage of an archive that takes the place of another.
+ * The lineage of an archive that replaces another.
  *
- * @param described a copy says its lineage itself
+ * @param described a copied archive keeps the lineage that it has
  */
 export function descentOf(described: Descent, replaced: Descent | undefined): Descent {
   if (described.copied === true) return described;
@@ -37,14 +37,14 @@ export function descentOf(described: Descent, replaced: Descent | undefined): De
   return { lineage: [...parts.slice(0, -1), { ...last, saves: last.saves + 1 }] };
 }
 
-/** How `one` stands to `other`. Clocks have no part in it. */
+/** How `one` relates to `other`. It does not depend on clocks. */
 export function relationOf({ lineage: one }: Descent, { lineage: other }: Descent): Relation {
   if (one === undefined || other === undefined) return "unknown";
   if (leadsTo(one, other)) return leadsTo(other, one) ? "unrelated" : "before";
   return leadsTo(other, one) ? "after" : "unrelated";
 }
 
-/** Whether `later` goes on from `earlier`, or is equal to it. */
+/** Whether `later` continues from `earlier` or is equal to it. */
 function leadsTo(earlier: Lineage, later: Lineage): boolean {
   return earlier.every(({ id, saves }, index) => {
     const same = later[index];

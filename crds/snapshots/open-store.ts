@@ -19,19 +19,19 @@ import { createApiServerEndpoint, createDirectEndpoint, type StoreRights } from 
 import { SNAPSHOTS_NAME } from "./store-folder.ts";
 import { checkVolumeIsLatest, createObjectMark, createVolumeMark, type StoreMark } from "./store-mark.ts";
 
-/** A helper pod runs before its program listens, on a busy node by seconds. */
+/** A helper pod runs before its program listens. On a busy node that takes seconds. */
 const HELPER_START_MS = 15_000;
 
-/** What the operator and the edge keep tenants' files in. */
+/** The store in which the operator and the edge keep tenants' files. */
 export interface OpenedStore {
   readonly kind: StorePlace["kind"];
   readonly archives: SnapshotStore;
   readonly contexts: BuildContexts;
   readonly mark: StoreMark;
   /**
-   * Finds out at the start whether archives can be kept there.
+   * Checks at the start whether the store can keep archives.
    *
-   * @throws StoreError that says what is missing
+   * @throws StoreError that names what is missing
    */
   check(call: StoreCall): Promise<void>;
   close(): void;
@@ -39,21 +39,21 @@ export interface OpenedStore {
 
 interface OpenOptions {
   readonly client: ClusterClient;
-  /** How the API server is reached, through which the helper pod may be. */
+  /** How to reach the API server. The helper pod may be reached through it. */
   readonly cluster: ClusterConfig;
   readonly namespace: string;
-  /** What is asked of the helper pod; credentials of object storage have rights of their own. @default "all" */
+  /** The rights at the helper pod. Those at object storage depend on its credentials. @default "all" */
   readonly rights?: StoreRights | undefined;
-  /** Holds the credentials of object storage. @default the process's own */
+  /** The environment with the credentials of object storage. @default the process's own */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   readonly clock?: Clock | undefined;
   readonly log?: Log | undefined;
 }
 
 /**
- * Opens the store that is configured. Nothing is asked before the first call.
+ * Opens the configured store. No request is sent before the first call.
  *
- * @throws Error where there are no credentials
+ * @throws Error if there are no credentials
  */
 export function openStore(config: Pick<StoreConfig, "place" | "mayBeEmpty">, options: OpenOptions): OpenedStore {
   const { place, mayBeEmpty } = config;
@@ -71,7 +71,7 @@ export function openStore(config: Pick<StoreConfig, "place" | "mayBeEmpty">, opt
   }
 }
 
-/** @throws Error where there are no credentials */
+/** @throws Error if there are no credentials */
 export function openS3Store(
   place: S3Place,
   options: Pick<OpenOptions, "env" | "clock" | "log"> & { wasMarked?: (signal: AbortSignal) => Promise<boolean> },
@@ -93,12 +93,12 @@ function openVolume(place: VolumePlace, options: OpenOptions & { mayBeEmpty: boo
   const connection = createStoreConnection({ endpoint, startMs: HELPER_START_MS, clock });
   const archives = createStoreClient({ connection, wasMarked: mark.wasSeen });
   const contexts = createContextClient({ connection, volumeBytes: () => claimedBytes({ client, namespace }) });
-  // Its helper pod may be made later.
+  // The helper pod may be created later, so it is not checked.
   const check = ({ signal }: StoreCall) => checkVolumeIsLatest({ client, namespace }, signal);
   return { kind: "volume", archives, contexts, mark, check, close: archives.close };
 }
 
-/** What the volume was asked for with: it may be a folder of a larger disk. */
+/** The requested size of the volume, which may be a folder on a larger disk. */
 async function claimedBytes({
   client,
   namespace,

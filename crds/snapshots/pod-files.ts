@@ -2,16 +2,19 @@ import type { PreSave } from "../defaults.ts";
 import type { Pod } from "../kubernetes.ts";
 import { annotation } from "../labels.ts";
 
-/** What of a pod's files is archived, as it was when the pod was made: its workload may be another by now, or gone. */
+/**
+ * Which files of a pod are archived, as recorded when the pod was created: its workload may have changed since, or been
+ * deleted.
+ */
 export interface PodFiles {
   readonly overlayDirs: readonly string[];
-  /** What they may hold together, in GiB. */
+  /** How much they may hold together, in GiB. */
   readonly diskGb: number;
-  /** What its program asks to be run before each save. */
+  /** The workload's `preSave`, which is run before each save. */
   readonly preSave: PreSave | undefined;
 }
 
-/** Reads what was stamped on the pod; no directories where nothing of it is kept. */
+/** Reads the annotations of the pod. Without overlay directories, none of its files is archived. */
 export function podFiles({ metadata: { annotations } }: Pod): PodFiles {
   const stamped = annotations?.[annotation.overlayDirs];
   const preSave = annotations?.[annotation.preSave];

@@ -7,16 +7,17 @@ interface Version {
   readonly kept: KeptAs;
 }
 
-/** Bytes of archives of other keys. */
+/** The bytes of the archives of other keys. */
 export interface OtherBytes {
   readonly ofTenant: number;
   readonly ofWorkload: number;
 }
 
 /**
- * What each archive takes beside those before it: one that is the newest and an older version at once is stored once.
+ * The bytes that each archive takes in addition to those before it. An archive that is both the newest and an older
+ * version is stored once.
  *
- * @param sameOf says the same of what is stored once; undefined of what is not known
+ * @param sameOf gives archives that are stored once the same name; undefined if that is not known
  */
 export function bytesOfEach<T extends { readonly sizeBytes: number }>(
   archives: readonly T[],
@@ -32,19 +33,19 @@ export function bytesOfEach<T extends { readonly sizeBytes: number }>(
   });
 }
 
-/** What archives of one key take. */
+/** The bytes that the archives of one key take. */
 export function storedBytes(archives: readonly Pick<Version, "sha256" | "sizeBytes">[]): number {
   return bytesOfEach(archives, ({ sha256 }) => sha256).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /**
- * Which older versions stay beside a new archive, so that tenant and workload take no more than they may: history goes
- * as far as that is needed, the oldest first, and what was replaced stays. A commit that does not add to what is there
- * is never too much.
+ * The older versions that stay beside a new archive, so that tenant and workload stay within their limits. As many
+ * versions of kind `history` as necessary go, the oldest first; those of kind `replaced` stay. A commit after which the
+ * key takes no more than before is always allowed.
  *
- * @param state.sha256 of the new archive; undefined where it is not known yet
- * @param state.older those that would stay otherwise, the latest first
- * @param state.bytesBefore of the key's archives before the commit
+ * @param state.sha256 of the new archive; undefined if it is not known yet
+ * @param state.older the older versions that stay without a limit, the latest first
+ * @param state.bytesBefore the bytes of the key's archives before the commit
  * @throws QuotaError that says what to do
  */
 export function withinQuota<T extends Version>(
@@ -86,7 +87,7 @@ function refusal(
   return new QuotaError(`Cannot store the archive: it would take ${why}`);
 }
 
-/** "1.2 GiB of 1 GiB", in the largest unit of which the limit is at least one. */
+/** "1.2 GiB of 1 GiB", in the largest unit in which the limit is at least 1. */
 function shown(bytes: number, limit: number): string {
   const power = Math.max(0, Math.min(4, Math.floor(Math.log2(Math.max(limit, 1)) / 10)));
   const unit = ["bytes", "KiB", "MiB", "GiB", "TiB"][power];

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { type Descent, lineageSchema } from "./lineage.ts";
 
-/** What is written beside an archive; what else is there is another version's. */
+/** The metadata that is written with an archive. Other fields are of other versions of the program, and are ignored. */
 export const snapshotMetadataSchema = v.object({
   sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
   sizeBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
@@ -18,15 +18,15 @@ export const snapshotMetadataSchema = v.object({
   copied: v.optional(v.literal(true)),
 });
 
-/** What is kept beside an archive. */
+/** The metadata of an archive. */
 export interface SnapshotMetadata extends Descent {
-  /** Of the archive, in hexadecimal digits. */
+  /** The archive's SHA-256, in hexadecimal digits. */
   readonly sha256: string;
   /** Bytes of the archive. */
   readonly sizeBytes: number;
   readonly tenantId: string;
   readonly workloadRef: string;
-  /** As whom the workload ran whose files these are, so that they can be restored as the same. */
+  /** The user that the workload ran as. The files are restored as the same user. */
   readonly uid: number;
   readonly gid: number;
   /** ISO 8601 time of the save. */
@@ -36,13 +36,13 @@ export interface SnapshotMetadata extends Descent {
   readonly contentBytes: number;
   readonly overlayDirs: readonly string[];
   /**
-   * The pod that it was saved from, and after a dot the id of its overlay directories where it has one; unknown of
-   * archives that older operators wrote.
+   * The UID of the pod that was saved, followed by a dot and the id of its overlay directories if they have one.
+   * Undefined for archives that older operators wrote.
    */
   readonly podUid?: string | undefined;
 }
 
-/** Reads one line of an archive's metadata; undefined when the line is something else. */
+/** Reads the line with an archive's metadata; undefined if it cannot be read. */
 export function parseSnapshotMetadata(line: string): SnapshotMetadata | undefined {
   try {
     return v.parse(snapshotMetadataSchema, JSON.parse(line));

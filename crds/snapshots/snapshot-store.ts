@@ -2,19 +2,18 @@ import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import type { PageFilter, StorePage } from "./store-pages.ts";
 
-/** A call of a store. */
 export interface StoreCall {
   readonly signal: AbortSignal;
-  /** Milliseconds for the whole of it. */
+  /** Milliseconds for the whole call. */
   readonly timeoutMs: number;
 }
 
-/** What a save knows of its archive; the store adds the rest. */
+/** The metadata that a save gives; the store adds the rest. */
 export type SnapshotDescription = Omit<SnapshotMetadata, "sha256" | "sizeBytes" | "tenantId" | "workloadRef">;
 
 /**
- * Why an older version is kept: `history` if a later session started from it, `replaced` if a session that had not
- * started from it took its place, perhaps unintentionally.
+ * Why an older version is kept: `history` if a later session started from it, `replaced` if a session that did not
+ * start from it replaced it, perhaps unintentionally.
  */
 export type KeptAs = "history" | "replaced";
 
@@ -23,11 +22,11 @@ export interface SnapshotVersion extends SnapshotMetadata {
   readonly kept: KeptAs;
 }
 
-/** How much stays at most, as `TENANCY_SNAPSHOT_KEEP` and the limits say. */
+/** The most that is kept, according to `TENANCY_SNAPSHOT_KEEP` and the limits. */
 export interface MostKept {
-  /** Older versions of a key that are history. */
+  /** The number of older versions of a key with the kind `history`. */
   readonly history: number;
-  /** Older versions of a key that were replaced. */
+  /** The number of older versions of a key with the kind `replaced`. */
   readonly replaced: number;
   /** Bytes of a tenant's archives, with all versions. @default no limit */
   readonly tenantBytes?: number | undefined;
@@ -35,16 +34,17 @@ export interface MostKept {
   readonly workloadBytes?: number | undefined;
 }
 
-/** What is kept of a tenant and workload at one moment. */
+/** The archives of a tenant and workload at one moment. */
 export interface KeptSnapshots {
   /**
-   * An opaque id of this state. A former state never returns, not by a deletion, a rollback or another save of the same
-   * archive, so that a caller that changes the state it saw replaces nothing that it has not seen.
+   * An opaque id of this state. An id never returns, not by a deletion, a rollback or another save of the same archive.
+   * So a caller that names the state it read cannot replace a state that it has not read.
    */
   readonly revision: string;
   /**
-   * `none`: the store itself says that there is no archive; `unmarked`: there is none, and the store is one that
-   * nothing was ever saved in; `unrecorded`: there is an archive, and nothing that was recorded fits it.
+   * `kept`: there is an archive. `none`: there is no archive, and the store has its mark. `unmarked`: there is no
+   * archive, and the store has no mark, so nothing was ever saved in it. `unrecorded`: there is an archive without
+   * matching metadata.
    */
   readonly state: "kept" | "none" | "unmarked" | "unrecorded";
   readonly newest?: SnapshotMetadata | undefined;
@@ -52,36 +52,41 @@ export interface KeptSnapshots {
   readonly versions: readonly SnapshotVersion[];
 }
 
-/** An archive that is read. A failure of the iteration means that it was cut off, or is not what was saved. */
+/** An open archive. If the iteration fails, the archive was cut off, or is not the archive that was saved. */
 export interface OpenArchive {
   readonly metadata: SnapshotMetadata;
   readonly content: AsyncIterable<Uint8Array>;
-  /** Gives it up where it is not read to its end: else what it takes is held until the call's time is up. */
+  /**
+   * Releases an archive that is not read to its end. Otherwise its connection is held until the call's time is over.
+   */
   close(): void;
 }
 
-/** How an archive takes its place. */
+/** How an archive becomes the newest. */
 export interface CommitCall extends StoreCall {
-  /** The state that it may replace. */
+  /** The revision of the state that it may replace. */
   readonly replaces: string;
-  /** As what the newest archive of that state stays as an older version. @default it goes */
+  /** Why the newest archive of that state is kept as an older version. @default it is not kept */
   readonly keep?: KeptAs | undefined;
-  /** What is more goes, the oldest first; what this call keeps stays. */
+  /** Versions beyond this are deleted, the oldest first. The version that this call keeps stays. */
   readonly most: MostKept;
 }
 
-/** What an archive would take the place of, as the commit that is meant has it. */
+/** The planned commit that {@link SnapshotStore.checkRoom} is about. */
 export interface RoomCall extends StoreCall, Pick<CommitCall, "keep" | "most"> {
-  /** Of the archive, or less where it is not known. */
+  /** The bytes of the archive, or fewer if they are not known. */
   readonly sizeBytes: number;
 }
 
 export interface PutCall extends CommitCall {
-  /** Asked when all of the archive is there, and before it takes its place. What it throws, the call fails with. */
+  /**
+   * Called when the whole archive is stored, before it becomes the newest. If it throws, the call fails with that
+   * error.
+   */
   readonly describe: () => SnapshotDescription;
 }
 
-/** What a commit has made. */
+/** The result of a commit. */
 export interface CommittedSnapshot {
   readonly revision: string;
   readonly metadata: SnapshotMetadata;
@@ -89,52 +94,52 @@ export interface CommittedSnapshot {
 
 /** When a key was last in use. */
 export interface StoreUse extends SnapshotKey {
-  /** ISO 8601 time, by the store's clock, at which its archive was written or last in use. */
+  /** ISO 8601 time of the store's clock at which its archive was written or last in use. */
   readonly usedAt: string;
 }
 
 /** An archive in a list. */
 export interface StoreEntry extends StoreUse {
-  /** The digits that name an older version; undefined of the newest. */
+  /** The digits that name an older version; undefined for the newest. */
   readonly version?: string | undefined;
-  /** Of an older version. */
+  /** Why an older version is kept; undefined for the newest. */
   readonly kept?: KeptAs | undefined;
   readonly sizeBytes: number;
-  /** Undefined where nothing that is recorded fits it. */
+  /** Undefined if no metadata matches the archive. */
   readonly metadata: SnapshotMetadata | undefined;
 }
 
 /**
- * Archives of tenants' files: on a volume or in object storage. Every call throws `StoreError` if the store fails,
- * `NetworkError` if it cannot be reached, and the signal's reason.
+ * The archives of tenants' files, on a volume or in object storage. Every call throws `StoreError` if the store fails,
+ * `NetworkError` if it cannot be reached, and the signal's reason if it is aborted.
  *
  * A changing call that throws a `NetworkError` may have succeeded, or may still succeed. A commit names the state that
- * it replaces, so reading the state shows the result.
+ * it replaces, so the state shows whether it succeeded.
  */
 export interface SnapshotStore {
-  /** @throws ArchiveError when what is there is another tenant's */
+  /** @throws ArchiveError if the archive belongs to another tenant */
   look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots>;
-  /** Opens the newest archive or an older version; undefined when that one is not there. */
+  /** Opens the newest archive or an older version; undefined if there is no such archive. */
   open(key: SnapshotKey, sha256: string, call: StoreCall): Promise<OpenArchive | undefined>;
   /**
-   * Stores an archive, and then puts it in the place of the newest in one step. What was there stays as it is when
-   * anything fails before that.
+   * Stores an archive, and then replaces the newest with it in one step. If anything fails before that step, the state
+   * does not change.
    *
-   * @param archive its bytes; a failure of it fails the call
-   * @throws StoreConflict when another state is there than the one that it replaces
-   * @throws QuotaError when more would be kept than `most` allows
+   * @param archive its bytes; if they fail, the call fails
+   * @throws StoreConflict if the state is no longer the one that the call replaces
+   * @throws QuotaError if more would be kept than `most` allows
    */
   put(key: SnapshotKey, archive: AsyncIterable<Uint8Array>, call: PutCall): Promise<CommittedSnapshot>;
   /**
-   * Finds out whether an archive of that size may take the place of the newest, by what is there at this moment.
+   * Checks whether an archive of that size may replace the newest, with what is kept at this moment.
    *
-   * @throws QuotaError as `put` would do after all of it was sent
+   * @throws QuotaError if `put` would throw it after the whole archive was sent
    */
   checkRoom(key: SnapshotKey, call: RoomCall): Promise<void>;
   /**
-   * Makes an archive that is kept, of the same key or another, the newest.
+   * Makes a kept archive of this key or another key the newest.
    *
-   * @returns undefined when that archive is not there
+   * @returns undefined if that archive does not exist
    * @throws StoreConflict as `put` does
    */
   adopt(
@@ -145,50 +150,50 @@ export interface SnapshotStore {
   /**
    * Deletes all archives of a key.
    *
-   * @param call.replaces the one state that it may delete. @default whatever is there
-   * @param call.unusedForMs deletes only what nothing has written or touched for so long, by the store's clock
-   * @returns whether it was there and is gone now
-   * @throws StoreConflict when another state is there
+   * @param call.replaces the revision of the only state that may be deleted. @default any
+   * @param call.unusedForMs deletes only if nothing was written or touched for this long, by the store's clock
+   * @returns whether something was deleted
+   * @throws StoreConflict if the state is another one
    */
   delete(
     key: SnapshotKey,
     call: StoreCall & { readonly replaces?: string | undefined; readonly unusedForMs?: number | undefined },
   ): Promise<boolean>;
-  /** A page of archives, of each key the newest first. */
+  /** A page of archives, the newest of each key first. */
   list(filter: PageFilter & { readonly versions: boolean }, call: StoreCall): Promise<StorePage<StoreEntry>>;
-  /** A page of the keys that there are archives of: all that some clients may ask for. */
+  /** A page of the keys that have archives. Some clients may call only this. */
   names(filter: PageFilter, call: StoreCall): Promise<StorePage<SnapshotKey>>;
-  /** A page of when keys were last in use, also of those whose archive nothing that is recorded fits. */
+  /** A page of the times at which keys were last in use, also for archives without matching metadata. */
   uses(filter: PageFilter, call: StoreCall): Promise<StorePage<StoreUse>>;
-  /** Notes on archives that they are in use now; those that are not there stay so. */
+  /** Records that archives are in use now. Missing archives are ignored. */
   touch(keys: readonly SnapshotKey[], call: StoreCall): Promise<void>;
-  /** What the store has; undefined where it has no bound. */
+  /** The size of the store; undefined if it is unlimited. */
   space(call: StoreCall): Promise<{ readonly freeBytes: number; readonly totalBytes: number } | undefined>;
-  /** What all archives take, with all versions; of a large store it may be some minutes old. */
+  /** The space of all archives with all versions. For a large store it may be some minutes old. */
   usage(call: StoreCall): Promise<StoreUsage>;
-  /** Deletes what was left behind of calls that did not come to their end, more than a day ago. */
+  /** Deletes the leftovers of calls that did not finish, if they are older than a day. */
   tidy(call: StoreCall): Promise<void>;
   close(): void;
 }
 
-/** What archives take. */
+/** The space that archives take. */
 export interface StoreUsage {
-  /** Archives, of which each older version is one. */
+  /** The number of archives; each older version counts as one. */
   readonly archives: number;
   readonly bytes: number;
-  /** By workload, of all tenants. */
+  /** By workload, for all tenants. */
   readonly workloads: Readonly<Record<string, { readonly archives: number; readonly bytes: number }>>;
 }
 
-/** Another state is there than the one that a call names: somebody else was first. */
+/** The state is no longer the one that a call names: another writer has changed it. */
 export class StoreConflict extends Error {
   override readonly name = "StoreConflict";
 }
 
-/** A store that answers, and cannot do what it was asked; the message says why. */
+/** A store that responds but cannot do what was requested; the message says why. */
 export class StoreError extends Error {
   override readonly name: string = "StoreError";
-  /** Whether the same call may do better after a while. */
+  /** Whether a repetition may succeed later. */
   readonly isTransient: boolean;
 
   constructor(message: string, options: { cause?: unknown; isTransient: boolean }) {
@@ -197,7 +202,7 @@ export class StoreError extends Error {
   }
 }
 
-/** A store that has no room; the message says what to do. */
+/** A store has no space left; the message says what to do. */
 export class StoreFullError extends StoreError {
   override readonly name = "StoreFullError";
 
@@ -206,7 +211,7 @@ export class StoreFullError extends StoreError {
   }
 }
 
-/** An archive that would take more than its tenant or workload may keep; the message says what to do. */
+/** An archive would exceed the limit of its tenant or workload; the message says what to do. */
 export class QuotaError extends StoreError {
   override readonly name = "QuotaError";
 

@@ -22,7 +22,7 @@ const GIVE_UP_LIMIT_MS = 5000;
 
 export interface StoreClientOptions {
   readonly connection: StoreConnection;
-  /** Whether the volume was ever seen with its mark. @default it was not */
+  /** Whether the volume ever had its mark. @default it did not */
   readonly wasMarked?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
 }
 
@@ -38,7 +38,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
   ) {
     const { id, metadata, signal } = given;
     const body = Buffer.from(JSON.stringify({ id, replaces, keep, most, metadata }));
-    // The server knows a commit that it has carried out by its id.
+    // The server recognizes a commit that it has already done by the id.
     return await repeat(signal, () =>
       ask(committedSchema, { method: "POST", path: pathOf("keys", key), body, signal }),
     );
@@ -71,7 +71,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     return limited(call, (signal) =>
       repeat(signal, async () => {
         const { lines, next } = await askLines({ method: "GET", path: `/v1/${kind}?${query}`, signal });
-        // An earlier version of the server answers all that it has at once, in no order.
+        // An earlier version of the server returns all entries at once, unsorted.
         return { items: lines.map(read).filter(isWanted).sort(compareKeys), next };
       }),
     );
@@ -119,7 +119,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
           const sent = await send(archive, { path, headers, signal });
           metadata = { ...sent, tenantId, workloadRef, ...call.describe() };
         } catch (error) {
-          // The server sees by itself that a connection has ended.
+          // If the connection has ended, the server detects it itself.
           if (!signal.aborted && !(error instanceof NetworkError)) await giveUp(path);
           throw error;
         }
@@ -142,7 +142,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         const { received } = await repeat(signal, () => ask(receivedSchema, { method: "PUT", path, headers, signal }));
         if (received?.metadata === undefined) return undefined;
         const { tenantId, workloadRef } = key;
-        // The pod that it was saved from is not one that goes on from it here.
+        // The pod that saved this archive has not saved one for this key.
         const { podUid: _, lineage: __, copied: ___, ...saved } = received.metadata;
         const metadata = { ...saved, tenantId, workloadRef, createdAt: call.createdAt };
         return await commit(key, { id, metadata, signal }, call);
@@ -155,7 +155,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         if (call.replaces !== undefined) query.set("replaces", call.replaces);
         if (call.unusedForMs !== undefined) query.set("unused-for-ms", String(call.unusedForMs));
         const path = `${pathOf("keys", key)}?${query}`;
-        // Of a try whose answer was lost; what was there may be in use since, or another by now.
+        // True after a try whose response was lost. The archive may have been used or replaced since.
         let mayBeDone = false;
         return await repeat(signal, async () => {
           try {
@@ -197,7 +197,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
   };
 
   /**
-   * Tells the server that an upload will not be committed; if the message is lost, the server deletes the upload at its
+   * Tells the server that an upload will not be committed. If the request is lost, the server deletes the upload at its
    * next start.
    */
   async function giveUp(path: string): Promise<void> {

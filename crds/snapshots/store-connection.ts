@@ -14,25 +14,25 @@ import type { SnapshotKey } from "./snapshot-key.ts";
 import { QuotaError, type StoreCall, StoreConflict, StoreError, StoreFullError } from "./snapshot-store.ts";
 import { endSchema, errorSchema, MARK, receivedSchema, TOKEN } from "./store-protocol.ts";
 
-/** Where the server is at this moment, and how it is reached. */
+/** The server's current address, and how to reach it. */
 export interface StoreEndpoint {
   readonly secure: boolean;
-  /** Host, port, agent, and of TLS the one certificate that is trusted with the name that it has. */
+  /** Host, port and agent; for TLS also the only trusted certificate and the name in it. */
   readonly options: RequestOptions & { readonly servername?: string };
-  /** What is before the paths of the protocol, where an API server passes requests on. @default "" */
+  /** The prefix of the protocol's paths, if an API server forwards the requests. @default "" */
   readonly prefix?: string | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly token: string;
-  /** Called if the address does not respond, or refuses the token: the next one must not come from memory. */
+  /** Called if the server does not respond or refuses the token: the next endpoint must not come from the cache. */
   forget?(): void;
 }
 
 const MOST_TRIES = 3;
 const RETRY_MS = 200;
 const MOST_RETRY_MS = 1000;
-/** The address may be of a pod that is gone, where nothing answers at all. */
+/** The address may belong to a deleted pod, and then nothing responds. */
 const CONNECT_MS = 5000;
-/** A server that says and takes nothing for so long is gone. */
+/** A connection without any traffic for this long counts as lost. */
 const SILENCE_MS = 60_000;
 const MOST_LINE_BYTES = 256 * 1024;
 
@@ -44,36 +44,39 @@ export interface Asked {
   readonly signal: AbortSignal;
 }
 
-/** Bytes that are read, and what is known of them; as `OpenArchive`. */
+/** Bytes that are being read, and their head. See `OpenArchive`. */
 export interface OpenBytes<T> {
   readonly head: T;
   readonly content: AsyncIterable<Uint8Array>;
   close(): void;
 }
 
-/** Requests to a snapshots server, on Node, Bun and Deno alike. */
+/** Requests to a snapshots server. They work on Node, Bun and Deno. */
 export interface StoreConnection {
   ask<T extends v.GenericSchema>(schema: T, asked: Asked): Promise<v.InferOutput<T>>;
-  /** The lines of an answer that ends with how many they are, and with what the next page comes behind. */
+  /** The lines of a response. Its last line has the number of lines and the key that the next page starts after. */
   askLines(asked: Asked): Promise<{ readonly lines: unknown[]; readonly next: SnapshotKey | undefined }>;
-  /** Sends bytes, and sees to it that what arrived is what was sent. */
+  /** Sends bytes, and checks that the server received the same bytes. */
   send(
     content: AsyncIterable<Uint8Array>,
     asked: Omit<Asked, "method" | "body">,
   ): Promise<{ sha256: string; sizeBytes: number }>;
-  /** Opens bytes that come after a line about them; undefined where the line is empty. */
+  /** Opens bytes that follow a line with their head; undefined if the line is empty. */
   openBytes<T extends { readonly sha256: string; readonly sizeBytes: number }>(
     path: string,
     call: StoreCall & { readonly readHead: (line: string) => T | undefined },
   ): Promise<OpenBytes<T> | undefined>;
-  /** Asks again where there was no answer, which the call has to allow; where nothing listens, for `startMs`. */
+  /**
+   * Repeats a call that got no response, so the call must be safe to repeat. If the connection is refused, repeats for
+   * `startMs`.
+   */
   repeat<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T>;
   readonly limited: LimitCall;
 }
 
 /**
- * @param options.endpoint asked before each request, since the address of a pod that is gone is soon another's
- * @param options.startMs how long what refuses connections may be a program that starts. Default: it is none
+ * @param options.endpoint called before each request, since another pod soon gets the address of a deleted pod
+ * @param options.startMs how long a program that starts may refuse connections. Default: 0
  */
 export function createStoreConnection(options: {
   endpoint: (signal: AbortSignal) => Promise<StoreEndpoint>;
@@ -83,7 +86,7 @@ export function createStoreConnection(options: {
   const { endpoint, startMs = 0, clock = systemClock } = options;
   const limited = limitCalls({ verb: "ask the snapshots server", clock });
 
-  /** Asks, and gives the answer's head; its body is read under the same signal. */
+  /** Sends a request, and returns the head of the response. The same signal also limits the reading of the body. */
   async function open(asked: Asked): Promise<IncomingMessage> {
     const at = await endpoint(asked.signal);
     const response = await exchange(asked, at).catch((error: unknown) => {
@@ -94,7 +97,7 @@ export function createStoreConnection(options: {
     if (!isServer || response.statusCode === 401) at.forget?.();
     if (!isServer) {
       response.resume();
-      throw new StoreError(`the snapshots server cannot be reached: ${response.statusCode} from what is before it`, {
+      throw new StoreError(`the snapshots server cannot be reached: another server responded ${response.statusCode}`, {
         isTransient: true,
       });
     }
@@ -102,7 +105,7 @@ export function createStoreConnection(options: {
     try {
       throw refusalOf(response, await readAll(response));
     } finally {
-      // What it was to be sent is not sent to its end.
+      // The rest of the body is not sent.
       if (asked.body !== undefined && !Buffer.isBuffer(asked.body)) response.destroy();
     }
   }
@@ -131,7 +134,7 @@ export function createStoreConnection(options: {
       const body = await readAll(await open(asked));
       const lines = body.toString("utf8").split("\n").slice(0, -1);
       const last = v.safeParse(endSchema, JSON.parse(lines.pop() ?? "{}"));
-      if (!last.success || last.output.end !== lines.length) throw cut("the list came without its end");
+      if (!last.success || last.output.end !== lines.length) throw cut("the list is incomplete");
       return { lines: lines.map((line): unknown => JSON.parse(line)), next: last.output.next };
     },
 
@@ -148,13 +151,13 @@ export function createStoreConnection(options: {
       const { received } = await ask(receivedSchema, { ...asked, method: "PUT", body: counted() });
       const sha256 = hash.digest("hex");
       if (received?.sha256 !== sha256 || received.sizeBytes !== sizeBytes) {
-        throw new StoreError("Cannot store it: what arrived is not what was sent", { isTransient: true });
+        throw new StoreError("Cannot store it: the server received other bytes than were sent", { isTransient: true });
       }
       return { sha256, sizeBytes };
     },
 
     openBytes: (path, { readHead, ...call }) =>
-      // The limit is also of the reading.
+      // The time limit includes the reading.
       new Promise((resolve, reject) => {
         limited(call, async (signal) => {
           const response = await repeat(signal, () => open({ method: "GET", path, signal }));
@@ -164,7 +167,7 @@ export function createStoreConnection(options: {
           if (head === undefined) {
             response.destroy();
             if (line !== "") {
-              throw new StoreError("the snapshots server's answer cannot be read", { isTransient: false });
+              throw new StoreError("the snapshots server's response cannot be read", { isTransient: false });
             }
             resolve(undefined);
             return;
@@ -178,7 +181,11 @@ export function createStoreConnection(options: {
   };
 }
 
-/** One request, up to the head of its answer. @throws NetworkError, what the body fails with, the signal's reason */
+/**
+ * Sends one request, and waits for the head of the response.
+ *
+ * @throws NetworkError, the body's error, the signal's reason
+ */
 function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpoint): Promise<IncomingMessage> {
   const { secure, options, prefix = "", token } = at;
   return new Promise((resolve, reject) => {
@@ -206,12 +213,12 @@ function exchange({ method, path, headers, body, signal }: Asked, at: StoreEndpo
         });
       reject(signal.aborted ? signal.reason : (bodyError ?? network(error)));
     }
-    request.setTimeout(SILENCE_MS, () => request.destroy(new Error(`nothing for ${SILENCE_MS / 1000} s`)));
+    request.setTimeout(SILENCE_MS, () => request.destroy(new Error(`no traffic for ${SILENCE_MS / 1000} s`)));
     limitConnect(request, CONNECT_MS);
     request.on("socket", () => (wasSent = true));
     request.on("error", fail);
     request.on("response", (response) => {
-      // The signal also ends the reader of the body.
+      // The signal also ends the reading of the body.
       const ignore = onAbort(signal, () => response.destroy(signal.reason));
       response.once("close", ignore);
       ignoreAbort();
@@ -251,9 +258,9 @@ async function readAll(response: IncomingMessage): Promise<Buffer> {
     throw cut(error instanceof Error ? error.message : String(error), error);
   }
   const body = Buffer.concat(chunks);
-  // Bun says of a cut answer that it is complete.
+  // Bun reports a response that was cut off as complete.
   const announced = Number(response.headers["content-length"] ?? body.length);
-  if (!response.complete || announced !== body.length) throw cut("the connection ended in the middle of the answer");
+  if (!response.complete || announced !== body.length) throw cut("the connection ended in the middle of the response");
   return body;
 }
 
@@ -263,7 +270,7 @@ async function readLine(content: AsyncIterator<Buffer>): Promise<{ line: string;
     const end = read.indexOf(10);
     if (end !== -1) return { line: read.toString("utf8", 0, end), rest: read.subarray(end + 1) };
     const { done, value } = await next(content);
-    if (done === true || read.length > MOST_LINE_BYTES) throw cut("the answer ends before its first line does");
+    if (done === true || read.length > MOST_LINE_BYTES) throw cut("the response ends within its first line");
     read = read.length === 0 ? value : Buffer.concat([read, value]);
   }
 }
@@ -276,7 +283,7 @@ async function next(content: AsyncIterator<Buffer>): Promise<IteratorResult<Buff
   }
 }
 
-/** Passes an archive on, and fails at its end where it is not what was saved. */
+/** Passes an archive on. Fails at its end if it is not the archive that was saved. */
 async function* checked(options: {
   first: Buffer;
   content: AsyncIterator<Buffer>;
@@ -295,10 +302,10 @@ async function* checked(options: {
       piece = done === true ? undefined : value;
     }
   } finally {
-    // One that is read to its end leaves its connection to the next request.
+    // After a response that was read to its end, the next request uses the connection.
     if (!response.readableEnded) response.destroy();
   }
-  if (bytes !== head.sizeBytes) throw cut(`of ${head.sizeBytes} bytes of the archive ${bytes} arrived`);
+  if (bytes !== head.sizeBytes) throw cut(`only ${bytes} of the archive's ${head.sizeBytes} bytes arrived`);
   if (hash.digest("hex") !== head.sha256) {
     throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
   }
@@ -306,7 +313,7 @@ async function* checked(options: {
 
 function refusalOf({ statusCode = 0 }: IncomingMessage, body: Buffer): Error {
   const read = v.safeParse(errorSchema, parseJson(body));
-  if (!read.success) return new StoreError(`the snapshots server answers ${statusCode}`, { isTransient: true });
+  if (!read.success) return new StoreError(`the snapshots server responded ${statusCode}`, { isTransient: true });
   const { error, kind, reason, isTransient = false } = read.output;
   switch (kind) {
     case "conflict":
@@ -334,5 +341,5 @@ function parseJson(body: Buffer): unknown {
 }
 
 function cut(why: string, cause?: unknown): NetworkError {
-  return new NetworkError(`Cannot read the snapshots server's answer: ${why}`, { cause, requestWasSent: true });
+  return new NetworkError(`Cannot read the snapshots server's response: ${why}`, { cause, requestWasSent: true });
 }

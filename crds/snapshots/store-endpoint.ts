@@ -14,19 +14,22 @@ import type { StoreEndpoint } from "./store-connection.ts";
 import { NAMES_SECRET, SNAPSHOTS_NAME } from "./store-folder.ts";
 
 export const STORE_PORT = 8443;
-/** Of one client at once, the others wait: a quarter of what the helper pod takes of all. */
+/**
+ * The connections of one client; more requests wait. It is a quarter of the connections that the helper pod accepts.
+ */
 const MOST_SOCKETS = 256;
 
 /**
- * Keys of the Secret that the helper pod mounts, and that its clients read; the former ones for a while. The token for
- * names is also in a Secret of its own, as `token` beside the certificate, for clients that may read nothing else.
+ * The keys of the Secret that the helper pod mounts and its clients read. The previous values stay for a while. For
+ * clients that may read nothing else, the token for names is also in a separate Secret: as `token`, with the
+ * certificate.
  */
 export const SECRET_KEYS = {
   ...{ key: "tls.key", certificate: "tls.crt", token: "token", namesToken: "names-token" },
   ...{ certificateBefore: "tls.crt.before", tokenBefore: "token.before", namesTokenBefore: "names-token.before" },
 } as const;
 
-/** What a client asks for: all that the snapshots server does, or of which tenants and workloads there are archives. */
+/** What a client may do: everything, or only list the tenants and workloads that have archives. */
 export type StoreRights = "all" | "names";
 
 export type FindEndpoint = (signal: AbortSignal) => Promise<StoreEndpoint>;
@@ -42,8 +45,8 @@ interface EndpointOptions {
 }
 
 /**
- * Reaches the helper pod at its own address. That may be a few seconds old, and by then another pod's: nothing is sent
- * to a server without the helper's certificate.
+ * Reaches the helper pod at its own address. The address may be a few seconds old, and another pod may have it by then.
+ * So nothing is sent to a server without the helper's certificate.
  */
 export function createDirectEndpoint({
   client,
@@ -68,8 +71,8 @@ export function createDirectEndpoint({
     const { host, certificates: ca, token } = await read.value(signal);
     const known = ca.join("");
     if (agent?.known !== known) {
-      // What the former one sends at the moment comes to its end, and its idle connections end by their time.
-      // Node would read the certificates again for every connection; the other runtimes do not read the context.
+      // The previous agent finishes its requests, and its idle connections time out.
+      // Without `secureContext`, Node would read the certificates for every connection. The other runtimes use `ca`.
       const trusted = { ca, secureContext: createSecureContext({ ca }), servername: SNAPSHOTS_NAME };
       const kept = { keepAlive: true, noDelay: true, timeout: 45_000, maxSockets: MOST_SOCKETS };
       agent = { known, agent: new SecureAgent({ ...kept, ...trusted }) };
@@ -79,7 +82,7 @@ export function createDirectEndpoint({
   };
 }
 
-/** Reaches the helper pod through the API server, from where its address is not reached: `pods/proxy`. */
+/** Reaches the helper pod through the API server (`pods/proxy`), from where its own address cannot be reached. */
 export function createApiServerEndpoint({
   client,
   namespace,
@@ -116,7 +119,7 @@ export function createApiServerEndpoint({
 
 interface StoreSecret {
   readonly certificates: string[];
-  /** With the former one after a comma: the helper pod sees later than we what was renewed. */
+  /** The token, a comma and the previous token: the helper pod sees a renewed Secret later than its clients. */
   readonly token: string;
 }
 
@@ -128,7 +131,7 @@ async function readSecret(
   try {
     return await readSecretOf(NAMES_SECRET, at, signal);
   } catch (error) {
-    // A role of the version before names the other Secret, and not this one.
+    // The Role of the previous version allows only the other Secret.
     if (!(error instanceof ApiError && error.status === 403)) throw error;
     return await readSecretOf(SNAPSHOTS_NAME, at, signal);
   }
@@ -163,7 +166,7 @@ function addressOf({ metadata, status }: Pod): string {
 
 const KEPT_MS = 5000;
 
-/** Gives what was read in the last seconds; a failure is not kept. */
+/** Caches a read value for some seconds. A failure is not cached. */
 function cached<T>(
   clock: Clock,
   read: (signal: AbortSignal) => Promise<T>,

@@ -6,29 +6,29 @@ import { StoreError } from "./snapshot-store.ts";
 import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "./store-folder.ts";
 
 /**
- * Whether anybody has ever seen the store with its mark, kept in the cluster and not in the store itself
- * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted). Fails as the client does.
+ * Records whether the store ever had its mark. The record is kept in the cluster and not in the store itself
+ * (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted). Throws the errors of the client.
  */
 export interface StoreMark {
-  /** What a person does where the store was exchanged for another on purpose, after "should that be meant,". */
+  /** What a person does who replaced the store on purpose. It follows "If that was intended, ". */
   readonly advice: string;
   wasSeen(signal: AbortSignal): Promise<boolean>;
-  /** Writes that it was. */
+  /** Records that the store had its mark. */
   remember(): Promise<void>;
 }
 
 interface MarkOptions {
   readonly client: ClusterClient;
   readonly namespace: string;
-  /** Whether archives that were seen in another store do not count. */
+  /** Whether archives in another store are ignored. */
   readonly mayBeEmpty: boolean;
 }
 
-/** Of the snapshots volume: an annotation on its claim. */
+/** The record for the snapshots volume: an annotation on its claim. */
 export function createVolumeMark({ client, namespace, mayBeEmpty }: MarkOptions): StoreMark {
   const reference = { namespace, name: SNAPSHOTS_NAME };
   return {
-    advice: `take the annotation ${annotation.volumeMarked} from the volume's claim and restart the operator`,
+    advice: `remove the annotation ${annotation.volumeMarked} from the volume's claim and restart the operator`,
     async wasSeen(signal) {
       const { metadata } = await client.get(persistentVolumeClaims, reference, { signal });
       if (metadata.annotations?.[annotation.volumeMarked] === "true") return true;
@@ -39,7 +39,7 @@ export function createVolumeMark({ client, namespace, mayBeEmpty }: MarkOptions)
     async remember() {
       const { metadata } = await client.get(persistentVolumeClaims, reference);
       if (metadata.annotations?.[annotation.volumeMarked] === "true") return;
-      // Not on a claim that was created in the meantime, whose volume may differ.
+      // `resourceVersion` prevents a write to a claim that was created since, which may have another volume.
       const { resourceVersion } = metadata;
       const body = { metadata: { resourceVersion, annotations: { [annotation.volumeMarked]: "true" } } };
       await client.patch(persistentVolumeClaims, reference, { type: "merge", body });
@@ -48,14 +48,14 @@ export function createVolumeMark({ client, namespace, mayBeEmpty }: MarkOptions)
 }
 
 /**
- * Of object storage: an annotation on the Secret of the snapshots.
+ * The record for object storage: an annotation on the Secret of the snapshots.
  *
  * @param options.store names the bucket and the prefix in it
  */
 export function createObjectMark({ client, namespace, mayBeEmpty, store }: MarkOptions & { store: string }): StoreMark {
   const reference = { namespace, name: SNAPSHOTS_NAME };
   return {
-    advice: `take the annotation ${annotation.objectStore} from the Secret ${SNAPSHOTS_NAME} and restart the operator`,
+    advice: `remove the annotation ${annotation.objectStore} from the Secret ${SNAPSHOTS_NAME} and restart the operator`,
     async wasSeen(signal) {
       const secret = await ifFound(client.get(secrets, reference, { signal }));
       const seen = secret?.metadata.annotations?.[annotation.objectStore];
@@ -80,7 +80,7 @@ export function createObjectMark({ client, namespace, mayBeEmpty, store }: MarkO
   };
 }
 
-/** Notes on a volume with archives that they are kept elsewhere from now on. */
+/** Records on a volume with archives that archives are kept in another store from now on. */
 async function leaveVolume({ client, namespace, store }: Omit<MarkOptions, "mayBeEmpty"> & { store: string }) {
   const reference = { namespace, name: SNAPSHOTS_NAME };
   const volume = await ifFound(client.get(persistentVolumeClaims, reference));
@@ -90,7 +90,7 @@ async function leaveVolume({ client, namespace, store }: Omit<MarkOptions, "mayB
   await client.patch(persistentVolumeClaims, reference, { type: "merge", body });
 }
 
-/** The store in which archives are kept since the snapshots volume was used last; undefined where there is none. */
+/** The store that archives were moved to after the snapshots volume was last used; undefined if there is none. */
 export async function volumeLeftFor(
   { client, namespace }: Pick<MarkOptions, "client" | "namespace">,
   signal: AbortSignal,
@@ -101,9 +101,9 @@ export async function volumeLeftFor(
 }
 
 /**
- * Finds out whether the snapshots volume has what was saved last.
+ * Checks that the snapshots volume has the latest archives.
  *
- * @throws StoreError where archives were kept elsewhere since: tenants would go on from what they had long ago
+ * @throws StoreError if archives were kept in another store since: tenants would continue from old files
  */
 export async function checkVolumeIsLatest(
   options: Pick<MarkOptions, "client" | "namespace">,
@@ -112,9 +112,9 @@ export async function checkVolumeIsLatest(
   const since = await volumeLeftFor(options, signal);
   if (since === undefined) return;
   throw new StoreError(
-    `Cannot keep archives on the snapshots volume: since it was used they are kept in ${since}, so what it has is old. ` +
-      `Set TENANCY_SNAPSHOT_STORE to that, or copy them to the volume and take the annotation ${annotation.volumeLeft} ` +
-      `from the claim ${SNAPSHOTS_NAME}`,
+    `Cannot keep archives on the snapshots volume: newer archives are in ${since}. ` +
+      `Set TENANCY_SNAPSHOT_STORE to that, or copy them to the volume and remove the annotation ` +
+      `${annotation.volumeLeft} from the claim ${SNAPSHOTS_NAME}`,
     { isTransient: false },
   );
 }

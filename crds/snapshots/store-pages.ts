@@ -1,22 +1,22 @@
 import type { SnapshotKey } from "./snapshot-key.ts";
 
-/** Which part of a list is wanted. */
+/** Selects a part of a list. */
 export interface PageFilter {
-  /** Of this tenant alone. */
+  /** Only keys of this tenant. */
   readonly tenantId?: string | undefined;
-  /** Of this workload alone. */
+  /** Only keys of this workload. */
   readonly workloadRef?: string | undefined;
-  /** Only what comes behind this key in the order of {@link compareKeys}. @default from the beginning */
+  /** Only keys after this one in the order of {@link compareKeys}. @default all */
   readonly after?: SnapshotKey | undefined;
-  /** At most so many keys. */
+  /** The most keys in a page. */
   readonly limit: number;
 }
 
 /** A part of a list. */
 export interface StorePage<T> {
-  /** In the order of {@link compareKeys}. There may be fewer than asked for, or none, also before the end. */
+  /** In the order of {@link compareKeys}. A page before the end may have fewer items than the limit, or none. */
   readonly items: readonly T[];
-  /** Where the next page begins, as its `after`; undefined at the end. */
+  /** The `after` of the next page; undefined at the end. */
   readonly next: SnapshotKey | undefined;
 }
 
@@ -36,16 +36,16 @@ export async function* eachInPages<T>(
 }
 
 /**
- * The order of lists, the same in all stores: by tenant, then workload. It is the order that object storage has for the
- * names of heads (`heads/<tenant>/<workload>.json`), so `a-b` comes before `a`.
+ * The order of lists in all stores: by tenant, then by workload. It is the order of the heads' names in object storage
+ * (`heads/<tenant>/<workload>.json`), so `a-b` comes before `a`.
  *
- * @returns below zero where `a` comes first, zero for the same key
+ * @returns negative if `a` comes first, 0 if the keys are the same
  */
 export function compareKeys(a: SnapshotKey, b: SnapshotKey): number {
   return compare(tenantOrder(a.tenantId), tenantOrder(b.tenantId)) || compare(workloadOrder(a), workloadOrder(b));
 }
 
-/** What tenants are ordered by, as text. */
+/** The text that tenants are sorted by. */
 export function tenantOrder(tenantId: string): string {
   return `${tenantId}/`;
 }

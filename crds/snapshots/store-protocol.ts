@@ -3,36 +3,36 @@ import { type SnapshotMetadata, snapshotMetadataSchema } from "./snapshot-metada
 import type { SnapshotVersion } from "./snapshot-store.ts";
 
 /**
- * What the snapshots server and its clients say to each other, over HTTP.
+ * The protocol between the snapshots server and its clients, over HTTP.
  *
- * Every answer carries `MARK`, so that what another program answers, such as an API server on the way, is never taken
- * for the server's. "There is none" is a 200 that says so, and never a 404.
+ * Every response has the header `MARK`, so that the response of another program, such as an API server in between, is
+ * never mistaken for the server's. "There is none" is a 200, and never a 404.
  *
- * | request | answer |
+ * | request | response |
  * |---|---|
  * | `GET /v1/keys/<tenant>/<workload>` | `keptSchema` |
- * | `GET /v1/archives/<tenant>/<workload>/<sha256>` | the metadata as a line, then the archive; an empty line for none |
- * | `PUT /v1/uploads/<tenant>/<workload>/<id>` with an archive, or `?from=<tenant>/<workload>/<sha256>` without | `receivedSchema` |
- * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: it will not be committed, and is gone |
- * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 when another state is there |
- * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}`: an archive of that size would be kept; 507 when not |
+ * | `GET /v1/archives/<tenant>/<workload>/<sha256>` | the metadata as a line, then the archive; an empty line if there is none |
+ * | `PUT /v1/uploads/<tenant>/<workload>/<id>` with an archive, or with `?from=<tenant>/<workload>/<sha256>` and no body | `receivedSchema` |
+ * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: the upload is deleted |
+ * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 if the state is another one |
+ * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}` if an archive of that size would be kept; else 507 |
  * | `DELETE /v1/keys/<tenant>/<workload>?replaces=<revision>&unused-for-ms=<n>` | `deletedSchema`; 412 as above |
- * | `GET /v1/list?limit=<keys>&after=<tenant>/<workload>&tenant=<tenant>&workload=<workload>&versions=true` | an entry a line, then `endSchema`; without a limit all pages as one |
- * | `GET /v1/names?limit=…`, as above, also accepts another token | a key a line, then `endSchema` |
+ * | `GET /v1/list?limit=<keys>&after=<tenant>/<workload>&tenant=<tenant>&workload=<workload>&versions=true` | one entry per line, then `endSchema`; without a limit all entries |
+ * | `GET /v1/names?limit=…`, as above, also with the token for names | one key per line, then `endSchema` |
  * | `PUT /v1/contexts/<workload>/<id>?most=<bytes>&volume=<bytes>` with a build context | `receivedSchema` |
- * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it is the one that counts, and others go |
- * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line for none |
- * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are gone; what was received is |
+ * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it becomes the current one, and others are deleted |
+ * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line if there is none |
+ * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are deleted; the upload is deleted |
  * | `POST /v1/touch` with keys, `POST /v1/tidy` | `{}` |
  * | `GET /v1/space`, `GET /v1/usage` | `spaceSchema`, `usageSchema` |
  */
 export const MARK = "x-tenancy-snapshots";
-/** The header that a client shows its token in: an API server that passes a request on takes `Authorization` away. */
+/** The header with the client's token. An API server that forwards a request removes `Authorization`. */
 export const TOKEN = "x-tenancy-token";
-/** Set on uploads to a store that was seen with its mark. */
+/** Set on uploads: whether the store ever had its mark. */
 export const MARKED = "x-tenancy-marked";
 
-/** Of an upload; it names the commit too. */
+/** The id of an upload, and of its commit. */
 export const UPLOAD_ID = /^[0-9a-f]{32}$/;
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
@@ -57,7 +57,7 @@ export const keptSchema = v.object({
 });
 
 export const receivedSchema = v.object({
-  /** Undefined where the archive to be taken over is not there. */
+  /** Undefined if the archive of `?from` does not exist. */
   received: v.optional(v.object({ sha256: sha256Schema, sizeBytes: count, metadata: v.optional(metadata) })),
 });
 
@@ -87,14 +87,14 @@ export const contextHeadSchema = v.object({ sizeBytes: count });
 export const keepContextSchema = v.object({
   id: v.pipe(v.string(), v.regex(UPLOAD_ID)),
   sha256: sha256Schema,
-  /** Another that stays. */
+  /** Another context that is not deleted. */
   other: v.optional(sha256Schema),
 });
 export const nameSchema = v.object({ tenantId: v.string(), workloadRef: v.string() });
 export const endSchema = v.object({
-  /** How many lines there are before this one. */
+  /** The number of lines before this one. */
   end: count,
-  /** What the next page comes behind; undefined at the end of the list. */
+  /** The `after` of the next page; undefined at the end of the list. */
   next: v.optional(nameSchema),
 });
 export const touchSchema = v.array(nameSchema);
@@ -111,9 +111,9 @@ export const entrySchema = v.object({
 
 export const errorSchema = v.object({
   error: v.string(),
-  /** What the client throws it as. */
+  /** Which error the client throws. */
   kind: v.picklist(["conflict", "archive", "store", "quota", "full", "request"]),
-  /** Of an ArchiveError. */
+  /** The reason of an ArchiveError. */
   reason: v.optional(v.picklist(["Corrupt", "Hostile", "TooLarge", "Foreign", "NoVersion"])),
   isTransient: v.optional(v.boolean()),
 });

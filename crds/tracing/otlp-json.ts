@@ -51,7 +51,9 @@ function anyValue(value: string | number | boolean): object {
   return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };
 }
 
-/** A double cannot hold the nanoseconds of an epoch, so whole milliseconds and the rest are taken apart. */
+/**
+ * A double cannot represent nanoseconds since the epoch, so whole milliseconds and the rest are converted separately.
+ */
 function nanoseconds(ms: number): string {
   const whole = Math.floor(ms);
   return String(BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6)));

@@ -7,13 +7,13 @@ import { createPause, TimeLimitError, within, withTimeLimit } from "../waits.ts"
 import { exportRequest } from "./otlp-json.ts";
 import type { Attributes, EndedSpan } from "./tracer.ts";
 
-/** Brings spans to a collector, in batches. */
+/** Sends spans to a collector, in batches. */
 export interface SpanExporter {
-  /** Takes a span, or drops and counts it where too many wait. Never throws and never waits. */
+  /** Queues a span, or drops and counts it if too many wait. Never throws and never waits. */
   add(span: EndedSpan): void;
-  /** Exports what waits, for at most `limitMs`, and drops the rest. */
+  /** Exports the waiting spans, for at most `limitMs`, and drops the rest. */
   close(options: { limitMs: number }): Promise<void>;
-  /** How many spans the collector has taken, and how many were dropped. */
+  /** How many spans the collector has accepted, and how many were dropped. */
   readonly counts: { readonly exported: number; readonly dropped: number };
 }
 
@@ -31,7 +31,7 @@ const MOST_ANSWER_BYTES = 64 * 1024;
 const RETRYABLE = [429, 502, 503, 504];
 
 /**
- * @param options.delayMs milliseconds for which spans are gathered
+ * @param options.delayMs milliseconds for which spans are collected
  * @param options.headers of each request to the collector
  */
 export function createSpanExporter(options: {
@@ -64,10 +64,10 @@ export function createSpanExporter(options: {
     });
   }
 
-  /** Exports until less than a batch waits; until nothing waits at the end. */
+  /** Exports until less than a batch waits; at the end, until no span waits. */
   async function exportAll(): Promise<void> {
     do {
-      // Those under way count among those that wait.
+      // Spans in flight count as waiting.
       const batch = waiting.slice(0, MOST_IN_BATCH);
       const taken = await exportBatch(batch);
       waiting.splice(0, batch.length);
@@ -76,7 +76,7 @@ export function createSpanExporter(options: {
     } while (waiting.length >= (isClosing ? 1 : MOST_IN_BATCH));
   }
 
-  /** Tries until the collector has answered for good. @returns how many spans it has taken */
+  /** Tries until the collector's answer is final. @returns how many spans it has accepted */
   async function exportBatch(batch: readonly EndedSpan[]): Promise<number> {
     const backoff = createBackoff({ initialMs: 1000, maxMs: MOST_PAUSE_MS });
     for (let tries = 1; ; tries += 1) {
@@ -91,7 +91,7 @@ export function createSpanExporter(options: {
     }
   }
 
-  /** @returns `retryAfterMs` where it is worth another try */
+  /** @returns `retryAfterMs` if a retry may help */
   async function exportOnce(
     batch: readonly EndedSpan[],
   ): Promise<{ problem?: string; rejected?: number; retryAfterMs?: number }> {
@@ -99,7 +99,7 @@ export function createSpanExporter(options: {
       const limit = { what: "the collector's answer", ms: EXPORT_LIMIT_MS, clock, signal: hardStop.signal };
       const { status, asked, text } = await withTimeLimit(limit, async (signal) => {
         const body = exportRequest(batch, resource);
-        // A redirect could take the headers elsewhere.
+        // A redirect could send the headers to another server.
         const response = await send(url, { method: "POST", headers, body, signal, redirect: "manual" });
         const asked = response.headers.get("retry-after") ?? undefined;
         return { status: response.status, asked, text: await readText(response) };
@@ -121,7 +121,7 @@ export function createSpanExporter(options: {
   function warn(problem: string): void {
     if (clock.now() - warnedAt < WARN_EVERY_MS) return;
     warnedAt = clock.now();
-    // Neither the path nor the query, in which some collectors want a key.
+    // Only the host: the path and the query have a key for some collectors.
     log.warn({ collector: new URL(url).host, problem, dropped: counts.dropped }, "traces are not exported");
   }
 
@@ -153,7 +153,7 @@ export function createSpanExporter(options: {
   };
 }
 
-/** Reads the answer to its end, so that the connection can be used again, and no more than it can be. */
+/** Reads the answer to its end, so that the connection can be used again, but at most {@link MOST_ANSWER_BYTES}. */
 async function readText({ body }: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -165,14 +165,14 @@ async function readText({ body }: Response): Promise<string> {
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-/** What a collector says that has not taken all: https://opentelemetry.io/docs/specs/otlp/#partial-success-1 */
+/** How many spans the collector rejected: https://opentelemetry.io/docs/specs/otlp/#partial-success-1 */
 function rejectedBy(text: string): { problem?: string; rejected: number } {
   let rejected = 0;
   try {
     const answer = parseForeignJson(text) as { partialSuccess?: { rejectedSpans?: unknown } } | null;
     rejected = Number(answer?.partialSuccess?.rejectedSpans ?? 0);
   } catch {
-    // Another media type than that of the request; the status counts.
+    // The answer has another media type; the status counts.
   }
   return rejected > 0 ? { problem: `the collector refuses ${rejected} spans of a batch`, rejected } : { rejected: 0 };
 }

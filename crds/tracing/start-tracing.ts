@@ -8,13 +8,13 @@ import type { TracingConfig } from "./tracing-config.ts";
 /** The traces of this process. */
 export interface Tracing {
   readonly tracer: Tracer;
-  /** Exports what is left, for some seconds at most. */
+  /** Exports the remaining spans, for at most {@link CLOSE_LIMIT_MS}. */
   close(): Promise<void>;
 }
 
 const CLOSE_LIMIT_MS = 3000;
 
-/** Begins to record spans and to export them. */
+/** Starts to record and export spans. */
 export function startTracing(options: { config: TracingConfig; registry: Registry; log: Log }): Tracing {
   const { config, registry, log } = options;
   const { url, headers, delayMs, sampler } = config;
@@ -22,7 +22,7 @@ export function startTracing(options: { config: TracingConfig; registry: Registr
   const exporter = createSpanExporter({ url, headers, resource, delayMs, log });
   new Counter({
     name: "tenancy_trace_spans_total",
-    help: "Spans that the collector has taken, and those that were dropped since it was slow or away",
+    help: "Spans that the collector accepted, and spans dropped because it was slow or unreachable",
     labelNames: ["outcome"],
     registers: [registry],
     collect() {

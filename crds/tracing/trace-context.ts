@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 
-/** Which trace a span belongs to, and which span it is: what the header `traceparent` carries. */
+/** The ids of a span and its trace: the contents of the header `traceparent`. */
 export interface TraceContext {
   /** 32 lower-case hexadecimal digits, not all zero. */
   readonly traceId: string;
-  /** 16 of them. */
+  /** 16 lower-case hexadecimal digits, not all zero. */
   readonly spanId: string;
   /** Whether the trace is recorded. */
   readonly sampled: boolean;
@@ -14,8 +14,8 @@ const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 const MOST_CHARACTERS = 256;
 
 /**
- * Reads the header `traceparent` of a request; undefined where it is not valid, for which a new trace is begun. Versions
- * after 00 are read as far as they are known.
+ * Reads the header `traceparent` of a request; undefined if it is not valid, so that a new trace begins. Later versions
+ * than 00 are read as version 00.
  *
  * https://www.w3.org/TR/trace-context/#traceparent-header
  */
@@ -49,8 +49,8 @@ export function newSpanId(): string {
 }
 
 /**
- * The trace of a claim's release. A deletion carries no context, so both programs, and an operator that takes a release
- * over, take the ids from the claim's uid.
+ * The trace of a claim's release. A deletion has no context, so the edge, the operator and its successor derive the ids
+ * from the claim's uid.
  */
 export function releaseTrace(claimUid: string): { traceId: string; spanId: string } {
   const digits = createHash("sha256").update(`release ${claimUid}`).digest("hex");

@@ -1,7 +1,7 @@
 import { systemClock } from "../client/clock.ts";
 import { newSpanId, newTraceId, type TraceContext } from "./trace-context.ts";
 
-/** Values of attributes; undefined leaves one out. */
+/** Attributes; undefined ones are left out. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
 export type SpanKind = "internal" | "server" | "client" | "producer" | "consumer";
@@ -20,29 +20,29 @@ export interface EndedSpan {
   readonly isError: boolean;
 }
 
-/** Names a span of any trace. */
+/** Identifies a span of any trace. */
 export type SpanIds = Pick<TraceContext, "traceId" | "spanId">;
 
 export interface SpanOptions {
   /** @default "internal" */
   readonly kind?: SpanKind;
   readonly attributes?: Attributes;
-  /** Spans of other traces that this one has to do with. @default none */
+  /** Related spans of other traces. @default none */
   readonly links?: readonly SpanIds[];
   /** Milliseconds since the epoch. @default now */
   readonly startMs?: number | undefined;
 }
 
-/** Work under way. What is set on one that is not recorded is dropped; its context is passed on all the same. */
+/** A span in progress. If it is not recorded, its attributes are dropped, but its context is still passed on. */
 export interface Span {
   readonly context: TraceContext;
   rename(name: string): void;
   set(attributes: Attributes): void;
   child(name: string, options?: SpanOptions): Span;
   /**
-   * Records the span. One that is never ended is never recorded; of two ends the first counts.
+   * Records the span, at the first call. A span without an end is never recorded.
    *
-   * @param ended.error makes it a failed one; of the error only its kind is told
+   * @param ended.error marks it as failed; only the kind of the error is recorded
    * @param ended.endMs milliseconds since the epoch. @default now
    */
   end(ended?: { error?: unknown; endMs?: number }): void;
@@ -51,17 +51,17 @@ export interface Span {
 /** Begins spans. */
 export interface Tracer {
   /**
-   * @param options.parent the span that it belongs to, of this process or another. @default it begins a trace
-   * @param options.ids of this span, where others have to know them. @default new ones
+   * @param options.parent the parent span, of this process or another. @default it begins a trace
+   * @param options.ids of this span, if other programs have to derive them. @default new ones
    */
   start(name: string, options?: SpanOptions & { parent?: TraceContext | undefined; ids?: SpanIds }): Span;
 }
 
-/** Decides whether a span is recorded, by its parent's decision and its trace. */
+/** Decides whether a span is recorded, from its parent and its trace id. */
 export type Sampler = (parent: TraceContext | undefined, traceId: string) => boolean;
 
 /**
- * @param options.record takes what has ended; must neither throw nor wait
+ * @param options.record called with each ended span; it must not throw or wait
  * @param options.now milliseconds since the epoch. @default this machine's clock
  * @param options.elapsed milliseconds, monotonic. @default performance.now
  */
@@ -78,7 +78,7 @@ export function createTracer(options: {
     let attributes = given.attributes ?? {};
     let isOver = false;
     const { kind = "internal", links = [], startMs = now() } = given;
-    // Setting the system's clock makes no span shorter or longer.
+    // A change of the system's clock does not change the duration of a span.
     const offset = elapsed() - (now() - startMs);
     return {
       context,
@@ -111,7 +111,7 @@ export function createTracer(options: {
   };
 }
 
-/** Does the work within a span that ends with it; without a span it only does the work. */
+/** Runs the work in a span that ends with it; without a span, only runs the work. */
 export function inSpan<T>(span: Span | undefined, work: () => Promise<T>): Promise<T> {
   if (span === undefined) return work();
   return work().then(
@@ -126,7 +126,7 @@ export function inSpan<T>(span: Span | undefined, work: () => Promise<T>): Promi
   );
 }
 
-/** A status or a name, and never a message: that may quote what a tenant has sent. */
+/** A status or a name, never a message: a message may quote a tenant's data. */
 function errorType(error: unknown): string {
   if (typeof error === "string") return error;
   if (!(error instanceof Error)) return "error";

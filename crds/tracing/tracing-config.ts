@@ -2,15 +2,15 @@ import * as v from "valibot";
 import { environmentProblems } from "../environment.ts";
 import type { Sampler } from "./tracer.ts";
 
-/** Where traces go, and which. */
+/** The collector of traces, and which traces are recorded. */
 export interface TracingConfig {
-  /** Of the collector, with its path. */
+  /** The address of the collector, with its path. */
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** What all spans of this process have in common. */
+  /** The attributes of this process, for all its spans. */
   readonly resource: Readonly<Record<string, string>>;
   readonly sampler: Sampler;
-  /** Milliseconds for which spans are gathered before they are exported. */
+  /** Milliseconds for which spans are collected before an export. */
   readonly delayMs: number;
 }
 
@@ -30,11 +30,14 @@ const endpoint = v.pipe(
     "must be an address of http or https without a user and a password, such as http://collector:4318",
   ),
 );
-const protocol = v.literal("http/json", "must be http/json, the one protocol that traces are exported with");
+const protocol = v.literal("http/json", "must be http/json, the only supported protocol for traces");
 const headerList = v.pipe(
   v.string(),
   v.transform((text) => pairsOf(text)),
-  v.custom<Record<string, string>>(isHeaders, "must be pairs such as name=value by commas, percent-encoded"),
+  v.custom<Record<string, string>>(
+    isHeaders,
+    "must be pairs such as name=value, separated by commas and percent-encoded",
+  ),
   v.transform((pairs) => Object.fromEntries(Object.entries(pairs).map(([name, value]) => [name.toLowerCase(), value]))),
 );
 
@@ -54,7 +57,7 @@ const environment = v.object({
       v.transform((text) => pairsOf(text)),
       v.custom<Record<string, string>>(
         (pairs) => pairs !== undefined,
-        "must be pairs such as deployment.environment.name=prod by commas, percent-encoded",
+        "must be pairs such as deployment.environment.name=prod, separated by commas and percent-encoded",
       ),
     ),
   ),
@@ -72,18 +75,18 @@ const environment = v.object({
 });
 
 const secret = ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"];
-/** May hold a key in their path, or a password. */
+/** Their values are hidden too: an address may contain a key or a password. */
 const addresses = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
 /**
- * Reads OpenTelemetry's environment variables, of which an empty one counts as unset; undefined where no endpoint is
- * set, so that nothing is traced.
+ * Reads OpenTelemetry's environment variables; an empty one counts as unset. Undefined without an endpoint: then no
+ * traces are recorded.
  *
  * https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  *
- * @param options.service its name where the environment gives none
- * @throws Error that names each variable that is wrong and what it must be
+ * @param options.service the default name of the service
+ * @throws Error that names each invalid variable and what it must be
  */
 export function tracingConfig(
   env: Readonly<Record<string, string | undefined>>,
@@ -129,12 +132,12 @@ function samplerOf(name: (typeof SAMPLERS)[number], ratio: number): Sampler {
   }
 }
 
-/** Whether the last 52 bits of a trace id, which are random, are in the share that is recorded. */
+/** Whether a trace is in the recorded share, by the last 52 bits of its id, which are random. */
 function isInRatio(traceId: string, ratio: number): boolean {
   return Number.parseInt(traceId.slice(-13), 16) >= (1 - ratio) * 2 ** 52;
 }
 
-/** The address of traces at a collector whose base is given. */
+/** The address for traces at a collector with that base address. */
 function tracesBelow(base: string): string {
   const url = new URL(base);
   url.pathname = `${url.pathname.replace(/\/$/, "")}/v1/traces`;
@@ -147,7 +150,7 @@ function isEndpoint(text: string): boolean {
   return (protocol === "http:" || protocol === "https:") && username === "" && password === "";
 }
 
-/** Pairs by commas, their values percent-encoded (https://www.w3.org/TR/baggage/#definition); undefined for others. */
+/** Pairs separated by commas, with percent-encoded values (https://www.w3.org/TR/baggage/#definition), or undefined. */
 function pairsOf(text: string): Record<string, string> | undefined {
   const pairs: Record<string, string> = {};
   for (const part of text.split(",")) {

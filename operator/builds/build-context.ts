@@ -6,18 +6,18 @@ import { annotation } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { BuilderContext } from "./build-jobs.ts";
 
-/** Goes up when the same inputs are to be built anew, because another version of this program builds them otherwise. */
+/** Increase it when a version of this program builds the same inputs in another way, so that they are built again. */
 const VERSION = 1;
 
-/** Where the files of a build are from, as it is at this moment. */
+/** The present source of a build's files. */
 export type BuildContext =
   | { readonly kind: "archive"; readonly sha256: string }
   | { readonly kind: "configMap"; readonly configMap: ConfigMap }
-  /** The pod of the build fetches it. */
+  /** The build's pod fetches it. */
   | { readonly kind: "git" }
   | { readonly kind: "missing"; readonly message: string };
 
-/** Finds the build context that a workload names, and the key of its build; a ConfigMap as the API server has it. */
+/** Finds a workload's build context and the key of its build. Reads a ConfigMap from the API server. */
 export async function findBuildContext(
   workload: Workload,
   { cluster, config, builds: { registry } }: BuilderContext,
@@ -56,12 +56,12 @@ export async function findBuildContext(
 }
 
 /**
- * SHA-256 of all that a workload's image is made of, and of where it is kept: equal keys are one build.
+ * SHA-256 of all inputs of a workload's image, and of its registry: equal keys are the same build.
  *
- * Not the digest of what was built: BuildKit can give the same inputs another one.
+ * It is not the digest of the image: BuildKit can build the same inputs to another digest.
  *
- * @param inputs.context what the build context holds, by the digest of its content or by its place
- * @param inputs.registry where the image is kept: in another one it is not there
+ * @param inputs.context identifies the build context, by the digest of its content or by its location
+ * @param inputs.registry that stores the image: another registry does not have it
  */
 export function buildKey(
   { metadata, spec }: Workload,
@@ -73,7 +73,7 @@ export function buildKey(
   return sha256(JSON.stringify([VERSION, registry, context, dockerfile, sorted, rebuild]));
 }
 
-/** What the files of a ConfigMap are, whoever wrote it and in whatever order. */
+/** A digest of the files in a ConfigMap, independent of their order. */
 export function configMapDigest({ data = {}, binaryData = {} }: ConfigMap): string {
   const files = [
     ...Object.entries(data).map(([name, text]) => [name, Buffer.from(text, "utf8").toString("base64")] as const),

@@ -11,7 +11,7 @@ import { recordOf } from "./build-result.ts";
 import type { BuildInformers, BuildsContext } from "./context.ts";
 import { buildJobName, renderBuildJob, renderBuildsPolicy } from "./render-build.ts";
 
-// Their logs are read, and their results are not built again.
+// Finished Jobs are kept for their logs, and so that their builds need not run again.
 const KEPT_FINISHED = 3;
 const STUCK_MS = 60_000;
 
@@ -21,16 +21,16 @@ export interface BuilderContext extends BuildsContext {
   readonly buildInformers: BuildInformers;
 }
 
-/** What beginning a build came to. */
+/** The result of beginning a build. */
 export type Begun =
   | { readonly state: "begun"; readonly job: Job }
-  /** As many builds as may be are under way. */
+  /** The limit of concurrent builds is reached. */
   | { readonly state: "queued" }
-  /** The Job's name is taken; its event, or a moment later, says by whom. */
+  /** A Job of that name exists; its event or the next look shows its owner. */
   | { readonly state: "taken" }
   | { readonly state: "refused"; readonly message: string };
 
-/** Whether a Job is this build of this very workload, and not of one that had its name before. */
+/** Whether a Job is this build of this workload, and not of an earlier workload of the same name. */
 export function isJobOf({ metadata }: Job, { workload, key }: { workload: Workload; key: string }): boolean {
   return (
     metadata.labels?.[label.build] === "true" &&
@@ -40,9 +40,9 @@ export function isJobOf({ metadata }: Job, { workload, key }: { workload: Worklo
 }
 
 /**
- * Makes the Job of a build, unless as many builds as may be are under way.
+ * Creates the Job of a build, unless the limit of concurrent builds is reached.
  *
- * @param build.requestedAt whoever asked earlier goes first
+ * @param build.requestedAt earlier requests go first
  */
 export async function beginBuild(
   workload: Workload,
@@ -55,10 +55,10 @@ export async function beginBuild(
   const jobName = job.metadata.name;
   buildTurns.asks(workload);
   if (!isNext(workload, build.requestedAt, context)) return { state: "queued" };
-  // Before anything is waited for: another reconcile counts at the same time.
+  // Before the first await: other reconciles count at the same time.
   buildTurns.beingMade.add(jobName);
   try {
-    // A predecessor's last Job may not be in the store yet.
+    // The cache may not show the previous leader's last Job yet.
     const labelSelector = `${label.build}=true`;
     await cluster(jobs).in(builds.namespace).list({ labelSelector, refresh: true });
     if (underWay(context).size > builds.concurrency) return { state: "queued" };
@@ -75,24 +75,24 @@ export async function beginBuild(
 }
 
 /**
- * Applies the policy of all builds, which has to be there before anything of a build runs
+ * Applies the network policy of all builds. It has to exist before any part of a build runs
  * (docs/decisions/watch-and-caches.md#child-objects-have-one-owner-and-are-written-by-the-fenced-client).
  */
 export async function applyBuildsPolicy(context: BuilderContext): Promise<void> {
   const { spec, ...policy } = renderBuildsPolicy(context.builds);
-  // What is left out stays as somebody else has set it.
+  // An omitted field would keep the value that another client has set.
   const whole = { ...policy, spec: { ingress: [], ...spec } as NetworkPolicy["spec"] };
   await context.cluster(networkPolicies).apply(whole);
 }
 
-/** Applies it where the cache has it otherwise. */
+/** Applies the policy if the cached one differs. */
 export async function holdBuildsPolicy(context: BuilderContext): Promise<void> {
   const { metadata, spec } = renderBuildsPolicy(context.builds);
   const present = context.buildInformers.policies.store.get(keyOf({ metadata }));
   if (!isDeepStrictEqual(present?.spec, spec)) await applyBuildsPolicy(context);
 }
 
-/** Why no Job can be made there, and what to change; undefined where trying again may help. */
+/** Why no Job can be created in the namespace, and what to change; undefined if a retry may help. */
 export function refusal(error: unknown, { name, builds }: { name: string; builds: BuildConfig }): string | undefined {
   if (!(error instanceof ApiError) || ![400, 403, 404, 422].includes(error.status)) return undefined;
   const { namespace } = builds;
@@ -102,7 +102,7 @@ export function refusal(error: unknown, { name, builds }: { name: string; builds
   return `the cluster refuses the build of "${name}" in namespace "${namespace}": see manifests/builds (${error.message})`;
 }
 
-/** Whether there is room for one more build, and none that waits was asked for earlier. */
+/** Whether there is room for one more build, and no earlier request waits. */
 function isNext({ metadata }: Workload, requestedAt: string, context: BuilderContext): boolean {
   const free = context.builds.concurrency - underWay(context).size;
   const ahead = [...context.informers.workloads.store.by("queuedBuild", "")].filter((other) => {
@@ -113,7 +113,7 @@ function isNext({ metadata }: Workload, requestedAt: string, context: BuilderCon
   return ahead.length < free;
 }
 
-/** Names of the Jobs that have not ended, those that are being made among them. */
+/** The names of the Jobs that have not ended, and of those that are being created. */
 function underWay({ buildInformers, buildTurns, serverNow }: BuilderContext): Set<string> {
   const names = new Set(buildTurns.beingMade);
   for (const job of buildInformers.jobs.store.values())
@@ -121,19 +121,19 @@ function underWay({ buildInformers, buildTurns, serverNow }: BuilderContext): Se
   return names;
 }
 
-/** Whether a Job that was deleted is still there, since its node does not answer; its pod had 10 s to end. */
+/** Whether a deleted Job still exists because its node does not answer. Its pod had 10 s to end. */
 function isStuck({ metadata: { deletionTimestamp } }: Job, now: number): boolean {
   return deletionTimestamp !== undefined && now - Date.parse(deletionTimestamp) > STUCK_MS;
 }
 
-/** How many builds have not ended. */
+/** The number of builds that have not ended. */
 export function countUnderWay(context: BuilderContext): number {
   return underWay(context).size;
 }
 
 /**
- * The Jobs that a workload does not need any longer: those under way that are not the build of `key`, and all that have
- * ended but the newest.
+ * The Jobs that a workload does not need any more: running ones that are not the build of `key`, and all finished ones
+ * except the newest.
  *
  * @param key of the build that the workload needs now; undefined: none
  */
@@ -141,7 +141,7 @@ export function oldJobs(workload: Workload, key: string | undefined, context: Bu
   const own = [...context.buildInformers.jobs.store.by("workload", workload.metadata.name)].filter(
     (job) => key === undefined || !isJobOf(job, { workload, key }),
   );
-  // A Job is finished a moment after its image is there.
+  // A Job is finished a moment after its image is built.
   const hasEnded = (job: Job) => isFinished(job, context.serverNow()) || recordOf(job)?.state === "Built";
   const isKept = (job: Job) =>
     hasEnded(job) && job.metadata.annotations?.[annotation.workloadUid] === workload.metadata.uid;
@@ -151,9 +151,9 @@ export function oldJobs(workload: Workload, key: string | undefined, context: Bu
 }
 
 /**
- * Deletes all Jobs that were ever made for workloads of that name, with their pods.
+ * Deletes all Jobs of workloads of that name, with their pods.
  *
- * @returns whether none is left but what waits for a node that does not answer
+ * @returns whether only Jobs are left that wait for a node that does not answer
  */
 export async function deleteAllJobs({ metadata }: Workload, context: BuilderContext): Promise<boolean> {
   const { builds, cluster } = context;
@@ -163,7 +163,7 @@ export async function deleteAllJobs({ metadata }: Workload, context: BuilderCont
   return left.every((job) => isStuck(job, context.serverNow()));
 }
 
-/** Deletes this very Job; it stays until its pod is gone, but not for a pod whose node does not answer. */
+/** Deletes the Job. It stays until its pod is gone, unless the pod's node does not answer. */
 export async function deleteJob(job: Job, { cluster, serverNow }: BuilderContext): Promise<void> {
   const { deletionTimestamp } = job.metadata;
   if (deletionTimestamp !== undefined && !isStuck(job, serverNow())) return;

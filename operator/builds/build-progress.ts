@@ -4,15 +4,15 @@ import type { BuildConfig } from "../config.ts";
 import { type BuildFailure, type BuildRecord, parseBuildResult } from "./build-result.ts";
 import { BUILD_CONTAINER, CONTEXT_CONTAINER } from "./render-build.ts";
 
-/** Where a build stands. */
+/** The progress of a build. */
 export type BuildProgress =
-  /** It does not run yet; with a message where it may never do. */
+  /** It does not run yet; with a message if it may never run. */
   | { readonly state: "waiting"; readonly message?: string | undefined }
   | { readonly state: "needs-context"; readonly pod: Pod }
   | { readonly state: "building" }
   | { readonly state: "ended"; readonly record: BuildRecord };
 
-const ANEW = `build anew by another value of the annotation ${annotation.rebuild}`;
+const BUILD_AGAIN = `build again with another value of the annotation ${annotation.rebuild}`;
 
 const STUCK_MS = 60_000;
 
@@ -20,7 +20,7 @@ const imageProblems = new Set(["ErrImagePull", "ImagePullBackOff", "ErrImageNeve
 const startProblems = new Set(["CreateContainerConfigError", "CreateContainerError", "RunContainerError"]);
 
 /**
- * Whether nothing of a Job runs any longer,
+ * Whether no pod of a Job runs any more,
  * https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup.
  *
  * @param now the API server's time, in milliseconds since the epoch
@@ -30,7 +30,7 @@ export function isFinished(job: Job, now: number): boolean {
 }
 
 /**
- * Whether a Job has or had a pod. At its deadline the pod goes first, and the Job says only then that it failed (tried:
+ * Whether a Job has or had a pod. At the deadline, the pod is deleted first, and the Job fails only after that (tried:
  * 1.34).
  */
 export function hadPod({ status }: Job): boolean {
@@ -40,10 +40,10 @@ export function hadPod({ status }: Job): boolean {
   return isEnding || active + failed + succeeded + terminating + uncounted.length > 0;
 }
 
-/** A Job with what it has become. */
+/** A Job and its pod. */
 interface SeenBuild {
   readonly job: Job;
-  /** Of this Job; undefined where there is none. */
+  /** Of this Job; undefined if it has none. */
   readonly pod: Pod | undefined;
   /** Whether the pod fetches its context itself. */
   readonly isFromGit: boolean;
@@ -52,10 +52,10 @@ interface SeenBuild {
 }
 
 /**
- * Reads off a Job and its pod where the build stands.
+ * Reads the progress of a build from its Job and its pod.
  *
- * What the builder itself says counts at once; that it says nothing counts when the Job has ended, since only the Job
- * tells why its pod was killed.
+ * A result of the builder counts at once. A missing result counts only when the Job has ended, since only the Job shows
+ * why its pod was killed.
  */
 export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgress {
   const { job, pod, isFromGit, now } = seen;
@@ -72,7 +72,7 @@ export function buildProgress(seen: SeenBuild, config: BuildConfig): BuildProgre
   if (isFinished(job, now)) return { state: "ended", record: withoutResult(seen, config) };
   if (pod === undefined) return { state: "waiting" };
   if (context?.state?.running !== undefined) return isFromGit ? { state: "building" } : { state: "needs-context", pod };
-  // What follows on the context is the build, also before its container runs.
+  // After the context comes the build, also before its container runs.
   const hasBegun = context?.state?.terminated !== undefined || build?.state?.running !== undefined;
   if (hasBegun || ended !== undefined) return { state: "building" };
   return { state: "waiting", message: whyWaiting(pod, config) };
@@ -95,15 +95,15 @@ function explain(
   const ended = statusOf(pod?.status?.containerStatuses, BUILD_CONTAINER)?.state?.terminated;
   const said = pod?.status?.message ?? "";
   if (isLate) {
-    const message = `it was not built within ${timeoutMs / 1000} s: have it do less, or raise the operator's TENANCY_BUILD_TIMEOUT, then ${ANEW}`;
+    const message = `it was not built within ${timeoutMs / 1000} s: make the build shorter, or raise the operator's TENANCY_BUILD_TIMEOUT, then ${BUILD_AGAIN}`;
     return { reason: "BuildTimeout", message };
   }
   if (pod?.status?.reason === "Evicted" && /exceed/i.test(said) && !/low on resource/i.test(said)) {
-    const message = `it took more room than a build may (${said.trim()}): have it leave less behind, or raise the operator's TENANCY_BUILD_DISK (${disk}), then ${ANEW}`;
+    const message = `the build used more disk space than allowed (${said.trim()}): make it leave less behind, or raise the operator's TENANCY_BUILD_DISK (${disk}), then ${BUILD_AGAIN}`;
     return { reason: "BuildFailed", message };
   }
   if (ended?.reason === "OOMKilled" || context?.reason === "OOMKilled") {
-    const message = `it took more memory than a build may: have its steps take less, or raise the operator's TENANCY_BUILD_MEMORY (${memory}), then ${ANEW}`;
+    const message = `the build used more memory than allowed: make its steps use less, or raise the operator's TENANCY_BUILD_MEMORY (${memory}), then ${BUILD_AGAIN}`;
     return { reason: "BuildFailed", message };
   }
   if (isFromGit && context !== undefined && context.exitCode !== 0) {
@@ -111,7 +111,7 @@ function explain(
     if (context.exitCode === PATH_REFUSED) {
       return { reason: "ContextRefused", message: `spec.image.context.git.path: ${why}` };
     }
-    const message = `the repository cannot be fetched: ${why}; see spec.image.context.git, whose Secret is looked for in namespace "${namespace}"`;
+    const message = `the repository cannot be fetched: ${why}; see spec.image.context.git; its Secret has to be in namespace "${namespace}"`;
     return { reason: "ContextMissing", message };
   }
   const how = said || ended?.reason || (ended === undefined ? "it is gone" : `exit code ${ended.exitCode}`);
@@ -127,9 +127,9 @@ function whyWaiting({ metadata, status }: Pod, { namespace }: BuildConfig): stri
   for (const { image, state } of [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])]) {
     const reason = state?.waiting?.reason ?? "";
     if (imageProblems.has(reason)) {
-      return `the builder's image ${image} cannot be pulled (TENANCY_BUILDER_IMAGE): "${look}" says why`;
+      return `the builder's image ${image} cannot be pulled (TENANCY_BUILDER_IMAGE): see "${look}"`;
     }
-    if (startProblems.has(reason)) return `its pod cannot be started: "${look}" says why`;
+    if (startProblems.has(reason)) return `its pod cannot be started: see "${look}"`;
   }
   const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
   return scheduled?.status === "False" ? `no node has room for its pod: ${scheduled.message ?? ""}` : undefined;
@@ -139,7 +139,7 @@ function statusOf(statuses: readonly ContainerStatus[] | undefined, container: s
   return statuses?.find(({ name }) => name === container);
 }
 
-/** Since 1.31 a Job is `Failed` when its pods have ended, and a node that is gone ends none. */
+/** Since 1.31, a Job becomes `Failed` only after its pods have ended, and those of a lost node never end. */
 function failureOf({ status }: Job, now: number) {
   const isOld = (time: string | undefined) => now - Date.parse(time ?? "") > STUCK_MS;
   return status?.conditions?.find(
@@ -152,7 +152,7 @@ function hasCondition({ status }: Job, wanted: string): boolean {
   return status?.conditions?.some(({ type, status: holds }) => type === wanted && holds === "True") === true;
 }
 
-/** A node's clock may be ahead, and what ends tomorrow would be begun anew tomorrow. */
+/** At most `now`: with the clock of a node that is ahead, a failed build would be tried again much later. */
 function isoTime(time: string | undefined, now: number): string {
   const at = Date.parse(time ?? "");
   return new Date(Number.isNaN(at) ? now : Math.min(at, now)).toISOString();

@@ -19,7 +19,7 @@ export type BuildFailure = (typeof buildFailureReasons)[number];
 
 const lasting: ReadonlySet<string> = new Set<BuildFailure>(["BuildFailed", "BuildTimeout", "ContextRefused"]);
 
-/** Whether the same build would fail again, so that something has to be changed first. */
+/** Whether the same build would fail again, so that an input has to be changed first. */
 export function isLasting(reason: string | undefined): boolean {
   return reason !== undefined && lasting.has(reason);
 }
@@ -38,16 +38,16 @@ const recordSchema = v.intersect([
       state: v.literal("Failed"),
       reason: v.picklist(buildFailureReasons),
       message: v.string(),
-      /** Whether its pod was left waiting for what does not come, so that its Job does not end by itself. */
+      /** Whether its pod still waits for a context that will not come, so that the Job does not end by itself. */
       isLeft: v.optional(v.boolean()),
     }),
   ]),
 ]);
 
-/** How a build ended, as it is kept with its Job. */
+/** How a build ended, as an annotation of its Job stores it. */
 export type BuildRecord = v.InferOutput<typeof recordSchema>;
 
-/** What was kept with a Job; undefined where that is nothing, or nothing that can be read. */
+/** The record of a Job; undefined if it has none that can be read. */
 export function recordOf({ metadata }: Job): BuildRecord | undefined {
   const text = metadata.annotations?.[annotation.buildResult];
   if (text === undefined) return undefined;
@@ -55,17 +55,16 @@ export function recordOf({ metadata }: Job): BuildRecord | undefined {
     const parsed = v.safeParse(recordSchema, JSON.parse(text));
     return parsed.success ? parsed.output : undefined;
   } catch {
-    // No JSON: somebody else wrote it.
+    // It is not JSON, so another client wrote it.
     return undefined;
   }
 }
 
-/** What of a step's output is passed on. */
+/** The lines of a step's output that a message has. */
 const MOST_LINES = 20;
 
 /**
- * Reads what `buildScript` has written to the termination message of its container; undefined where it wrote nothing,
- * since it was killed.
+ * Reads the result that `buildScript` wrote to its container's termination message; undefined if it was killed before.
  */
 export function parseBuildResult(message: string): BuildResult | undefined {
   const [head = "", ...rest] = message.split("\n\n");
@@ -77,7 +76,7 @@ export function parseBuildResult(message: string): BuildResult | undefined {
     case "Built": {
       const digest = fields.get("digest") ?? "";
       if (!/^sha256:[0-9a-f]{64}$/.test(digest))
-        return failed("BuildFailed", "the builder names no digest of the image");
+        return failed("BuildFailed", "the builder reported no digest of the image");
       return { state: "Built", digest, steps: numberOf(fields.get("steps")), cached: numberOf(fields.get("cached")) };
     }
     case "Failed":
@@ -100,8 +99,8 @@ function explain(step: string, error: string): string {
   const missing = /failed to calculate checksum of ref \S+ ("[^"]*"): not found/.exec(error)?.[1];
   const why =
     missing !== undefined
-      ? `${missing} is not there: add it to the build context (see .dockerignore), or to what --from names`
-      : error || "the builder does not say why";
+      ? `${missing} does not exist: add it to the build context (see .dockerignore), or to the stage or image of --from`
+      : error || "the builder gave no reason";
   if (step === "") return why;
   const base = step.startsWith("[internal] load metadata for ")
     ? " (the base image must be in a registry that builds can reach)"

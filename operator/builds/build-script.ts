@@ -1,12 +1,12 @@
-// Both run in a POSIX shell of busybox, which moby/buildkit's rootless images have.
+// Both scripts run in busybox's POSIX shell, which moby/buildkit's rootless images have.
 
 /**
- * What the build container runs, with the parameters: the image without its tag, its tag, the build file, and further
- * words for buildctl. `/context/files` is from the init container, read-only; `/work` takes the layers, `/tmp` the
- * socket and the logs; `$CONFIG` is a buildkitd.toml or empty.
+ * The script of the build container. Its parameters: the image without its tag, the tag, the build file, and further
+ * arguments for buildctl. The init container fills `/context/files`, which is read-only here. `/work` has the layers,
+ * `/tmp` the socket and the logs; `$CONFIG` is a buildkitd.toml or empty.
  *
- * How the build ended goes to the container's termination message, as `parseBuildResult` reads it. No secret is on a
- * command line: a step of the build sees those of the container.
+ * The script writes the result to the container's termination message, for `parseBuildResult`. No command line has a
+ * secret, since the steps of a build can read the command lines in the container.
  */
 export const buildScript = String.raw`set -u
 image=$1 tag=$2 file=$3 config=; shift 3
@@ -67,11 +67,11 @@ exit $code
 `;
 
 /**
- * What the init container runs for a context in Git, with the parameters: URL, ref, the folder in the repository, and
- * the name of a Secret or nothing. It alone has the token, which is on no command line.
+ * The script of the init container for a context in Git. Its parameters: the URL, the ref, the folder in the
+ * repository, and the name of a Secret or nothing. Only this container has the token, and no command line has it.
  *
- * The Secret itself names the host that it is for: whoever writes a workload names both the Secret and the URL, and
- * would otherwise have any token sent to a host of their own.
+ * The Secret names the host that it is for. The author of a workload names both the Secret and the URL, and could
+ * otherwise send any token to their own host.
  */
 export const gitContextScript = String.raw`set -eu
 export GIT_TERMINAL_PROMPT=0 GIT_CONFIG_NOSYSTEM=1 GIT_ALLOW_PROTOCOL=https HOME=/tmp GIT_CONFIG_COUNT=0
@@ -81,9 +81,9 @@ if [ -n "$4" ]; then
   done
   host=$(printf %s "$1" | sed 's|^https://||; s|/.*||')
   [ "$(cat /git/host)" = "$host" ] || { echo "Secret \"$4\" is for another host than $host: its key host says which" >&2; exit 66; }
-  # Not on the command line, which every process of the pod may read.
+  # Not on the command line: all processes of the pod can read it.
   export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0="http.$1.extraHeader"
-  # What one server redirects to, another would be sent the token.
+  # Otherwise a redirect would send the token to another server.
   export GIT_CONFIG_KEY_1=http.followRedirects GIT_CONFIG_VALUE_1=false
   GIT_CONFIG_VALUE_0="Authorization: Basic $(printf 'x-access-token:%s' "$(cat /git/token)" | base64 | tr -d '\n')"
   export GIT_CONFIG_VALUE_0
@@ -94,8 +94,8 @@ git fetch -q --depth 1 --no-tags "$1" "$2"
 git checkout -q --detach FETCH_HEAD
 commit=$(git rev-parse HEAD)
 rm -rf .git
-# A link in the place of the folder would have the build read its container's own files, and the
-# registry's credentials among them.
+# If the folder were a link, the build could read its container's own files, such as the registry's
+# credentials.
 folder=$(realpath "/context/repository/$3")
 case "$folder" in /context/repository|/context/repository/*) ;; *) echo "$3 leads out of the repository" >&2; exit 65 ;; esac
 [ -d "$folder" ] || { echo "$3 is no folder in the repository at $commit" >&2; exit 65; }

@@ -10,7 +10,7 @@ import { isQueued } from "./build-turns.ts";
 import type { BuildsContext } from "./context.ts";
 import { builderContext } from "./ensure-build.ts";
 
-/** What of builds is to be looked at by the workload's reconcile. */
+/** The changes of builds that a workload's reconcile has to see. */
 export function buildWatches(given: BuildsContext): Watch[] {
   const context = builderContext(given);
   if (context === undefined) return [];
@@ -24,7 +24,7 @@ export function buildWatches(given: BuildsContext): Watch[] {
 
   return [
     watch(buildInformers.jobs, ({ type, object, previous }: Change<Job>) => {
-      // Of those that had ended before this operator led there may be thousands.
+      // Skip Jobs that ended before this operator's term: there may be thousands.
       const hasEnded = type === "deleted" || (hasFinished(object) && previous !== undefined && !hasFinished(previous));
       if (hasEnded || !hasFinished(object)) metrics.buildsUnderWay.set(countUnderWay(context));
       return [...workloadOf(object), ...(hasEnded ? queued() : [])];
@@ -33,7 +33,7 @@ export function buildWatches(given: BuildsContext): Watch[] {
       if (type === "deleted") feeds.forget(object.metadata.uid ?? "");
       return workloadOf(object);
     }),
-    // One that a person edited or deleted comes back while builds run.
+    // While builds run, restore a policy that a person edited or deleted.
     watch(buildInformers.policies, ({ type }: Change<NetworkPolicy>) =>
       type === "added"
         ? []
@@ -42,7 +42,7 @@ export function buildWatches(given: BuildsContext): Watch[] {
     watch(buildInformers.configMaps, ({ object }: Change<KubernetesObject>) =>
       [...informers.workloads.store.by("configMap", object.metadata.name)].map(keyOf),
     ),
-    // One that waits no longer makes room for the next.
+    // A workload that no longer waits makes room for the next.
     watch(informers.workloads, ({ type, object, previous }: Change<Workload>) =>
       previous !== undefined && isQueued(previous) && (type === "deleted" || !isQueued(object)) ? queued() : [],
     ),

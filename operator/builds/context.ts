@@ -18,9 +18,12 @@ export const buildIndexes = {
   },
 };
 
-/** What is remembered of builds. */
+/** Memory about builds. */
 export interface BuildMemory {
-  /** Contexts that are brought to builds, by the uid of the build's pod until that is gone; and erased, by workload. */
+  /**
+   * Contexts that are sent to builds, by the uid of the build's pod, until it is gone; and that are erased, by
+   * workload.
+   */
   feeds: BackgroundWork<void>;
   buildTurns: BuildTurns;
 }
@@ -28,26 +31,26 @@ export interface BuildMemory {
 export interface BuildsContext extends SnapshotsContext, BuildMemory {
   informers: SnapshotsContext["informers"] &
     IndexedBy<typeof buildIndexes> & {
-      /** What images are built by; undefined without a registry, where the operator may not read it. */
+      /** Undefined without a registry: then the operator may not read these objects. */
       readonly builds: BuildInformers | undefined;
     };
   contexts: BuildContexts;
-  /** Asks for a reconcile of the workload of that name. */
+  /** Requests a reconcile of the workload of that name. */
   enqueueWorkload(name: string): void;
 }
 
 export interface BuildInformers {
-  /** Those that build images, in the namespace of builds. */
+  /** The Jobs that build images, in the namespace of builds. */
   jobs: Informer<Job, "workload">;
-  /** The pods of these. */
+  /** The pods of these Jobs. */
   pods: Informer<Pod, never>;
-  /** The policy of these. */
+  /** The network policy of these pods. */
   policies: Informer<NetworkPolicy, never>;
-  /** All of the workloads' namespace, since workloads name them; metadata only. */
+  /** All ConfigMaps of the workloads' namespace, since workloads name them; metadata only. */
   configMaps: Informer<KubernetesObject, never>;
 }
 
-/** Without the namespace of builds or its rights nothing is built, and all else goes on. */
+/** Without the namespace of builds, or rights there, no image is built and everything else works. */
 export function startBuildInformers(
   start: StartInformer,
   { builds }: Pick<OperatorConfig, "builds">,

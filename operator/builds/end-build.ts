@@ -11,11 +11,13 @@ import { type BuildRecord, isLasting } from "./build-result.ts";
 import type { BuildsContext } from "./context.ts";
 import { builtImage } from "./render-build.ts";
 
-/** What is so of a workload's image at this moment. */
+/** The present state of a workload's image. */
 export interface BuildOutcome {
-  /** What its pods run: the image of this build, or the one before until there is one; undefined: nothing yet. */
+  /**
+   * The image that its pods run: of this build, or until it has ended of the previous one; undefined if there is none.
+   */
   readonly image: string | undefined;
-  /** Undefined where the image is not built here. */
+  /** Undefined if the image is not built here. */
   readonly build: BuildStatus | undefined;
   /** When to look again, in milliseconds. */
   readonly requeueAfterMs?: number | undefined;
@@ -30,11 +32,11 @@ export interface WantedBuild {
 
 const FIRST_RETRY_MS = 10_000;
 const LAST_RETRY_MS = 600_000;
-/** How often a pod may be lost until that counts as a failure. */
+/** After so many lost pods, the build counts as failed. */
 const MOST_LOST = 3;
 const SOON_MS = 1000;
 
-/** Writes the end of a build to its Job, which keeps it when its pod is gone, and takes it. */
+/** Writes the result of a build to its Job, which outlives its pod, and handles it. */
 export async function endBuild(
   wanted: WantedBuild,
   { job, record }: { job: Job; record: BuildRecord },
@@ -57,7 +59,7 @@ export async function endBuild(
   return takeRecord(wanted, { job: written, record }, context);
 }
 
-/** How a build stands that has ended, and what becomes of it: one that may mend itself is begun anew after a while. */
+/** Handles the result of a build. A build whose failure may be temporary is tried again after a pause. */
 export async function takeRecord(
   wanted: WantedBuild,
   { job, record }: { job: Job; record: BuildRecord },
@@ -86,22 +88,22 @@ export async function takeRecord(
   const tries = triesOf(job) + 1;
   const state = reason === "BuildLost" && tries < MOST_LOST ? "Pending" : "Failed";
   const failed = withRetry({ ...times, state, reason, tries }, record.message);
-  // What is on the status first, since with the Job goes how often it was tried.
+  // Delete the Job only after its result is in the status: the Job has the number of tries.
   const isWritten = before?.tries === tries && before.finishedAt === finishedAt;
   const waitMs = retryInMs(failed, context.serverNow());
-  // A pod that waits would keep the place of another build.
+  // A waiting pod would take the slot of another build.
   const isIdle = record.isLeft === true && !isFinished(job, context.serverNow());
   if (isWritten && (waitMs <= 0 || isIdle)) await deleteJob(job, context);
   return { image, build: failed, requeueAfterMs: Math.max(isWritten ? SOON_MS : 0, waitMs) };
 }
 
-/** A build that failed for what may mend itself, with why, and when it is begun anew. */
+/** The status of a failed build that will be tried again: why it failed, and when the next try is. */
 export function withRetry(
   failed: BuildStatus & { tries: number; finishedAt: string },
   why: string,
 ): BuildStatus & { message: string } {
   const at = Date.parse(failed.finishedAt) + pauseMs(failed.tries);
-  return { ...failed, message: `${why}; it is begun anew after ${new Date(at).toISOString()}` };
+  return { ...failed, message: `${why}; it is tried again after ${new Date(at).toISOString()}` };
 }
 
 /**
@@ -122,19 +124,19 @@ function pauseMs(tries: number): number {
   return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** (tries - 1));
 }
 
-/** How often the build was begun before and failed for what may mend itself. */
+/** The number of earlier tries of the build that failed for a temporary reason. */
 export function triesOf({ metadata }: Job): number {
   const tries = Number(metadata.annotations?.[annotation.attempt]);
   return Number.isSafeInteger(tries) && tries > 0 ? tries : 0;
 }
 
-/** What the status says, where it is of this build. */
+/** The workload's build status, if it is of this build. */
 export function statusOf({ workload, key }: WantedBuild): BuildStatus | undefined {
   const { build } = workload.status ?? {};
   return build?.key === key ? build : undefined;
 }
 
-/** The condition beside `Ready`: a build that fails or is under way leaves what was built before. */
+/** The condition `Built`: while a build runs or after it failed, pods run the previous image. */
 export function builtConditions(image: string | undefined, build: BuildStatus | undefined): ConditionNow[] {
   if (build === undefined) return [];
   const { state, reason, message = "" } = build;
@@ -143,7 +145,7 @@ export function builtConditions(image: string | undefined, build: BuildStatus | 
   return [{ type: "Built", status: "False", reason: reason ?? state, message: `${message}${until}` }];
 }
 
-/** Tells of a build that has begun, and of how it ended. */
+/** Records an Event when a build begins and when it ends. */
 export function reportBuild(workload: Workload, build: BuildStatus, { events }: BuildsContext): void {
   const before = workload.status?.build;
   const isSame = before?.key === build.key && before?.state === build.state && before.finishedAt === build.finishedAt;

@@ -39,20 +39,20 @@ const ERASE_LIMIT_MS = 60_000;
 /** Backstop: poll, in case an event is missed. */
 const LOOK_AGAIN_MS = 15_000;
 const SOON_MS = 1000;
-/** A pod whose images are there starts within this. */
+/** A pod whose images are on the node starts within this time. */
 const SLOW_MS = 60_000;
-/** One that has not started after this gives its place to another. */
+/** A build that has not started after this time gives its slot to another one. */
 const START_LIMIT_MS = 300_000;
-/** What a build says that does not run yet. Whatever message it has tells so, when its time is over. */
-const NOT_BEGUN = "its pod is being started, and given its build context";
-/** The value of the annotation on build contexts that has them outlive their workload. */
+/** The message of a build that does not run yet. At its deadline, any message shows that it never ran. */
+const NOT_BEGUN = "its pod is starting and getting its build context";
+/** The value of the build-context annotation with which contexts outlive their workload. */
 const LEFT = "left";
 
 /**
- * Brings the image of a workload to what its spec, its build context and its annotations say: begins a build, follows
- * it, and says how it stands. What is known to be built, or to fail, is not built again.
+ * Builds the image of a workload according to its spec, its build context and its annotations: begins a build, follows
+ * it, and returns its state. A build with a known result does not run again.
  *
- * @returns undefined when the workload is another than the store has: its event starts the next run
+ * @returns undefined if the cached workload is stale: its event starts the next run
  */
 export async function ensureBuild(workload: Workload, given: BuildsContext): Promise<BuildOutcome | undefined> {
   const context = builderContext(given);
@@ -68,7 +68,7 @@ export async function ensureBuild(workload: Workload, given: BuildsContext): Pro
   }
 }
 
-/** Ends what was to build the image of a workload that names one now. */
+/** Ends the builds of a workload that now names an image. */
 async function leave(workload: Workload, context: BuilderContext): Promise<BuildOutcome | undefined> {
   return (await tidy(workload, undefined, context)) ? { image: undefined, build: undefined } : undefined;
 }
@@ -92,7 +92,7 @@ async function bring(workload: Workload, context: BuilderContext): Promise<Build
 /**
  * Deletes the Jobs that a workload does not need.
  *
- * @returns false when the workload is another than the store has
+ * @returns false if the cached workload is stale
  */
 async function tidy(workload: Workload, key: string | undefined, context: BuilderContext): Promise<boolean> {
   const old = [...oldJobs(workload, key, context), ...waitingJobs(workload, key, context)];
@@ -101,15 +101,15 @@ async function tidy(workload: Workload, key: string | undefined, context: Builde
   try {
     for (const job of old) await deleteJob(job, context);
   } catch (error) {
-    // Whoever took its rights away keeps them; the workload goes on.
+    // Without the right to delete them, the Jobs stay. The workload is not affected.
     if (!isForbidden(error)) throw error;
   }
   return true;
 }
 
 /**
- * Ends a build of a workload that is refused, where it does not run yet: nobody brings its context, and it would keep
- * the place of another until its time is over.
+ * Ends a build of a refused workload, if the build does not run yet: its context will not come, and it would take the
+ * slot of another build until its deadline.
  */
 export async function leaveWaiting(workload: Workload, given: BuildsContext): Promise<void> {
   const context = builderContext(given);
@@ -128,22 +128,22 @@ export async function deleteBuilds(workload: Workload, given: BuildsContext): Pr
   try {
     return context === undefined || (await deleteAllJobs(workload, context));
   } catch (error) {
-    // Whoever took its rights away, or the namespace of builds with them, wants none there.
+    // The operator's rights, or the namespace of builds, were removed on purpose: there is nothing to wait for.
     if (isForbidden(error)) return true;
     throw error;
   }
 }
 
 /**
- * Deletes what was ever uploaded to build the image of a workload that is being deleted, in the background, since the
- * volume may not answer: a first call begins it, and a later one says how it stands.
+ * Deletes all uploaded build contexts of a workload that is being deleted. It runs in the background, since the volume
+ * may not answer: the first call begins it, and later calls return its state.
  */
 export function deleteContexts(workload: Workload, context: BuildsContext): WorkState<void> {
   const { config, contexts, feeds } = context;
   const { name, uid = "", annotations } = workload.metadata;
   const { dockerfile, context: from } = workload.spec.image;
   const named = annotations?.[annotation.buildContext];
-  // An upload that was kept may not have been named any more.
+  // A stored upload may have no annotation that names it.
   const takesUploads = config.builds !== undefined && dockerfile !== undefined && from === undefined;
   const mayHave = named === undefined ? takesUploads : named !== LEFT;
   if (!mayHave) return { state: "done", value: undefined };
@@ -151,7 +151,7 @@ export function deleteContexts(workload: Workload, context: BuildsContext): Work
     try {
       await contexts.erase(name, { signal, timeoutMs: ERASE_LIMIT_MS });
     } catch (error) {
-      // Where there is no volume there is nothing on it.
+      // Without a volume there are no contexts.
       if (config.snapshots.store.place.kind !== "volume" || (await hasVolume(context))) throw error;
     }
   };
@@ -160,7 +160,7 @@ export function deleteContexts(workload: Workload, context: BuildsContext): Work
   return work;
 }
 
-/** The context with what builds take; undefined without a registry. */
+/** The context of a builder; undefined without a registry. */
 export function builderContext(context: BuildsContext): BuilderContext | undefined {
   const { builds } = context.config;
   const buildInformers = context.informers.builds;
@@ -171,7 +171,7 @@ function isForbidden(error: unknown): boolean {
   return error instanceof ApiError && error.status === 403;
 }
 
-/** Takes the build one step further, by what the API server has of it. */
+/** Takes the build one step further, by the API server's present state of it. */
 async function bringForward(wanted: WantedBuild, context: BuilderContext): Promise<BuildOutcome> {
   const { workload, key } = wanted;
   const jobName = jobNameOf(workload, key);
@@ -194,7 +194,7 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
   const { tries = 0 } = before ?? {};
   const waitMs = retryInMs(before, context.serverNow());
   if (before !== undefined && waitMs > 0) return { image, build: before, requeueAfterMs: waitMs };
-  // One that failed before goes behind those that wait for their first turn.
+  // A build that failed before goes behind those that wait for their first try.
   const keepsPlace = tries === 0 || before?.finishedAt === undefined;
   const requestedAt = (keepsPlace ? before?.requestedAt : undefined) ?? isoNow(context);
   const begun = await beginBuild(workload, { key, tries, requestedAt }, context);
@@ -211,7 +211,7 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
       };
     }
     case "queued": {
-      const message = `${context.builds.concurrency} builds are under way: it waits for its turn (TENANCY_BUILD_CONCURRENCY)`;
+      const message = `${context.builds.concurrency} builds are running: it waits for its turn (TENANCY_BUILD_CONCURRENCY)`;
       return { image, build: { ...asked, state: "Pending", reason: "Queued", message }, requeueAfterMs: LOOK_AGAIN_MS };
     }
     case "taken":
@@ -226,7 +226,9 @@ async function begin(wanted: WantedBuild, context: BuilderContext): Promise<Buil
   }
 }
 
-/** The name is a digest of the key and of the workload's name: only a workload of the same name can have taken it. */
+/**
+ * The Job's name exists. It is a digest of the key and of the workload's name, so a workload of that name has used it.
+ */
 async function makeRoom(wanted: WantedBuild, job: Job, context: BuilderContext): Promise<BuildOutcome> {
   if (job.metadata.labels?.[label.build] === "true") {
     await deleteJob(job, context);
@@ -261,7 +263,7 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
     case "building":
       return { image, build: building, requeueAfterMs: LOOK_AGAIN_MS };
     case "waiting": {
-      // At its deadline the pod goes first: what was said of it counts.
+      // At the deadline, the pod is deleted first. Keep the message that it had.
       if (pod === undefined && hadPod(job)) {
         const said = statusOf(wanted)?.message;
         const build = { ...building, ...(said !== undefined && { message: said }) };
@@ -288,7 +290,7 @@ async function follow(wanted: WantedBuild, job: Job, context: BuilderContext): P
   }
 }
 
-/** A build that does not begin would keep its place until its time is over, and others that could begin would wait. */
+/** A build that does not start would keep its slot until its deadline, while others could run. */
 function lateStart(job: Job, message: string | undefined, context: BuilderContext): BuildRecord | undefined {
   const { builds } = context;
   const limitMs = Math.min(START_LIMIT_MS, builds.timeoutMs);
@@ -298,7 +300,7 @@ function lateStart(job: Job, message: string | undefined, context: BuilderContex
     reason: "BuilderUnavailable",
     isLeft: true,
     finishedAt: isoNow(context),
-    message: `it did not begin within ${limitMs / 1000} s: ${message}`,
+    message: `it did not start within ${limitMs / 1000} s: ${message}`,
   };
 }
 
@@ -310,17 +312,17 @@ function ageOf({ metadata }: Job, { serverNow }: BuilderContext): number {
   return serverNow() - Date.parse(metadata.creationTimestamp ?? "");
 }
 
-/** What only Events tell: a quota, an admission policy, a Secret that is not there. */
+/** Where to look if only Events show the cause: a quota, an admission policy, a missing Secret. */
 function whySlow(job: Job, pod: Pod | undefined, context: BuilderContext): string | undefined {
   const { builds } = context;
   if (!(ageOf(job, context) >= SLOW_MS)) return undefined;
   const describe = `kubectl -n ${builds.namespace} describe`;
-  if (pod === undefined) return `no pod was made for it: "${describe} job ${job.metadata.name}" says why`;
-  return `its pod does not start: "${describe} pod ${pod.metadata.name}" says why`;
+  if (pod === undefined) return `no pod was created for it: see "${describe} job ${job.metadata.name}"`;
+  return `its pod does not start: see "${describe} pod ${pod.metadata.name}"`;
 }
 
 /**
- * Whether all that its pod takes is there but the image,
+ * Whether the pod lacks only its image,
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network.
  */
 function isPulling(pod: Pod | undefined): boolean {
@@ -328,14 +330,18 @@ function isPulling(pod: Pod | undefined): boolean {
   return conditions.some(({ type, status }) => type === "PodReadyToStartContainers" && status === "True");
 }
 
-/** That its time was over before it ran is no fault of its steps, and may mend itself. */
+/** If the deadline passed before the build ran, its steps are not the cause, and a retry may help. */
 function unlessBegun(record: BuildRecord, before: BuildStatus | undefined): BuildRecord {
   if (record.state !== "Failed" || record.reason !== "BuildTimeout") return record;
   if (before?.state !== "Building" || before.message === undefined) return record;
-  return { ...record, reason: "BuilderUnavailable", message: `it did not begin in its time: ${before.message}` };
+  return {
+    ...record,
+    reason: "BuilderUnavailable",
+    message: `it did not start before its deadline: ${before.message}`,
+  };
 }
 
-/** The pod of this very Job, as the API server has it. */
+/** The newest pod of this Job, read from the API server. */
 async function findPod(job: Job, { builds, cluster }: BuilderContext): Promise<Pod | undefined> {
   const labelSelector = `${label.build}=true,${label.workload}=${job.metadata.labels?.[label.workload]}`;
   const { items } = await cluster(pods).in(builds.namespace).list({ labelSelector });
@@ -344,7 +350,7 @@ async function findPod(job: Job, { builds, cluster }: BuilderContext): Promise<P
     .sort((a, b) => ((a.metadata.creationTimestamp ?? "") < (b.metadata.creationTimestamp ?? "") ? 1 : -1))[0];
 }
 
-/** Whether the status says how this very build ended, for good. */
+/** Whether the status has the final result of this build. */
 function isSettled({ metadata, status }: Workload, key: string, { builds }: BuilderContext): boolean {
   const { build, image } = status ?? {};
   if (build?.key !== key) return false;
@@ -352,7 +358,7 @@ function isSettled({ metadata, status }: Workload, key: string, { builds }: Buil
   return build.state === "Failed" && isLasting(build.reason);
 }
 
-/** The Job of a build whose context was refused: its pod would wait for it. */
+/** The Job of a build whose context was refused: its pod would wait for the context. */
 function waitingJobs(
   workload: Workload,
   key: string | undefined,
@@ -364,7 +370,7 @@ function waitingJobs(
   );
 }
 
-/** Whether the API server has the workload as the store does, as far as its build goes. */
+/** Whether the cached workload is the newest in all that its build depends on. */
 async function isCurrent(workload: Workload, { cluster }: BuilderContext): Promise<boolean> {
   const present = await cluster(workloads).of(workload).find({ refresh: true });
   if (present === undefined) return false;

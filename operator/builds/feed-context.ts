@@ -12,27 +12,27 @@ import { applyBuildsPolicy, type BuilderContext } from "./build-jobs.ts";
 import type { BuildFailure, BuildRecord } from "./build-result.ts";
 import { CONTEXT_CONTAINER } from "./render-build.ts";
 
-/** How it stands with the context of a build. */
+/** The state of a build's context. */
 export type Fed =
   | { readonly state: "feeding"; readonly message?: string | undefined; readonly requeueAfterMs?: number | undefined }
-  /** It will never be there. */
+  /** It will never arrive. */
   | { readonly state: "ended"; readonly record: BuildRecord };
 
-/** A build context that was uploaded and is not there any longer. */
+/** An uploaded build context does not exist any more. */
 class ContextGoneError extends Error {
   override readonly name = "ContextGoneError";
 }
 
 const BUSYBOX = "/bin/busybox";
-/** The exit code for an archive that came whole and that tar does not unpack. */
+/** The exit code for a complete archive that tar cannot unpack. */
 const UNPACK_FAILED = 65;
-/** The name of the folder in an archive, and of the one that is built. */
+/** The name of the folder in an archive, and of the folder that is built. */
 const FOLDER = "files";
 
 /**
- * What is run in the waiting init container, with the parameters busybox and its folder; reads a tar archive whose
- * entries are below `files`, as frames. It can be run again, since whoever ran it before may have ended in the middle,
- * and beside another: what is whole appears by one rename, and what a process left that is gone goes first.
+ * The script for the waiting init container, with the parameters busybox and the folder. It reads a tar archive with
+ * entries below `files`, as frames. It can run again after an interrupted run, and beside another one: the complete
+ * folder appears by one rename, and the leftovers of ended processes are deleted first.
  */
 export const contextScript = fedScript(`b="$1"
 unpack() {
@@ -57,8 +57,8 @@ bring() {
 bring "$2"`);
 
 /**
- * Brings the context to a build whose pod waits for it, in the background: a first call begins it, and a later one says
- * how it stands.
+ * Sends the context to a build whose pod waits for it. It runs in the background: the first call begins it, and later
+ * calls return its state.
  */
 export function feedBuild(build: { workload: Workload; found: BuildContext; pod: Pod }, context: BuilderContext): Fed {
   const { workload, pod } = build;
@@ -79,7 +79,7 @@ export function feedBuild(build: { workload: Workload; found: BuildContext; pod:
   if (error instanceof ArchiveError || isUnpackable)
     return ended("ContextRefused", `the build context is refused: ${message}`);
   if (error instanceof ContextGoneError) return ended("ContextMissing", `${message}: upload it again`);
-  return { state: "feeding", message: `the build context could not be brought: ${message}`, requeueAfterMs: retryInMs };
+  return { state: "feeding", message: `the build context could not be sent: ${message}`, requeueAfterMs: retryInMs };
 }
 
 async function feed(
@@ -88,8 +88,8 @@ async function feed(
   context: BuilderContext,
 ): Promise<void> {
   const { builds, contexts, exec } = context;
-  if (exec === undefined) throw new Error("Cannot bring the build context: this operator runs no commands in pods");
-  // Steps run as soon as the context is there.
+  if (exec === undefined) throw new Error("Cannot send the build context: this operator runs no commands in pods");
+  // The steps run as soon as the context has arrived.
   await applyBuildsPolicy(context);
   const { timeoutMs, contextLimitBytes: limitBytes } = builds;
   async function* input(): AsyncGenerator<Uint8Array> {
@@ -100,7 +100,7 @@ async function feed(
       case "archive": {
         const { sha256 } = found;
         const opened = await contexts.open(workload.metadata.name, sha256, { signal, timeoutMs });
-        if (opened === undefined) throw new ContextGoneError(`build context ${sha256} is not kept any longer`);
+        if (opened === undefined) throw new ContextGoneError(`build context ${sha256} does not exist any more`);
         try {
           yield* frames(checkContext(sameAs(sha256, opened.content), { folder: FOLDER, limitBytes }));
         } finally {
@@ -109,7 +109,7 @@ async function feed(
         break;
       }
       default:
-        throw new Error(`Cannot bring the build context: it is ${found.kind}`);
+        throw new Error(`Cannot send the build context: it is ${found.kind}`);
     }
     yield END;
   }
@@ -121,24 +121,24 @@ async function feed(
       container: CONTEXT_CONTAINER,
       command: [BUSYBOX, "sh", "-c", contextScript, CONTEXT_CONTAINER, BUSYBOX, "/context"],
     },
-    what: "bring the build context",
+    what: "send the build context",
     input: input(),
     signal,
     timeoutMs,
   });
 }
 
-/** The same bytes; fails at their end where they have another SHA-256, so that what is built is what the key says. */
+/** Passes the bytes on, and fails at their end if their SHA-256 differs, so that the build matches its key. */
 async function* sameAs(sha256: string, source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const hash = createHash("sha256");
   for await (const chunk of source) {
     hash.update(chunk);
     yield chunk;
   }
-  if (hash.digest("hex") !== sha256) throw new Error("Cannot bring the build context: it is another than was uploaded");
+  if (hash.digest("hex") !== sha256) throw new Error("Cannot send the build context: it differs from the uploaded one");
 }
 
-/** A ConfigMap's keys cannot hold a slash, so each is a file of one folder. */
+/** A ConfigMap's keys have no slash, so all files are in one folder. */
 export function* tarOfConfigMap({ data = {}, binaryData = {} }: ConfigMap): Generator<Buffer> {
   const given = { uid: 0, gid: 0, mtime: 0, target: "" };
   yield writeTarHeader({ ...given, type: "directory", path: FOLDER, mode: 0o755, size: 0 });

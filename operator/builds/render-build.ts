@@ -8,17 +8,16 @@ import { clusterDns } from "../cluster/dns-rule.ts";
 import type { BuildConfig } from "../config.ts";
 import { buildScript, gitContextScript } from "./build-script.ts";
 
-/** Names in the namespace of builds. */
 export const CONTEXT_CONTAINER = "context";
 export const BUILD_CONTAINER = "build";
 export const BUILDKIT_CONFIG = "tenancy-buildkitd";
 const TTL_SECONDS = 30 * 24 * 3600;
 const POLICY = "tenancy-builds";
 
-// As in moby/buildkit's rootless images, whose user has subordinate ids.
+// The user of moby/buildkit's rootless images, which has subordinate ids.
 const USER = { runAsUser: 1000, runAsGroup: 1000, runAsNonRoot: true } as const;
 
-/** The name of the Job that makes the image of that key; so two operators that both begin it make one. */
+/** The name of a build's Job, derived from its key, so that two operators that begin it create only one. */
 export function buildJobName(workload: string, key: string): string {
   return objectName({ prefix: "build", parts: [workload], suffix: key.slice(0, 16), unique: true });
 }
@@ -31,14 +30,14 @@ export function builtImage(workload: string, { registry }: BuildConfig): string 
 /**
  * Renders the Job that builds the image of a workload, with rootless BuildKit.
  *
- * Its init container has the context brought to it by the operator, or fetches it from Git. The build container needs
- * `newuidmap`, and so CAP_SETUID, CAP_SETGID and file capabilities; a user namespace, which RuntimeDefault's seccomp
- * profile and AppArmor's refuse; and nothing else: Pod Security `baseline` refuses it, and the namespace holds no
- * tenant (docs/decisions/builds.md). Neither container has a token of a service account.
+ * The operator sends the context to its init container, or the init container fetches it from Git. The build container
+ * needs `newuidmap`, and so CAP_SETUID, CAP_SETGID and file capabilities. It also needs a user namespace, which
+ * RuntimeDefault's seccomp and AppArmor profiles refuse. Pod Security `baseline` refuses such a pod, so builds have a
+ * namespace without tenants (docs/decisions/builds.md). No container has a service account token.
  *
  * Follows https://github.com/moby/buildkit/blob/v0.26.3/docs/rootless.md
  *
- * @param build.tries how often the same build was begun before and lost
+ * @param build.tries the number of earlier tries of the same build
  */
 export function renderBuildJob(workload: Workload, build: { key: string; tries: number }, config: BuildConfig): Job {
   const { name, uid = "" } = workload.metadata;
@@ -57,10 +56,10 @@ export function renderBuildJob(workload: Workload, build: { key: string; tries: 
       },
     },
     spec: {
-      // The operator begins a lost build anew, since it has to bring the context again.
+      // The operator starts a lost build again, since it has to send the context again.
       backoffLimit: 0,
-      // Of those that nobody deletes: a person took their workload's finalizer away, or the operator has another
-      // namespace of builds.
+      // For Jobs that the operator does not delete: a person removed the workload's finalizer, or the operator now uses
+      // another namespace of builds.
       ttlSecondsAfterFinished: TTL_SECONDS,
       activeDeadlineSeconds: Math.ceil(config.timeoutMs / 1000),
       template: {
@@ -112,7 +111,7 @@ function gitWords({ url, ref = "HEAD", path = ".", secretRef }: GitContext): str
   return [url, ref, path, secretRef?.name ?? ""];
 }
 
-/** As it has to stand in a command, where Kubernetes makes `$` of `$$`, and the value of a variable of `$(NAME)`. */
+/** Escapes a word of a command: Kubernetes turns `$$` into `$`, and `$(NAME)` into the value of a variable. */
 function literally(word: string): string {
   return word.replaceAll("$", "$$$$");
 }
@@ -137,7 +136,7 @@ function buildContainer({ metadata, spec }: Workload, key: string, config: Build
     },
     securityContext: {
       ...USER,
-      // What file capabilities take.
+      // File capabilities need it.
       allowPrivilegeEscalation: true,
       readOnlyRootFilesystem: true,
       capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
@@ -154,7 +153,7 @@ function buildContainer({ metadata, spec }: Workload, key: string, config: Build
   };
 }
 
-// The script says which of them is missing; the pod of a Secret that has to be there would wait for it.
+// The script reports a missing key. With a required Secret, the pod would wait for it without end.
 const gitKeys = ["token", "host"].map((key) => ({ key, path: key }));
 
 function volumes({ spec }: Workload, { contextLimitBytes, disk, pushSecret }: BuildConfig): Volume[] {
@@ -178,8 +177,8 @@ function volumes({ spec }: Workload, { contextLimitBytes, disk, pushSecret }: Bu
 }
 
 /**
- * Renders the policy of all builds: nobody reaches them, and they reach DNS, HTTPS at public addresses, and the
- * registry; neither a pod nor the API server nor a node, of which steps of a build file are kept away by nothing else.
+ * Renders the network policy of all builds: no inbound traffic; outbound only DNS, HTTPS at public addresses, and the
+ * registry. Only this policy keeps the steps of a build file away from pods, the API server and nodes.
  */
 export function renderBuildsPolicy(config: BuildConfig): NetworkPolicy {
   const { registry, namespace, openedRanges } = config;
@@ -198,7 +197,7 @@ export function renderBuildsPolicy(config: BuildConfig): NetworkPolicy {
       ports: ports.map((value) => ({ protocol: "TCP", port: value })),
     },
   ];
-  // A registry in a private network is named, and only it is opened.
+  // For a registry in a private network, only its address is opened.
   if (/^[0-9.]+$/.test(address)) {
     rules.push({ to: [to(`${address}/32`, [])], ports: [{ protocol: "TCP", port: Number(port) }] });
   }

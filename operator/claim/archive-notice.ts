@@ -10,8 +10,8 @@ import { asksForFiles } from "./find-archive.ts";
 const MOST_TRIES = 3;
 
 /**
- * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for it: what
- * is found before the claim is Active goes into that write, and what is found later into a write after it.
+ * Looks, while a pod is being bound, whether a tenant who does not ask for files has some. Nothing waits for the
+ * answer: one found before the claim is Active goes into that write, a later one gets a write of its own.
  */
 export function findNotice(claim: Claim, overlayDirs: readonly string[], context: ClaimContext): void {
   const { archiveLookups, log, notices, snapshots } = context;
@@ -30,7 +30,7 @@ export function findNotice(claim: Claim, overlayDirs: readonly string[], context
         notice.message = `the tenant has files of ${found.createdAt}: this session starts without them, and its release keeps them as version ${archiveDigits(found.sha256)}`;
         if (notice.isLate) await reportLate(claim, notice.message, context);
       } catch (error) {
-        // The release says it again, in an Event.
+        // The release reports it too, in an Event.
         log.info({ tenantId, workloadRef, error }, "cannot look up whether the tenant has an archive");
       }
       return undefined;
@@ -39,16 +39,16 @@ export function findNotice(claim: Claim, overlayDirs: readonly string[], context
   );
 }
 
-/** What to say with the write that makes a claim Active. */
+/** The message for the write that makes a claim Active. */
 export function noticeOf({ metadata: { uid = "" } }: Claim, { notices }: ClaimContext): string | undefined {
   return notices.get(uid)?.message;
 }
 
 /**
- * To be called when a claim has become Active: what was found during that write is written now, and what is found later
- * when it is.
+ * Call this when a claim has become Active. Writes the notice that was found during that write; one that is found later
+ * is written then.
  *
- * @param written what that write said
+ * @param written the message of that write
  */
 export async function reportMissed(active: Claim, written: string | undefined, context: ClaimContext): Promise<void> {
   const { uid = "" } = active.metadata;

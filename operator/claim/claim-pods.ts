@@ -7,12 +7,12 @@ import { currentRevision, isBoundTo, markChanges, ownerOf, podRevisionOf } from 
 import type { ClaimContext } from "./context.ts";
 
 /**
- * The pods bound to a claim: the one that it has now, and the others that are not being deleted yet.
+ * The pods bound to a claim: its current pod, and the others that are not being deleted yet.
  *
- * A claim has one pod a revision: a cold pod's name follows from the revision, and a warm pod carries it since its
- * binding. An Active claim has the pod that its status names, whose files its tenant is writing; one that is still
- * Pending has the newest, since the binding of a warm pod counts from the moment that it stands on the pod. One in Error
- * has none: a warm pod that shows up only after the failure was given to nobody.
+ * A claim has one pod for each revision. A cold pod's name is derived from the revision; a warm pod gets it at its
+ * binding. The current pod of an Active claim is the one that its status names: the tenant writes its files there. A
+ * Pending claim has the newest pod, since a warm pod is bound as soon as the pod says so. A claim in Error has none: a
+ * warm pod that appears after the failure was not given to the tenant.
  */
 export function claimPods(claim: Claim, context: ClaimContext): { current: Pod | undefined; stale: Pod[] } {
   const shown = shownPod(claim, context);
@@ -21,7 +21,7 @@ export function claimPods(claim: Claim, context: ClaimContext): { current: Pod |
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
 }
 
-/** The pods that belong to a claim, as far as the caches show them. */
+/** The pods of a claim that the caches show. */
 export function boundPods(claim: Claim, context: ClaimContext): Pod[] {
   return podsBeside(shownPod(claim, context), claim, context);
 }
@@ -35,8 +35,8 @@ function podsBeside(shown: Pod | undefined, claim: Claim, context: ClaimContext)
 }
 
 /**
- * Whether somebody edited a pod of the claim, or one that says it is. It is repaired first: until then it can look
- * lost, or look like a pod of another claim.
+ * Whether a pod that is bound to the claim, or claims to be, was edited by another client. It is repaired first: until
+ * then it can look lost, or look like a pod of another claim.
  */
 export function hasEditedPod(claim: Claim, context: ClaimContext): boolean {
   const shown = shownPod(claim, context);
@@ -48,7 +48,7 @@ export function hasEditedPod(claim: Claim, context: ClaimContext): boolean {
   });
 }
 
-/** The pod that the claim's status names, whatever its labels and annotations say. */
+/** The pod that the claim's status names; its labels and annotations do not matter. */
 function shownPod(claim: Claim, { informers }: ClaimContext): Pod | undefined {
   const { instanceId } = claim.status ?? {};
   if (instanceId === undefined) return undefined;
@@ -62,12 +62,12 @@ function startingPod(claim: Claim, bound: readonly Pod[]): Pod | undefined {
 }
 
 /**
- * Reads the pod that a claim's status names from the API server into the store; undefined where it is gone, and where
- * the status names none.
+ * Reads the pod that a claim's status names from the API server into the cache; undefined if it is gone, or if the
+ * status names none.
  *
- * Claims and pods come by watches of their own, and either can be behind the other, a new leader's above all. So a pod
- * that the store does not show is not taken for gone before this, and files are not given up. A claim whose status
- * names no pod has no files to lose: a pod that was bound to it and that no watch has shown is deleted as an orphan.
+ * Claims and pods have separate watches, and each can be behind the other, most of all after a change of leader. So
+ * read a pod that the cache lacks here before you treat it as gone and give up its files. A claim whose status names no
+ * pod has no files to lose: if a pod was bound to it and no watch has shown that, the pod is deleted as an orphan.
  */
 export async function readClaimPod(claim: Claim, { cluster }: ClaimContext): Promise<Pod | undefined> {
   const { instanceId } = claim.status ?? {};
@@ -77,23 +77,22 @@ export async function readClaimPod(claim: Claim, { cluster }: ClaimContext): Pro
 }
 
 /**
- * Whether the API server has the claim as the store does. Ask before a pod is deleted as stale or a claim is refused as
- * a duplicate: by an old state of the claim, its present pod would look stale. What was read is stored, which starts
- * the claim's next run.
+ * Whether the cached claim is the newest. Ask before you delete a pod as stale or refuse a claim as a duplicate: by an
+ * old state of the claim, its current pod looks stale. The answer is cached, which starts the claim's next run.
  */
 export async function isCurrent(claim: Claim, { cluster }: ClaimContext): Promise<boolean> {
   const present = await cluster(claims).of(claim).find({ refresh: true });
   return present?.metadata.resourceVersion === claim.metadata.resourceVersion;
 }
 
-/** By name where two operators that both believed they lead bound a pod each, so that they agree on one. */
+/** Two operators that both acted as leader may have bound a pod each: the name decides, so that they agree on one. */
 function newestFirst(a: Pod, b: Pod): number {
   return podRevisionOf(b) - podRevisionOf(a) || (a.metadata.name < b.metadata.name ? -1 : 1);
 }
 
 /**
- * With which every pod that the claim has is stale: also a warm one that was bound ahead of the status while a cold one
- * was starting.
+ * A revision that makes all pods of the claim stale. A warm pod can have a newer revision than the status, if it was
+ * bound while a cold pod was starting.
  */
 export function nextRevision(claim: Claim, context: ClaimContext): number {
   return 1 + Math.max(currentRevision(claim), ...boundPods(claim, context).map(podRevisionOf));

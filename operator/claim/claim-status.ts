@@ -9,10 +9,10 @@ import type { OperatorContext } from "../context.ts";
 export type ClaimStatusPatch = { [Field in keyof ClaimStatus]?: ClaimStatus[Field] | null };
 
 /**
- * Patches a claim's status, on the condition that the claim is still as it was read, and stores the answer at once. The
- * conditions of readiness follow from the rest.
+ * Patches a claim's status if the claim has not changed since it was read, and caches the answer at once. Sets the
+ * conditions of readiness from the other fields.
  *
- * @throws ApiError with status 409 when somebody else wrote the claim meanwhile, 404 when it is gone
+ * @throws ApiError 409 if the claim has changed since it was read, 404 if it is gone
  */
 export async function patchClaimStatus(
   claim: Claim,
@@ -29,7 +29,7 @@ export async function patchClaimStatus(
     .patchStatus({ observedGeneration, ...expiry, ...status, conditions });
 }
 
-/** Whether a claim's conditions are about its spec as it is now; those of a version that wrote none are not. */
+/** Whether a claim's conditions belong to its current spec; false if an earlier version of the operator wrote none. */
 export function hasCurrentConditions(claim: Claim): boolean {
   return isDeepStrictEqual(claim.status?.conditions, conditionsWith(claim, {}));
 }
@@ -51,7 +51,7 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
     ...(conditions ?? []).filter(({ type }) => !READINESS.includes(type)),
   ];
 
-  /** Whether nothing goes on before somebody acts. */
+  /** Whether the claim stays as it is until a person acts. */
   function isStalled(): boolean {
     switch (phase) {
       case "Error":
@@ -66,37 +66,37 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
   }
 }
 
-/** How a claim became Active, for `kubectl describe`: of what went well there is no Event. */
+/** How a claim became Active, for `kubectl describe`: a success has no Event. */
 function storyOf({ instanceId, source, timeline }: ClaimStatusPatch): string {
   const steps = timeline ?? [];
   const seconds = (Date.parse(steps.at(-1)?.at ?? "") - Date.parse(steps[0]?.at ?? "")) / 1000;
-  const took = seconds >= 0 ? `, ready ${seconds.toFixed(1)} s after it was asked for` : "";
-  return `instance ${instanceId ?? "without a name"} runs and is its tenant's (source ${source ?? "unknown"}${took})`;
+  const took = seconds >= 0 ? `, ready ${seconds.toFixed(1)} s after the request` : "";
+  return `instance ${instanceId ?? "without a name"} runs for the tenant (source ${source ?? "unknown"}${took})`;
 }
 
-/** Whether a claim that failed for the reason is tried again by itself once the workload is there. */
+/** Whether a claim that failed for the reason is tried again by itself once the workload exists. */
 function comesWithWorkload(reason: string | null | undefined): boolean {
   return reason === "WorkloadNotFound" || reason === "WorkloadTerminating";
 }
 
-/** Whether the claim waits for something of its workload: for a pod, or for the workload itself. */
+/** Whether the claim waits for a pod of its workload, or for the workload itself. */
 export function isWaiting({ status }: Claim): boolean {
   if (status?.phase === "Error") return comesWithWorkload(status.reason);
   return (status?.phase ?? "Pending") === "Pending";
 }
 
-/** Whether the claim was kept from going on by the helper pod, or may have been. */
+/** Whether the claim may be waiting for the helper pod. */
 export function needsHelper({ status }: Claim): boolean {
   return status?.phase === "ReleaseFailed" || status?.reason === "SnapshotsUnavailable";
 }
 
-/** Why an Active claim is not Ready whose program has ended, until the kubelet has started it again. */
+/** The reason of an Active claim whose program has ended, until the kubelet has started it again. */
 export const PROGRAM_ENDED = "ProgramEnded";
 
 /** The condition that says whether the files of a release were saved. */
 export const FILES_SAVED = "FilesSaved";
 
-/** Since when a release could not save its files, in milliseconds since the epoch; undefined where none failed. */
+/** Since when a release could not save its files, in milliseconds since the epoch; undefined if no save failed. */
 export function failedSaveSince({ status }: Claim): number | undefined {
   if (status?.phase !== "ReleaseFailed") return undefined;
   const since = Date.parse(status.conditions?.find(({ type }) => type === FILES_SAVED)?.lastTransitionTime ?? "");

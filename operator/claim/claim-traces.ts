@@ -7,30 +7,30 @@ import { requestedMs, type Timeline, type TimelineStep } from "./timeline.ts";
 /** The spans of claims' starts and releases. */
 export interface ClaimTraces {
   /**
-   * Records the start of a claim that has ended, by its timeline: within the trace of whoever asked for it, or one of its
-   * own, as where a lost pod was replaced.
+   * Records a finished start of a claim from its timeline: in the trace of the claim call, or in a trace of its own,
+   * for example if a lost pod was replaced.
    *
    * @param start.attributes of the start and its steps
    * @param start.error why it failed
    */
   started(claim: Claim, start: { timeline: Timeline; attributes: Attributes; error?: string }): void;
-  /** Notes that the claim's release goes on from now, where nothing is noted yet. */
+  /** Notes the time at which this process took up the claim's release, at the first call. */
   releasing(claim: Claim): void;
   /** Begins a step of the release. */
   releaseStep(claim: Claim, name: string, attributes?: Attributes): Span;
-  /** Notes that the claim's pods are being deleted from now on, where nothing is noted yet. */
+  /** Notes the time at which the claim's pods were deleted, at the first call. */
   podsDeleted(claim: Claim): void;
   /**
-   * Returns what records the release once it has come to its end: the watch may show that before the last write is
-   * answered, and what was noted is dropped then. A watch that is behind has the end come more than once, and the first
-   * counts.
+   * Call the returned function when the release has ended. Get it before the last write: the watch may show the end
+   * before that write is answered, and the notes are dropped then. If a watch is behind, the end is seen more than
+   * once; only the first is recorded.
    */
   release(claim: Claim): () => void;
-  /** Drops what is noted of a claim. */
+  /** Drops the notes about a claim. */
   forget(uid: string): void;
 }
 
-/** Makes the traces of one term. */
+/** Creates the traces of one term of leadership. */
 export function createClaimTraces(tracer: Tracer, now: () => number): ClaimTraces {
   /** When this process took up each release, and deleted its pods, by the claim's uid. */
   const releases = new Map<string, { readonly startMs: number; deletedMs?: number; isRecorded?: boolean }>();
@@ -94,7 +94,7 @@ export function createClaimTraces(tracer: Tracer, now: () => number): ClaimTrace
   };
 }
 
-/** What was done until a step was reached; undefined where that is told with the next. */
+/** The name of the span that ends with a step; undefined if the next step's span covers it. */
 function stepName(step: TimelineStep, attributes: Attributes): string | undefined {
   switch (step) {
     case "Bound":

@@ -13,7 +13,7 @@ import type { ClaimContext } from "./context.ts";
 import { FIRST_REPORT_MS, type Outcome, soonest } from "./outcome.ts";
 import { requestedMs } from "./timeline.ts";
 
-/** Writes what a step came to. */
+/** Writes the outcome of a step. */
 export async function conclude(claim: Claim, outcome: Outcome, context: ClaimContext): Promise<ReconcileResult> {
   if (outcome === undefined) return undefined;
   const { status, after, requeueAfterMs } = writeOf(claim, outcome, context);
@@ -24,7 +24,7 @@ export async function conclude(claim: Claim, outcome: Outcome, context: ClaimCon
   return soonest(requeueAfterMs, outcome.requeueAfterMs);
 }
 
-/** What is written, and what follows once it is. */
+/** A write of the status, and what to do after it. */
 interface StatusWrite {
   readonly status?: ClaimStatusPatch;
   readonly after?: (written: Claim) => Promise<void> | void;
@@ -52,8 +52,8 @@ function writeOf(claim: Claim, outcome: Exclude<Outcome, undefined>, context: Cl
 }
 
 /**
- * Puts a claim into `Error`. The revision moves on with the same write, so that a pod which the claim still has is
- * stale from then on and the next run deletes it, and a caller who claims again at once gets a new one.
+ * Puts a claim into `Error`. The same write increases the revision: a pod that the claim still has becomes stale, the
+ * next run deletes it, and a caller who claims again at once gets a new one.
  */
 function failed(
   claim: Claim,
@@ -87,7 +87,7 @@ function failed(
 }
 
 /**
- * Sends a claim back to `Pending` with a new revision: its pod is stale from then on, and the next run starts another.
+ * Sends a claim back to `Pending` with a new revision: its pod becomes stale, and the next run starts another.
  */
 function replaced(
   claim: Claim,
@@ -120,8 +120,8 @@ function replaced(
 }
 
 /**
- * Tells the tenant about its pod: `Active`, with what was stamped on the pod when it was bound. A warm pod that has
- * lost its sandbox, as its binding shows, is first waited for: the event of the binding starts the run that does so.
+ * Makes the claim `Active`, with the values that its pod got at the binding. If the answer to the binding shows that a
+ * warm pod has lost its sandbox, the claim waits for the pod first: the event of the binding starts the run for that.
  */
 function activated(claim: Claim, pod: Pod, context: ClaimContext): StatusWrite {
   if (claimedPodState(pod, context).state.state !== "ready") return {};
@@ -161,7 +161,7 @@ function activated(claim: Claim, pod: Pod, context: ClaimContext): StatusWrite {
   };
 }
 
-/** Says on a claim what it waits for; the event that ends the wait starts the next run. */
+/** Writes to a claim what it waits for; the event that ends the wait starts the next run. */
 function waiting(
   claim: Claim,
   { reason, message, since = 0 }: Extract<Outcome, { next: "wait" }>,

@@ -18,7 +18,7 @@ import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
 import { createServiceWatch, type ServiceWatch } from "./service-watch.ts";
 import { createTimelines, type Timelines } from "./timeline.ts";
 
-// Each is a command in the helper pod that takes some 50 ms.
+// Each is a command in a pod that takes about 50 ms.
 const LOOKUPS_AT_ONCE = 16;
 const FILE_CHECKS_AT_ONCE = 16;
 
@@ -29,16 +29,16 @@ export const claimIndexes = {
   },
 };
 
-/** What is remembered of claims and of their pods, until these are gone. */
+/** Memory about claims and their pods, until these are gone. */
 export interface ClaimMemory {
-  /** What was found of archives, by claim and what it asks for. */
+  /** Lookups of archives, by {@link lookupId}. */
   archiveLookups: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;
   timelines: Timelines;
-  /** Undefined: nothing is traced. */
+  /** Undefined if tracing is off. */
   traces: ClaimTraces | undefined;
-  /** How often in a row files could not be restored, by claim uid. */
+  /** Failed restores in a row, by claim uid. */
   restoreFailures: Map<string, number>;
   /** By pod uid. */
   restores: BackgroundWork<SnapshotMetadata | undefined>;
@@ -47,9 +47,9 @@ export interface ClaimMemory {
   /** By pod uid: whether a pod that starts again waits for files. */
   fileChecks: BackgroundWork<boolean>;
   startExplanations: StartExplanations;
-  /** Uids of pods that were bound or created in this term, into which no other operator can be restoring files. */
+  /** Uids of pods that were bound or created in this term: no other operator can be restoring files into them. */
   ownPods: Set<string>;
-  /** Of pods whose files go when they are idle. */
+  /** By pod uid. */
   seenUses: SeenUses;
 }
 
@@ -58,21 +58,22 @@ export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory
   serviceWatch: ServiceWatch;
 }
 
-/** What is said on a claim whose tenant has files that the session is not given. */
+/** The message on a claim whose tenant has files that the session does not get. */
 export interface ArchiveNotice {
   message: string | undefined;
-  /** Whether the claim is Active by now, so that it takes a write of its own. */
+  /** Whether the claim is Active already, so that the message needs a write of its own. */
   isLate: boolean;
 }
 
-/** By pod uid: what tells of its last use, and since when this operator has seen that. */
+/** The last use of each pod that this operator has seen, by pod uid. */
 export type SeenUses = Map<string, SeenUse>;
 
 export interface SeenUse {
+  /** Identifies the use. */
   readonly use: string;
-  /** In milliseconds of `performance.now()`. */
+  /** When this operator first saw it, in milliseconds of `performance.now()`. */
   readonly since: number;
-  /** Whether it is the first that this operator has seen of the pod, which may be an old one. */
+  /** Whether it is the first one of the pod that this operator has seen: it may be old. */
   readonly isFirst: boolean;
 }
 
@@ -99,7 +100,11 @@ export function createClaimMemory({
   };
 }
 
-/** Watches the claims' Services once it is opened. @param options.enqueue asks for a reconcile of the claim of that key */
+/**
+ * Watches the claims' Services once it is opened.
+ *
+ * @param options.enqueue requests a reconcile of the claim of that key
+ */
 export function watchServices(options: {
   client: ClusterClient;
   context: Pick<ClaimContext, "config" | "informers" | "log" | "onFailure" | "enqueueClaim">;
@@ -126,7 +131,7 @@ export function lookupId({ metadata, spec, status }: Claim): string {
   return `${metadata.uid} ${spec.resume} ${spec.resumeVersion} ${status?.sessionSnapshot}`;
 }
 
-/** To be called when the claim is gone. */
+/** Call this when the claim is gone. */
 export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   const { uid = "" } = claim.metadata;
   memory.archiveLookups.forget(lookupId(claim));
@@ -136,7 +141,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.traces?.forget(uid);
 }
 
-/** To be called when a pod is gone. */
+/** Call this when a pod is gone. */
 export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMemory): void {
   memory.ownPods.delete(uid);
   memory.restores.forget(uid);
@@ -146,7 +151,7 @@ export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMem
   memory.seenUses.delete(uid);
 }
 
-/** Aborts what was begun in the background, and waits for its end. */
+/** Aborts the background work, and waits for its end. */
 export async function stopClaimWork(memory: ClaimMemory): Promise<void> {
   const { archiveLookups, restores, saves, fileChecks, startExplanations } = memory;
   await Promise.all([archiveLookups, restores, saves, fileChecks, startExplanations.work].map((work) => work.stop()));

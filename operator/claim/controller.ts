@@ -35,12 +35,12 @@ import { releaseWhenIdle } from "./release-when-idle.ts";
 import { needsFiles } from "./restore-files.ts";
 import { startPod } from "./start-pod.ts";
 
-// A burst of claims takes more than these; each costs a connection.
+// A burst of claims takes more pods than these, but each prepared pod costs a connection.
 const PREPARED_PODS = 2;
-/** After a failed precondition. The object's event starts the next run; this does where that event is lost. */
+/** After a failed precondition. The object's event starts the next run, or this timer if the event is lost. */
 const RECHECK = { requeueAfterMs: 1000 };
 
-/** Gives claims their pods, and takes them through their release. */
+/** Gives pods to claims, and releases claims. */
 export function createClaimController(context: ClaimContext): Controller<"claim"> {
   const { informers } = context;
   return {
@@ -96,12 +96,12 @@ function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<stri
   }
   if (claimUid === undefined) return;
   if (type !== "deleted") context.nodeSilence.leftMs(object);
-  // Files are saved through the program's container, and one that keeps ending does not run for long.
+  // Files are saved through the program's container. One that keeps crashing runs only for moments, so save at once.
   if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.retryNow(uid);
   for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
 }
 
-/** A promise holds until the pod is taken or cannot become ready any more. */
+/** A pod stays promised until a claim takes it, or until it cannot become ready any more. */
 function* claimsOfPromise(podUid: string, isReady: boolean, context: ClaimContext): Iterable<string> {
   const claimUid = context.promisedPods.claimOf(podUid);
   if (claimUid === undefined) return;
@@ -109,7 +109,7 @@ function* claimsOfPromise(podUid: string, isReady: boolean, context: ClaimContex
   for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
 }
 
-/** Warm pods are offered to the claims that have waited longest, as many as there are pods. */
+/** Offers warm pods to the claims that have waited longest, one claim for each pod. */
 function* claimsToOffer(workload: string, { informers }: ClaimContext): Iterable<string> {
   let left = informers.pods.store.by("warm", workload).size;
   for (const claim of informers.claims.store.by("waitingFor", workload)) {
@@ -118,7 +118,7 @@ function* claimsToOffer(workload: string, { informers }: ClaimContext): Iterable
   }
 }
 
-/** Starts the restores' commands in the pods that claims will take next. */
+/** Prestarts the restore commands in the pods that claims will take next. */
 function prepareRestores(name: string, { config, informers, onFailure, snapshots }: ClaimContext): void {
   const workload = informers.workloads.store.get({ namespace: config.namespace, name });
   const template = workload && templateHash(workload, config);
@@ -130,13 +130,13 @@ function prepareRestores(name: string, { config, informers, onFailure, snapshots
     try {
       snapshots.prepare(pod);
     } catch (error) {
-      // The event that led here may be another pod's.
+      // Report it for this pod: the event may be another pod's.
       onFailure(error, { object: pod, resource: "pods", handler: "prepare" });
     }
   }
 }
 
-/** Maps a change of the helper pod to the claims that failed or wait because it did not run. */
+/** Maps a helper pod that has started to run to the claims that failed or wait without it. */
 function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: ClaimContext): Iterable<string> {
   if (type === "deleted" || !isHelperRunning(object)) return;
   if (previous !== undefined && isHelperRunning(previous)) return;
@@ -147,11 +147,11 @@ function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: Claim
 }
 
 /**
- * Brings one claim towards a running pod of its own, or towards its end.
+ * Brings one claim closer to a running pod, or to the end of its release.
  *
- * Level-triggered: each run looks only at the claim and its pods as they are now, makes at most the writes that are
- * missing, and leaves the rest to the run that those writes' events start. Killed between any two writes, the next run
- * goes on from there.
+ * Level-triggered: each run reads only the present claim and its pods, makes the missing writes, and leaves the rest to
+ * the next run, which the events of these writes start. If the operator is killed between two writes, the next run
+ * continues there.
  */
 async function reconcileClaim(key: string, context: ClaimContext): Promise<ReconcileResult> {
   const claim = context.informers.claims.store.get(key);
@@ -161,7 +161,7 @@ async function reconcileClaim(key: string, context: ClaimContext): Promise<Recon
     if (claim.metadata.deletionTimestamp !== undefined) return await releaseClaim(claim, context);
     return await fulfilClaim(claim, context);
   } catch (error) {
-    // Somebody else wrote the claim, or it is gone.
+    // Another client wrote the claim, or it is gone.
     if (isConflict(error) || isNotFound(error)) return RECHECK;
     throw error;
   }
@@ -187,7 +187,7 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
   if (phase === "Error") {
     const isAskedAgain = !isAnswered(claim);
     if (!isAskedAgain && !hasFoundWorkload(claim, context)) return undefined;
-    // An empty one says that the request was answered before: nobody has waited since.
+    // An empty timeline: the request was answered before, so no caller waits.
     const timeline = isAskedAgain ? null : [];
     return { next: "write", status: { phase: "Pending", reason: null, message: null, timeline } };
   }
@@ -196,7 +196,8 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
   const others = known.filter(({ metadata }) => metadata.uid !== claim.metadata.uid);
   const canonical = canonicalClaim([claim, ...others]);
   if (canonical !== undefined && canonical !== claim) {
-    // Its files are still being saved, and this claim must not start before they are. Its deletion starts the next run.
+    // The canonical claim's files are still being saved, and this claim must start after that. Its deletion starts the
+    // next run.
     if (canonical.metadata.deletionTimestamp !== undefined) return undefined;
     if (!(await isCurrent(canonical, context))) return RECHECK;
     const message = `tenant "${claim.spec.tenantId}" already holds claim "${canonical.metadata.name}" on workload "${claim.spec.workloadRef}": use that one, or delete it first`;
@@ -219,7 +220,7 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
   return sooner(step, silentForMs, againInMs);
 }
 
-/** Looks after an Active claim and its pod. */
+/** Reconciles an Active claim and its pod. */
 async function keepActive(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
   context: ClaimContext,
@@ -233,8 +234,8 @@ async function keepActive(
 }
 
 /**
- * Goes on with a new pod where the node of the present one has not answered for too long. That one is stale from then
- * on: it is deleted, which its kubelet does when it comes back, and never saved.
+ * Replaces a pod whose node has not answered for too long. The old pod becomes stale: it is deleted, once its kubelet
+ * is back, and its files are never saved.
  */
 async function leaveNode(pod: Pod, context: ClaimContext): Promise<Outcome> {
   const { uid = "", name } = pod.metadata;
@@ -246,14 +247,14 @@ async function leaveNode(pod: Pod, context: ClaimContext): Promise<Outcome> {
   return { next: "replace", why: { reason: "PodLost", message } };
 }
 
-/** Whether the claim carries the finalizer that holds it through its release, and the labels that it is found by. */
+/** Whether the claim has the finalizer of its release, and the labels that clients select claims by. */
 function isPrepared(claim: Claim): boolean {
   const { finalizers, labels = {} } = claim.metadata;
   const isLabelled = Object.entries(claimLabels(claim.spec)).every(([key, value]) => labels[key] === value);
   return isLabelled && finalizers?.includes(finalizer.release) === true;
 }
 
-/** Whether the workload exists by now that the claim failed for, as when both were applied from one folder. */
+/** Whether a claim failed for a missing workload that exists now, for example if both were applied from one folder. */
 function hasFoundWorkload(claim: Claim, { informers, config }: ClaimContext): boolean {
   if (!isWaiting(claim)) return false;
   const workload = informers.workloads.store.get({ namespace: config.namespace, name: claim.spec.workloadRef });
@@ -261,8 +262,8 @@ function hasFoundWorkload(claim: Claim, { informers, config }: ClaimContext): bo
 }
 
 /**
- * Goes on with a new pod where that of an Active claim is gone, or going. One that was destroyed on purpose leaves the
- * claim in its phase, without an endpoint, until somebody claims again.
+ * Replaces the pod of an Active claim that is gone or being deleted. If it was destroyed on purpose, the claim keeps
+ * its phase, without an endpoint, until the next claim call.
  */
 async function leavePod(claim: Claim, current: Pod | undefined, context: ClaimContext): Promise<Outcome> {
   const wasDestroyed = isDestroyed(claim);
@@ -279,7 +280,7 @@ async function leavePod(claim: Claim, current: Pod | undefined, context: ClaimCo
   return { next: "replace", why: { reason: "PodLost", message: `pod "${claim.status?.instanceId}" is gone` } };
 }
 
-/** Adds what the REST API sets at creation and a claim made with kubectl lacks. */
+/** Adds the metadata that the REST API sets at creation, and that a claim made with kubectl lacks. */
 async function prepare(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   const { finalizers = [] } = claim.metadata;
   const metadata = {

@@ -2,12 +2,12 @@ import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { IN_FLIGHT_PREFIX } from "../../crds/labels.ts";
 
-/** However long the edges say: longer than one lets requests end that are in flight when a release begins. */
+/** The upper limit, longer than an edge waits for requests that are in flight when a release begins. */
 const MOST_MS = 15_000;
 
 /**
- * Milliseconds that a release still leaves to requests in flight: until every edge that may have some at the pods has
- * taken that back, or the time is over until which it said so. An edge that was killed says nothing any more.
+ * Milliseconds that a release still waits for requests in flight: until each edge has removed its announcement from the
+ * pods, or the announced time is over. An edge that was killed does not remove it.
  */
 export function drainLeftMs({ metadata }: Claim, pods: readonly Pod[], now: number): number {
   const most = Date.parse(metadata.deletionTimestamp ?? "") + MOST_MS - now;

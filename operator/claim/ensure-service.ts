@@ -13,19 +13,19 @@ const TRY_AGAIN = { requeueAfterMs: 30_000 };
 const RECHECK = { requeueAfterMs: 1000 };
 
 /**
- * Keeps the Service of an Active claim whose workload asks for one. It selects the very binding that made the claim
- * Active, a label that no other pod ever has: a pod that is still being given its files, one of an earlier binding, and
- * every other tenant's are left out, and so they stay while the claim waits for another pod. The claim owns it, so that
- * it goes with the claim.
+ * Creates and updates the Service of an Active claim if its workload asks for one. The Service selects by the label of
+ * the binding that made the claim Active. No other pod ever has that label: no pod of another tenant, none of an
+ * earlier binding, and none that is still getting its files. That stays so while the claim waits for another pod. The
+ * claim owns the Service, so they are deleted together.
  *
- * A claim does not fail for its Service: an Event says why there is none.
+ * A claim does not fail for its Service: an Event says why it has none.
  */
 export async function ensureService(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
   const { cluster, config, informers, serviceWatch } = context;
   const { namespace } = config;
   const workload = informers.workloads.store.get({ namespace, name: claim.spec.workloadRef });
   const isWanted = workload?.spec.service === true;
-  // As long as no workload asks for Services, none are watched.
+  // Services are not watched until a workload asks for one.
   if (workload === undefined || (!isWanted && !serviceWatch.isOpen)) return undefined;
   const known = serviceWatch.open();
   // Every claim is reconciled when the list is complete.
@@ -40,7 +40,7 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
     }
     const { ownerReferences = [] } = present.metadata;
     const isOwn = ownerReferences.some((owner) => owner.uid === claim.metadata.uid);
-    // Of an earlier claim of this name, which the garbage collector has not deleted yet.
+    // The Service of an earlier claim of this name, which the garbage collector has not deleted yet.
     const isFormer =
       !isOwn && ownerReferences.some(({ kind, name }) => kind === claims.kind && name === claim.metadata.name);
     if (isFormer || (isOwn && !isWanted)) {
@@ -48,7 +48,7 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
       return isWanted || deletion.error !== undefined ? RECHECK : undefined;
     }
     if (!isWanted) return undefined;
-    if (!isOwn) return refused(claim, `a Service of the name "${name}" is there already`, context);
+    if (!isOwn) return refused(claim, `a Service named "${name}" already exists`, context);
     const { spec } = wanted;
     if (isAsWanted(present.spec, spec)) return undefined;
     const others = Object.keys(present.spec.selector ?? {}).map((key) => [key, null]);
@@ -58,7 +58,7 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
       .patch({ spec: { selector, ports: spec.ports } });
     return undefined;
   } catch (error) {
-    if (isAlreadyExists(error)) return refused(claim, `a Service of the name "${name}" is there already`, context);
+    if (isAlreadyExists(error)) return refused(claim, `a Service named "${name}" already exists`, context);
     if (isConflict(error) || isNotFound(error)) return RECHECK;
     if (error instanceof ApiError && error.status !== 429) return refused(claim, error.message, context);
     throw error;
@@ -80,7 +80,7 @@ function render(claim: Claim, pod: Pod, namespace: string): Service {
     },
     spec: {
       type: "ClusterIP",
-      // A pod that was bound before this label existed has none; the Service then selects nothing.
+      // A pod that an earlier version bound has no such label; the Service then selects nothing.
       selector: { ...own, [label.binding]: pod.metadata.labels?.[label.binding] ?? "none" },
       ports: (program?.ports ?? []).map(({ containerPort: port }) => ({
         name: `port-${port}`,
@@ -99,7 +99,7 @@ function isAsWanted(present: Service["spec"], wanted: Service["spec"]): boolean 
 }
 
 function refused(claim: Claim, why: string, { events }: ClaimContext): ReconcileResult {
-  const message = `there is no Service for the claim, which works without: ${why}`;
+  const message = `the claim has no Service, but works otherwise: ${why}`;
   events.record({ resource: claims, object: claim, type: "Warning", reason: "ServiceFailed", message });
   return TRY_AGAIN;
 }

@@ -10,14 +10,13 @@ import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { type ClaimContext, lookupId } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** Whether there are files to bring back, or, until that is known, what the reconcile ends with. */
+/** The archive to restore, if any; or, until that is known, the outcome of the reconcile. */
 export type ArchiveAnswer =
   | { readonly known: true; readonly archive: SnapshotMetadata | undefined }
   | { readonly known: false; readonly result: Outcome };
 
 /**
- * Finds the archive that a claim is to be given back. A volume that cannot be looked at never counts as one without the
- * archive: the claim waits.
+ * Finds the archive that a claim asks for. If the store cannot be read, the claim waits: an archive may exist.
  *
  * @param overlayDirs of the workload
  */
@@ -40,11 +39,11 @@ export async function findArchive(
   );
   if (look.state === "running") return { known: false, result: undefined };
   if (look.state === "done") {
-    // The answer may be another for the claim's next pod.
+    // The claim's next pod needs a new lookup.
     context.archiveLookups.forget(id);
     const lost = look.value?.overlayDirs.find((directory) => !isWithin(directory, overlayDirs));
     if (lost === undefined) return { known: true, archive: look.value };
-    const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not keep: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
+    const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not save: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
     return failed(message);
   }
   if (look.error instanceof ArchiveError && isErased(claim, look.error)) {
@@ -78,10 +77,10 @@ function isWithin(directory: string, overlayDirs: readonly string[]): boolean {
   return overlayDirs.some((kept) => directory === kept || directory.startsWith(`${kept}/`));
 }
 
-/** Of a helper pod that does not run: the first claim after an installation comes while it starts. */
+/** Why the helper pod does not run: the first claim after an installation may come while it starts. */
 function helperState(helper: Pod | undefined): string {
   if (helper === undefined)
-    return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is about to be made`;
+    return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is about to be created`;
   const state = podState(helper);
   const why = "message" in state ? `: ${state.message}` : "";
   return `helper pod ${SNAPSHOTS_NAME}, which holds the snapshots volume, is not running yet${why}`;
@@ -93,7 +92,7 @@ function whyWaiting(claim: Claim, error: unknown, context: ClaimContext): string
   const isVolume = config.snapshots.store.place.kind === "volume";
   const isRunning = !isVolume || (helper !== undefined && isHelperRunning(helper));
   const why = isRunning ? (error instanceof Error ? error.message : error) : helperState(helper);
-  const message = `whether the tenant has files to bring back cannot be found out yet: ${why}`;
+  const message = `cannot check yet whether the tenant has saved files: ${why}`;
   if (claim.status?.message === message) return message;
   const fields = { claim: claim.metadata.name, error };
   if (isRunning) log.warn(fields, "cannot look for the tenant's archive");

@@ -8,13 +8,13 @@ import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimS
 import type { ClaimContext } from "./context.ts";
 
 /**
- * Shows on an Active claim where its pod listens at this moment, and whether its program has ended or keeps failing,
- * with one write for what changed.
+ * Writes to an Active claim the present address of its pod, and whether its program has ended or keeps failing. All
+ * changes take one write.
  *
- * A pod whose sandbox is made anew has no address for a while, then another one. A program that fails leaves the claim
- * Active, since its files are in that pod; whoever holds it can release it.
+ * A pod whose sandbox is recreated has no address for a while, then another one. A claim whose program fails stays
+ * Active, since its files are in that pod: the caller can release it.
  *
- * @returns the claim as it is then
+ * @returns the claim after the write
  */
 export async function followPod(
   claim: Claim,
@@ -24,7 +24,7 @@ export async function followPod(
   const moved = await movedEndpoint(claim, pod, context);
   const failure = failureOf(state, context);
   const shown = claim.status?.reason;
-  // One that keeps ending has said so until it runs again.
+  // A program that keeps ending is reported once, until it runs again.
   const isRepeated = failure?.reason === PROGRAM_ENDED && shown !== undefined;
   const isNews = failure?.reason !== shown && !isRepeated && (failure !== undefined || state.state === "ready");
   if (moved === undefined && !isNews && hasCurrentConditions(claim)) return claim;
@@ -42,15 +42,15 @@ function failureOf(state: PodState, { config }: ClaimContext): { reason: string;
   if (state.state === "failed")
     return { reason: state.reason, message: `${failureMessage(state, config)}, then release and claim again` };
   if (state.state !== "starting" || state.end === undefined) return undefined;
-  const { message, mend } = state.end;
+  const { message, fix } = state.end;
   return {
     reason: PROGRAM_ENDED,
-    message: `the program has ended and is started again (${message}); if it keeps ending, fix ${mend}`,
+    message: `the program has ended and is started again (${message}); if it keeps ending, fix ${fix}`,
   };
 }
 
 /**
- * The endpoint to write where the claim shows another than the pod has; the API server's word, since the store of pods
+ * The endpoint to write, if the claim shows another than the pod has. Read from the API server, since the cache of pods
  * may be behind that of claims.
  */
 async function movedEndpoint(

@@ -8,16 +8,16 @@ import { waitsForFiles } from "./restore-files.ts";
 
 const ASK_LIMIT_MS = 10_000;
 
-/** Why the files are lost, if they are; or when to ask again. */
+/** Why the files are lost, undefined if they are not; or, if that is unknown, when to ask again. */
 export type LostFiles =
   | { readonly isKnown: true; readonly why: string | undefined }
   | { readonly isKnown: false; readonly result: ReconcileResult };
 
 /**
- * Why the files that the tenant of an Active claim was given are not in its pod any more; undefined where they are, or
- * may be. A pod that starts anew with its files passes the place where it would wait for them, and one without them
- * stays there, so a pod that starts is asked: in the background, since a node that starts again has many such pods, and
- * each may take its time to answer. The answer starts the claim's next run, and counts for that alone.
+ * Whether the pod of an Active claim has lost the restored files. A pod that restarts with its files passes the restore
+ * gate; a pod without them waits there. So a pod that starts is asked, by exec. This runs in the background: a node
+ * that restarts has many such pods, and each may answer slowly. The answer starts the claim's next run, and counts only
+ * for that run.
  */
 export function lostFiles(claim: Claim, pod: Pod, context: ClaimContext): LostFiles {
   const { exec, config, fileChecks } = context;

@@ -5,7 +5,7 @@ import type { ClaimStatusPatch } from "./claim-status.ts";
 
 export type ClaimErrorReason = (typeof claimErrorReasons)[number];
 
-/** What a step of a claim's reconcile comes to. The steps find it; only `conclude` writes what follows from it. */
+/** The outcome of a step of a claim's reconcile. The steps return it; only `conclude` writes it to the claim. */
 export type Outcome =
   | ReconcileResult
   | ((
@@ -23,19 +23,19 @@ export type Outcome =
         }
       /** Its status is to say this. */
       | { readonly next: "write"; readonly status: ClaimStatusPatch }
-      /** Its pod is its tenant's. */
+      /** The pod is ready for its tenant. */
       | { readonly next: "activate"; readonly pod: Pod }
       /**
-       * It waits. It says so once that takes some seconds since that time of the API server, in milliseconds since the
-       * epoch. @default at once
+       * The claim waits. The status says so once the wait has taken {@link FIRST_REPORT_MS} since `since`, by the API
+       * server's clock, in milliseconds since the epoch. @default at once
        */
       | { readonly next: "wait"; readonly reason: string; readonly message: string; readonly since?: number }
     ) & { readonly requeueAfterMs?: number | undefined });
 
-/** A start that takes no longer is not looked into, and a wait not told: most are over by then. */
+/** Shorter starts are not explained, and shorter waits not reported: most are over by then. */
 export const FIRST_REPORT_MS = 5000;
 
-/** Looks again after the soonest of the waits, whatever else a step comes to. */
+/** Requeues an outcome after the soonest of the waits. */
 export function sooner(outcome: Outcome, ...waits: (number | undefined)[]): Outcome {
   const result = soonest(outcome?.requeueAfterMs, ...waits);
   return result === undefined ? outcome : { ...outcome, ...result };

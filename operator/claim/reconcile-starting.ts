@@ -18,7 +18,7 @@ const LONGEST_PAUSE_MS = 60_000;
 /** After the pod's status has changed. */
 const SHORTEST_PAUSE_MS = 2000;
 
-/** Follows a claim's pod from its creation until it is Ready or cannot become so. */
+/** Follows a claim's pod from its creation until it is Ready or cannot become Ready. */
 export async function reconcileStarting(
   { claim, pod, state }: { claim: Claim; pod: Pod; state: PodState },
   context: ClaimContext,
@@ -58,20 +58,20 @@ export async function reconcileStarting(
   }
 }
 
-/** Whether a warm pod may take the place of the pod. */
+/** Whether a warm pod may replace the pod. */
 function maySwitch(pod: Pod, { state }: PodState): boolean {
-  // One that only has to run for a moment longer stays: a warm one that no operator has proven would take as long.
+  // A pod that only has to run for a moment longer stays: an unproven warm pod would take as long.
   return state === "unschedulable" || (state === "starting" && podState(pod).state !== "ready" && !needsFiles(pod));
 }
 
-/** How files are restored into the pod now; undefined where none are. */
+/** How files are restored into the pod now; undefined if none are. */
 function filesInto(pod: Pod, { state }: PodState): "running" | "waiting" | undefined {
-  // Of a source `cold+data` the workload could not start before its files were there.
+  // The program of a `cold+data` pod starts only after its files are restored.
   if (state === "ready") return pod.metadata.annotations?.[annotation.source] === "pool+data" ? "running" : undefined;
   return state === "starting" && waitsForFiles(pod) ? "waiting" : undefined;
 }
 
-/** Whether the pod came from a pool: it started before anybody asked for it. */
+/** Whether the pod came from a pool: it started before the claim. */
 function isWarmed({ metadata }: Pod): boolean {
   return metadata.annotations?.[annotation.source]?.startsWith("pool") === true;
 }
@@ -87,7 +87,7 @@ function markStart(
   if (state.state === "ready") timelines.mark(claim, "Ready");
 }
 
-/** Where nothing has said more. */
+/** If nothing more exact is known. */
 const UNKNOWN = "the workload's spec.health, or the program in its image";
 
 async function awaitStart(
@@ -97,7 +97,7 @@ async function awaitStart(
 ): Promise<Outcome> {
   const { creationTimestamp = "", annotations, uid = "" } = pod.metadata;
   const taken = since ?? creationTimestamp;
-  // A warm pod may have been there for days before it was bound.
+  // A warm pod may be days older than its binding.
   const startedAt = Math.max(Date.parse(taken), Date.parse(annotations?.[annotation.claimedAt] ?? taken));
   const { startTimeoutMs } = context.config;
   const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + startTimeoutMs - context.serverNow();
@@ -106,17 +106,17 @@ async function awaitStart(
     const nextMs = Math.min(leftMs, reported?.requeueAfterMs ?? leftMs);
     return Number.isFinite(nextMs) ? { requeueAfterMs: nextMs } : undefined;
   }
-  const { message: why, mend } = context.startExplanations.last.get(uid)?.explanation ?? { message, mend: UNKNOWN };
+  const { message: why, fix } = context.startExplanations.last.get(uid)?.explanation ?? { message, fix: UNKNOWN };
   return {
     ...{ next: "fail", reason: "StartTimeout" },
-    message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): mend ${mend}, then claim again`,
+    message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): fix ${fix}, then claim again`,
   };
 }
 
 /**
- * Gives a claim whose cold pod is still starting a warm pod, if one has become ready meanwhile. The cold pod is stale
- * then, and the claim's next run deletes it: it was its tenant's, so nobody else may get it
- * (docs/decisions/claims.md#a-pod-that-was-bound-to-a-tenant-is-never-reused). Undefined where there is none.
+ * Gives a claim whose cold pod is still starting a warm pod that has become ready; undefined if there is none. The cold
+ * pod becomes stale, and the claim's next run deletes it: it was bound to the tenant, so no other tenant may get it
+ * (docs/decisions/claims.md#a-pod-that-was-bound-to-a-tenant-is-never-reused).
  */
 async function switchToWarmPod(
   { claim, pod: cold }: { claim: Claim; pod: Pod },
@@ -132,16 +132,16 @@ async function switchToWarmPod(
   if (warm === undefined) return undefined;
   context.timelines.restart(claim);
   context.timelines.mark(claim, "Bound");
-  // Its files come before it is Active.
+  // The files are restored before the claim becomes Active.
   return source === "pool" ? { next: "activate", pod: warm } : {};
 }
 
 /**
- * Says on a claim what its pod's start waits for, once that takes some seconds, and again in growing intervals while it
- * changes. The lookup runs in the background: the pod may become ready meanwhile.
+ * Writes to a claim what its pod's start waits for, once the start has taken some seconds, and again after growing
+ * pauses if that changes. The lookup runs in the background: the pod may become ready in the meantime.
  *
- * @param message what the pod's status says
- * @param startedAt by the API server, in milliseconds since the epoch
+ * @param message from the pod's status
+ * @param startedAt by the API server's clock, in milliseconds since the epoch
  */
 export async function reportStart(
   claim: Claim,
@@ -150,7 +150,7 @@ export async function reportStart(
 ): Promise<ReconcileResult> {
   const { work, last } = context.startExplanations;
   const { uid = "" } = pod.metadata;
-  // What was said before a node took the pod holds no longer.
+  // A node has taken the pod now.
   if (claim.status?.reason === "Unschedulable") await report(claim, { reason: "Starting", message }, context);
   const before = last.get(uid);
   const pauseMs =

@@ -19,14 +19,15 @@ import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files
 const NOTE_LIMIT_MS = 20_000;
 
 /**
- * Takes a deleted claim through its release: `Releasing`, its files saved, its pods deleted and gone, `Released`, then
- * the finalizer removed, with which the claim is gone. It needs the claim and the pods alone, never the workload.
+ * Releases a deleted claim: sets `Releasing`, saves the files, deletes the pods and waits until they are gone, sets
+ * `Released`, then removes the finalizer, which ends the claim. It needs only the claim and the pods, never the
+ * workload.
  */
 export async function releaseClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
   context.traces?.releasing(claim);
   const phase = claim.status?.phase;
-  // A deleted pod whose node does not answer is not waited for: it can only end.
+  // Do not wait for a deleted pod whose node does not answer: the pod can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
   const bound = () => boundPods(claim, context);
   let pods = bound().filter(isHeld);
@@ -44,7 +45,8 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
       const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, endpoint: null };
       releasing = await patchClaimStatus(claim, { ...status, ...told }, context);
     }
-    // What is on its way into the files is in them then. Its end, taken back on the pod, starts the next run.
+    // Requests in flight may still change the files. When they end, the edge removes its announcement from the pod, and
+    // that event starts the next run.
     const drainMs = drainLeftMs(claim, pods, context.serverNow());
     if (drainMs > 0) return { requeueAfterMs: drainMs };
     const others = pods.filter((pod) => pod !== toSave);
@@ -59,7 +61,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
     const held = new Set(pods.map(({ metadata }) => metadata.uid));
     const waited = bound().filter(({ metadata }) => held.has(metadata.uid));
     const soonestMs = Math.min(...waited.map((pod) => context.nodeSilence.leftMs(pod) ?? Number.POSITIVE_INFINITY));
-    // A time that ran out since they were looked at is one more reason to look again.
+    // A time that ran out since the pods were read is one more reason to look again.
     return Number.isFinite(soonestMs) ? { requeueAfterMs: Math.max(100, soonestMs) } : undefined;
   }
   for (const { metadata } of bound()) context.saves.forget(metadata.uid ?? "");
@@ -77,7 +79,7 @@ async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim
   const isTold = files !== undefined || (snapshot ?? overlayId ?? sessionSnapshot) === undefined;
   return await patchClaimStatus(claim, { ...status, ...(!isTold && (await tellFiles())) }, context);
 
-  /** Of a claim whose pod went without a word of its files. */
+  /** What became of the files of a pod that is gone, if the status does not say it. */
   async function tellFiles(): Promise<FilesStatus> {
     if (snapshot !== undefined) return { files: "saved" };
     const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
@@ -91,8 +93,8 @@ async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim
 }
 
 /**
- * The archive of a claim that ends without a save is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not
- * wait for the volume: where it cannot be written, what was noted while the claim was there counts.
+ * If a claim ends without a save, its archive is kept for `TENANCY_SNAPSHOT_TTL` from now on. A release does not wait
+ * for the store: if this write fails, the last use that was noted during the claim counts.
  */
 function noteUse({ spec, status }: Claim, context: ClaimContext): void {
   const { config, log, snapshots } = context;

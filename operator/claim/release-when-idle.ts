@@ -7,17 +7,17 @@ import type { ReconcileResult } from "../queue.ts";
 import type { ClaimContext, SeenUse } from "./context.ts";
 
 /**
- * A term often begins when the API server is back, and pods look idle then that are in use: edges write their activity
- * anew an interval after a write that failed, and find the API server again within this time.
+ * A term often begins when the API server is back, and pods in use can look idle then. Edges reconnect within this
+ * time, and repeat a failed write of activity after their interval.
  */
 const SETTLE_MS = 10_000;
 
-/** How long a pod may be unused at most, by this operator's own count, before a use from before its term is over. */
+/** A use from before this operator's term no longer counts after this time without another use. */
 const KNOWN_AFTER_MS = 15 * 60_000;
 
 /**
- * Releases an Active claim once nobody has used its pod for the time that was stamped on it; before that, asks to be
- * run again at that moment, so that no claim is polled.
+ * Releases an Active claim whose pod has been unused for the pod's idle timeout. Before that, requeues the claim for
+ * that moment, so that no claim is polled.
  */
 export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
   const leftMs = timeLeftMs(claim, pod, context);
@@ -26,7 +26,7 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimCont
   const settleMs = context.startedAt + SETTLE_MS + recordIntervalMs(pod) - performance.now();
   if (settleMs > 0) return { requeueAfterMs: settleMs };
   const { cluster, log } = context;
-  // Activity that the store has not seen yet counts too.
+  // Activity that the cache does not show yet counts too.
   const present = await cluster(pods).of(pod).get({ refresh: true });
   const presentLeftMs = timeLeftMs(claim, present, context) ?? Number.POSITIVE_INFINITY;
   if (presentLeftMs > 0) return { requeueAfterMs: presentLeftMs };
@@ -37,15 +37,15 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimCont
   return undefined;
 }
 
-/** Whether the claim was released for idleness, to keep nothing of its session, and nobody has used its pod since. */
+/** Whether the claim was released for idleness with `idle.action: destroy`, and its pod has not been used since. */
 export function isDiscardedForIdleness(claim: Claim, pod: Pod): boolean {
   const idleSince = claim.metadata.annotations?.[annotation.discardIdleSince];
   return idleSince !== undefined && idleSince === lastStamp(claim, pod);
 }
 
 /**
- * A deletion cannot say why it happened, so the claim says it before; with the time, in case the deletion does not
- * follow.
+ * Notes on the claim why it is deleted, since a deletion carries no reason. The note holds the time of the last use, in
+ * case the deletion does not follow.
  */
 async function markForDiscard(claim: Claim, pod: Pod, { cluster }: ClaimContext): Promise<Claim> {
   if (!isDiscardedWhenIdle(pod)) return claim;
@@ -59,11 +59,11 @@ export function isDiscardedWhenIdle({ metadata: { annotations = {} } }: Pod): bo
 }
 
 /**
- * Milliseconds until the claim counts as idle, negative when it is; undefined when it never does.
+ * Milliseconds until the claim counts as idle, negative if it is idle; undefined if it never is.
  *
- * The time of a use is by the clock of the edge that wrote it, which may be behind this one. So what counts is for how
- * long this operator has seen no other use. Of one from before it led, the time alone can tell how old it is: that is
- * believed after a quarter of an hour without another, and never where idleness costs the tenant's files.
+ * The time of a use comes from the clock of the edge that wrote it, which may be behind this one. So the operator
+ * measures for how long it has seen no other use. The age of a use from before its term is known only by that written
+ * time: it is used after 15 minutes without another use, and never if idleness would lose the tenant's files.
  */
 function timeLeftMs(claim: Claim, pod: Pod, context: ClaimContext): number | undefined {
   const limitMs = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]) * 1000;
@@ -77,7 +77,7 @@ function timeLeftMs(claim: Claim, pod: Pod, context: ClaimContext): number | und
   return Math.max(toldLeftMs, countedMs - unusedMs);
 }
 
-/** The last use that the claim and the pod tell of. */
+/** The last use that the claim and the pod show. */
 function seenUse({ status }: Claim, { metadata }: Pod, { seenUses }: ClaimContext): SeenUse {
   const { uid = "", annotations } = metadata;
   const use = `${status?.claimedAt} ${annotations?.[annotation.lastActivity]}`;
@@ -101,7 +101,7 @@ function lastUsed({ status }: Claim, { metadata }: Pod): number {
   return Math.max(...times.filter((time) => !Number.isNaN(time)));
 }
 
-/** The time of the last use as its edge wrote it, which by another clock may be before the claim became Active. */
+/** The time of the last use as the edge wrote it. The edge's clock may differ: it can be before `claimedAt`. */
 function lastStamp({ status }: Claim, { metadata }: Pod): string | undefined {
   return metadata.annotations?.[annotation.lastActivity] ?? status?.claimedAt;
 }

@@ -7,30 +7,30 @@ import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
 import type { ClaimContext } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** How many pods a claim is given until what keeps its files from being restored counts as lasting. */
+/** After so many pods in a row, a failure to restore counts as permanent. */
 const MOST_FAILURES = 3;
 const MOST_SHOWN = 3;
 
-/** Whether the files are where they belong, or, until they are, what the reconcile ends with. */
+/** Whether the files are restored; until then, the outcome of the reconcile. */
 export type RestoreAnswer = { readonly restored: true } | { readonly restored: false; readonly result: Outcome };
 
-/** Whether a pod was bound to be given files before its tenant gets it. */
+/** Whether files have to be restored into a pod before its tenant gets it. */
 export function needsFiles({ metadata }: Pod): boolean {
   return metadata.annotations?.[annotation.source]?.endsWith("+data") === true;
 }
 
-/** Whether the pod's start waits for files: the container that they are restored through runs, and nothing else. */
+/** Whether the pod's start waits for files: only the container that restores them runs. */
 export function waitsForFiles(pod: Pod): boolean {
   const tools = pod.status?.initContainerStatuses?.find(({ name }) => name === TOOLS_CONTAINER);
   return needsFiles(pod) && tools?.state?.running !== undefined;
 }
 
 /**
- * Restores a tenant's files into a pod that nobody uses yet.
+ * Restores a tenant's files into a pod that is not in use yet.
  *
- * A pod is restored into once. One for which that fails is never given to its tenant, and neither is one that another
- * operator bound: what that one has sent may still arrive, also after the tenant has written files of its own
- * (docs/decisions/snapshots.md#a-pod-is-restored-into-once).
+ * Files are restored into a pod once. If that fails, the pod is never given to its tenant. A pod that another operator
+ * bound is also not given to the tenant: data which that operator sent may still arrive, even after the tenant has
+ * written files of its own (docs/decisions/snapshots.md#a-pod-is-restored-into-once).
  */
 export async function restoreFiles(
   { claim, pod, into }: { claim: Claim; pod: Pod; into: "running" | "waiting" },
@@ -77,7 +77,7 @@ export async function restoreFiles(
     return { restored: true };
   }
   restores.forget(id);
-  // Deleted since it was found; the next pod is started without it.
+  // If the archive was deleted since the lookup, the next pod starts without files.
   const error = work.state === "failed" ? work.error : new Error("the archive was deleted");
   return { restored: false, result: startOver(claim, error, context) };
 }
@@ -92,8 +92,8 @@ function reportLost(claim: Claim, lost: readonly string[], { events }: ClaimCont
 }
 
 /**
- * Gives a claim another pod after one that its files could not be restored into, or fails it when that happens again
- * and again.
+ * Gives a claim another pod if its files could not be restored into the last one. Fails the claim after
+ * {@link MOST_FAILURES} such pods.
  */
 export function startOver(claim: Claim, error: unknown, context: ClaimContext): Outcome {
   const { uid = "", name } = claim.metadata;

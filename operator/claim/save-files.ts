@@ -34,25 +34,25 @@ import { isDiscardedForIdleness } from "./release-when-idle.ts";
 
 const LOOK_LIMIT_MS = 20_000;
 const HELPER_START_LIMIT_MS = 60_000;
-/** Only where the store of pods was behind. */
+/** Needed only if the cache of pods was behind. */
 const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const MOST_SHOWN = 8192;
 
-/** What a claim's status says of the files of its release. */
+/** What a claim's status says about the files of its release. */
 export type FilesStatus = Pick<ClaimStatus, "files" | "snapshot">;
 
-/** What a release has to save before its pods may go, or what became of the files without that. */
+/** The pod that a release has to save before it deletes the pods, or what became of the files if there is none. */
 export interface FilesToSave {
   readonly pod?: Pod;
   readonly told?: FilesStatus;
-  /** The pod is still being asked for its files; nothing may go before it has answered. */
+  /** The pod is being asked whether it has the files: delete no pod before it answers. */
   readonly asking?: { readonly result: ReconcileResult };
 }
 
 /**
- * The pod whose files a release has to save before it may go: the one that the tenant was given, and no other, since
- * what is in any other is not the tenant's, or not all of it.
+ * The pod whose files a release has to save: only the pod that the tenant was given. The files in any other pod are not
+ * the tenant's, or not complete.
  */
 export async function filesToSave(claim: Claim, pods: readonly Pod[], context: ClaimContext): Promise<FilesToSave> {
   const { status, metadata } = claim;
@@ -77,17 +77,17 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
   const lost = isLost ? state.message : answer?.why;
   if (lost === undefined) return { pod };
   if (status?.files === "notSaved") return { told: { files: status.files } };
-  // A save that was begun before may have all of them, or end well yet.
+  // A save that has begun may have all files already, or may still succeed.
   const save = context.saves.look(pod.metadata.uid ?? "");
   if (save?.state === "done" || save?.state === "running") return { pod };
-  // To a claim that is behind, files that are safe look lost.
+  // A stale claim can make saved files look lost: read it again.
   if (!(await isCurrent(claim, context))) return {};
   return { told: await tellLost(claim, lost, context) };
 }
 
 /**
- * Finds out what became of the files of a pod that is lost. A save of them may have ended well without this operator
- * seeing it, so the newest archive is looked at: it names the pod that it was saved from.
+ * Finds out what became of the files of a lost pod. A save may have succeeded although this operator did not see it. So
+ * it reads the newest archive, which names the pod that it was saved from.
  *
  * @param lost what happened to the pod
  */
@@ -118,8 +118,8 @@ export async function findSaved({ spec, status }: Claim, context: ClaimContext):
 }
 
 /**
- * Whether nobody has used the pod since the claim was marked for idleness: asked of the API server, since a late use
- * may not show yet.
+ * Whether the pod has not been used since the claim was marked for idleness. Asks the API server, since the cache may
+ * not show a late use yet.
  */
 async function isLeftIdle(claim: Claim, pod: Pod, context: ClaimContext): Promise<boolean> {
   if (!isDiscardedForIdleness(claim, pod)) return false;
@@ -129,11 +129,11 @@ async function isLeftIdle(claim: Claim, pod: Pod, context: ClaimContext): Promis
 }
 
 /**
- * Saves the files of a claim that is being released, in the background; says what the reconcile ends with until they
- * are safe.
+ * Saves the files of a claim that is being released, in the background. Until they are saved, returns the result of the
+ * reconcile.
  *
- * The archive of before stays until the new one is whole. A save that fails leaves the claim in `ReleaseFailed` with
- * its pod, and is tried again for as long as nobody gives the files up.
+ * The previous archive stays until the new one is complete. If the save fails, the claim goes to `ReleaseFailed` and
+ * keeps its pod, and the save is tried again until it succeeds or the files are discarded.
  */
 export async function saveFiles(
   claim: Claim,
@@ -207,7 +207,7 @@ export function runSave(claim: Claim, pod: Pod, context: ClaimContext): WorkStat
   );
 }
 
-/** Has the program write out what it holds; a failure ends the save, unless the workload says that it goes on. */
+/** Runs the workload's preSave command. A failure ends the save, unless the workload sets `onError: Continue`. */
 async function runPreSave(
   claim: Claim,
   pod: Pod,
@@ -236,8 +236,8 @@ async function stopProgram(
 }
 
 /**
- * Looks at the pod once more, by what the API server says of it now: the store that the release has gone by may not show
- * yet that an edge has requests in flight there.
+ * Waits until no edge has requests in flight at the pod. Reads the pod from the API server: the cache that the release
+ * used may not show an announcement yet.
  */
 async function untilDrained(claim: Claim, pod: Pod, context: ClaimContext, signal: AbortSignal): Promise<void> {
   for (;;) {
@@ -248,7 +248,7 @@ async function untilDrained(claim: Claim, pod: Pod, context: ClaimContext, signa
   }
 }
 
-/** Nothing is read from a pod that is not the claim's and its tenant's, by what the API server says of it now. */
+/** Checks with the API server that the pod belongs to the claim and its tenant, before any file is read from it. */
 async function checkOwner(
   { metadata, spec }: Claim,
   pod: Pod,
@@ -266,15 +266,15 @@ async function checkOwner(
 }
 
 /**
- * The helper pod, once it runs: it starts with the first workload that keeps files, and a tenant of it may be released
- * before it has; and a leader of another version replaces it, to which the former one's says nothing.
+ * Waits until the helper pod runs. It starts with the first workload that saves files, so an early release may come
+ * before it. A leader of another version replaces the helper pod, and does not accept the previous one.
  */
 async function untilHelperRuns(context: ClaimContext, signal: AbortSignal): Promise<Pod | undefined> {
   if (context.config.snapshots.store.place.kind !== "volume") return undefined;
   if (runs(helperPod(context), context)) return helperPod(context);
   const linked = linkSignals(signal);
   try {
-    // One that does not come is the save's own error to tell.
+    // If the helper pod does not start in time, the save fails with its own error.
     const limit = sleep(HELPER_START_LIMIT_MS, { clock: systemClock, signal: linked.signal }).then(() => "over");
     let is: unknown;
     while (is !== "over" && !runs(helperPod(context), context)) {
@@ -288,8 +288,8 @@ async function untilHelperRuns(context: ClaimContext, signal: AbortSignal): Prom
 }
 
 /**
- * Whether the helper pod runs and is this operator's, whose Secret is filled; any that runs where this operator's is not
- * to be had at present, since that one may well take the files.
+ * Whether the helper pod runs and was started by this operator, with its Secret filled. If ours cannot start at
+ * present, accept any running helper: it can probably take the files.
  */
 function runs(helper: Pod | undefined, { helperStart: { wanted, isFailing } }: ClaimContext): boolean {
   if (helper === undefined || !isHelperRunning(helper)) return false;
@@ -300,7 +300,7 @@ function helperPod({ informers, config }: ClaimContext): Pod | undefined {
   return informers.helperPods.store.get({ namespace: config.namespace, name: SNAPSHOTS_NAME });
 }
 
-/** Whether that helper pod is being replaced, or was. */
+/** Whether the helper pod is being replaced, or has been. */
 function isLeaving(helper: Pod | undefined, context: ClaimContext): boolean {
   if (helper === undefined || !runs(helper, context)) return false;
   const present = helperPod(context);
@@ -323,8 +323,8 @@ function otherConditions({ status }: Claim): Condition[] {
 }
 
 /**
- * Says on the claim what failed and what to do. The condition `FilesSaved` keeps since when: past
- * `TENANCY_RELEASE_RETRY_LIMIT` it is a person's, and is tried again once an hour.
+ * Writes to the claim what failed and what to do. The condition `FilesSaved` stores since when. After
+ * `TENANCY_RELEASE_RETRY_LIMIT` a person has to act, and the save is tried again once an hour.
  */
 async function reportFailure(
   { claim, pod, error, retryInMs }: { claim: Claim; pod: Pod; error: unknown; retryInMs: number },

@@ -6,23 +6,23 @@ import type { Service } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 
-/** The Services of claims, which are watched from the moment that a workload asks for one. */
+/** A watch of the claims' Services. It starts when the first workload asks for a Service. */
 export interface ServiceWatch {
-  /** Whether they are watched. */
+  /** Whether the Services are being watched. */
   readonly isOpen: boolean;
-  /** Starts watching them; undefined until all that there are have been listed. */
+  /** Starts the watch; undefined until the cache is synced. */
   open(): Pick<Informer<Service, never>, "store"> | undefined;
-  /** Stores the answer to a write. */
+  /** Caches the answer to a write. */
   put(service: Service): void;
   close(): void;
 }
 
-/** Makes a watch that costs nothing until it is opened. */
+/** Creates the watch. It costs nothing until it is opened. */
 export function createServiceWatch(options: {
   client: ClusterClient;
   namespace: string;
   onChange: (change: Change<Service>) => void;
-  /** Called when all that there are have been listed. */
+  /** Called when the cache is synced. */
   onSynced: () => void;
   onFailure: ReportHandlerFailure;
   log: Log;

@@ -19,9 +19,7 @@ import { asksForFiles, findArchive } from "./find-archive.ts";
 import type { ClaimErrorReason, Outcome } from "./outcome.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
-/**
- * Gives a claim that has no pod a warm one, or else a cold one, once its workload is Ready.
- */
+/** Gives a claim without a pod a warm one, or else a cold one, once its workload is Ready. */
 export async function startPod(claim: Claim, context: ClaimContext): Promise<Outcome> {
   // Servers before 1.25 do not check their keys.
   const [problem] = labelProblems(claim.spec.labels ?? {}, "spec.labels");
@@ -37,7 +35,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
     const message = `workload "${metadata.name}" is being deleted: claim another, or create it anew when it is gone`;
     return { next: "fail", reason: "WorkloadTerminating", message };
   }
-  // The status of an older spec says nothing. The workload's next event starts the next run.
+  // A status of an older spec does not count. The workload's next event starts the next run.
   if (status === undefined || status.observedGeneration !== metadata.generation)
     return awaitWorkload(claim, `workload "${metadata.name}" has not been checked yet`);
   if (status.phase === "Error") {
@@ -45,7 +43,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
     return { next: "fail", reason: "WorkloadNotReady", message };
   }
   const because = status.message === undefined ? "" : `: ${status.message}`;
-  // Its status is about to say why its pods cannot be rendered.
+  // Without a template, the pods cannot be rendered, and the workload's status is about to say why.
   if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
     return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`);
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
@@ -62,7 +60,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   } else context.timelines.mark(claim, "Bound");
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
-  // The event of the binding starts the next run, which brings the files.
+  // The event of the binding starts the next run, which restores the files.
   return archive === undefined ? { next: "activate", pod: warm } : undefined;
 }
 
@@ -84,7 +82,7 @@ function awaitWorkload({ metadata }: Claim, message: string): Outcome {
   return { next: "wait", reason: "WorkloadNotReady", message, since: Date.parse(metadata.creationTimestamp ?? "") };
 }
 
-/** Counts how often a pool had a pod to give, and warns on a pool that had none. */
+/** Counts the claims that found a warm pod and those that did not, and warns on a pool that had none. */
 function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: ClaimContext): void {
   const sources = context.informers.pools.store.by("workload", claim.spec.workloadRef);
   if (sources.size > 0) context.metrics.poolClaims.inc({ result: isHit ? "hit" : "miss" });
@@ -97,11 +95,10 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Cl
 }
 
 /**
- * The workload from the store, or from the API server, since one made just before the claim may not be in the store
- * yet, not even in the place of one that is being deleted, and a claim that is tried again often follows on a change of
- * its workload, which the store may not show yet either. A claim by the API says how new the workload was that its
- * caller may have changed a moment before, so that the store is enough once it has that; of a claim that does not say,
- * nobody knows.
+ * The workload from the cache if that is new enough, else from the API server. The cache may not show yet a workload
+ * that was created just before the claim, or recreated after a deletion. A claim is often tried again after a change of
+ * its workload, which the cache may also not show yet. A claim made through the REST API carries the uid and generation
+ * of its workload at the time of the call: the cache is new enough if it has these. A claim without them needs a read.
  */
 async function findWorkload(claim: Claim, { cluster, config, informers }: ClaimContext): Promise<Workload | undefined> {
   const name = claim.spec.workloadRef;
@@ -136,8 +133,8 @@ async function createPod(
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const revision = currentRevision(claim);
-  // The name follows from the claim and its revision, so whoever tries this again, this process or its successor,
-  // cannot make a second pod.
+  // The name is derived from the claim and its revision: a retry, by this process or its successor, cannot create a
+  // second pod.
   const name = instanceName({ tenantId, workload: workloadRef, suffix: nameSuffix(uid, revision) });
   const pod = renderPod(
     workload,
@@ -173,7 +170,7 @@ async function createPod(
   }
 }
 
-/** The name is taken: by this claim's own pod, which the store has not seen, or by one that has to make room. */
+/** The name is taken: by this claim's own pod, which the cache does not show yet, or by a pod that is being deleted. */
 async function adoptPod(claim: Claim, name: string, context: ClaimContext): Promise<Outcome> {
   const taken = await context.cluster(pods).named(name).find({ refresh: true });
   if (taken === undefined) return { requeueAfterMs: 100 };
@@ -181,7 +178,7 @@ async function adoptPod(claim: Claim, name: string, context: ClaimContext): Prom
   return { next: "replace", why: { reason: "PodLost", message: `pod "${name}" is being deleted` } };
 }
 
-/** What an API server's refusal of a pod means for the claim; undefined when trying again may help. */
+/** Why the claim fails after the API server refused its pod; undefined if a retry may help. */
 function refusalOf(error: unknown): { reason: ClaimErrorReason; message: string } | undefined {
   const refusal = podRefusal(error);
   if (refusal === undefined) return undefined;

@@ -13,16 +13,17 @@ import { isolationHash, templateHash } from "../pod/render-pod.ts";
 import type { ClaimContext } from "./context.ts";
 
 /**
- * Binds the warm pod that has been ready longest, of the newest template where there is one, to a claim; undefined when
- * there is none. One of an older template is taken only where it is isolated as the newest is: without its proxy, or
- * under another runtime, a tenant's program would reach what the workload forbids by now.
+ * Binds a warm pod to a claim; undefined if there is none. It takes the pod that has been ready longest, of the newest
+ * template if possible. A pod of an older template is taken only if its isolation is that of the newest: without its
+ * proxy, or under another runtime, a tenant's program would reach what the workload now forbids.
  *
- * The pod is reserved in memory while it is being bound, so that no other claim of this process tries for it, and bound
- * on the condition that it is as it was read, so that no other process can have bound it: no pod is ever given twice.
+ * No pod is ever given twice. The pod is reserved in memory while it is being bound, so that no other claim of this
+ * process takes it. The binding has the pod's resourceVersion as its precondition, so that it fails if another process
+ * has bound the pod.
  *
- * @param source `pool+data` for a pod of the newest template alone, whose overlay directories are the workload's
- * @param resumedFrom as the annotation says it
- * @param revision what the pod is to the claim, one more than that of a pod that the claim already has
+ * @param source `pool+data` takes only a pod of the newest template, which has the workload's overlay directories
+ * @param resumedFrom the value of the annotation
+ * @param revision of the pod; one more than that of a pod that the claim already has
  */
 export async function takeWarmPod(
   {
@@ -63,7 +64,7 @@ export async function takeWarmPod(
           [annotation.source]: source,
           [annotation.resumedFrom]: resumedFrom,
           [annotation.claimedAt]: new Date().toISOString(),
-          // The workload may have been changed since the pod was made.
+          // The workload may have changed since the pod was created.
           [annotation.idleAction]: action,
           [annotation.idleTimeoutSeconds]: timeoutSeconds?.toString() ?? null,
         },
@@ -108,7 +109,7 @@ export async function takeWarmPod(
   function took(pod: Pod): Pod {
     const { uid = "" } = pod.metadata;
     const isPromised = promisedPods.claimOf(uid) !== undefined;
-    // The one that it had been promised is free.
+    // The claim took another pod than the promised one, which is free now.
     if (promisedPods.forgetClaim(claim.metadata.uid ?? "") && !isPromised) offerToNext();
     ownPods.add(uid);
     reservedPods.delete(uid);

@@ -5,20 +5,20 @@ export type Timeline = NonNullable<ClaimStatus["timeline"]>;
 export type TimelineStep = Timeline[number]["step"];
 
 /**
- * When the claims that are being started reached their steps, as this process saw it. It is told with the status that
- * ends the start, so that it costs no write; steps that another operator saw are missing.
+ * When each claim that is being started reached its steps, seen by this process. The timeline is written with the
+ * status that ends the start, so it costs no extra write. Steps that another operator saw are missing.
  */
 export interface Timelines {
-  /** Notes that a step was reached now; of one attempt the first time counts. */
+  /** Notes that a step was reached now; in one attempt, only the first time counts. */
   mark(claim: Claim, step: TimelineStep): void;
-  /** Goes on with another pod: what was noted of the one before is dropped. */
+  /** The claim gets another pod: drops the notes of the previous one. */
   restart(claim: Claim): void;
   /** The timeline of a start that ends with this step. */
   of(claim: Claim, last: "Active" | "Error", at: Date): Timeline;
   forget(uid: string): void;
 }
 
-/** Keeps what was noted of each claim, by its uid. */
+/** Stores the notes of each claim by its uid. */
 export function createTimelines(now: () => number): Timelines {
   const starts = new Map<string, { readonly attempt: string; readonly marks: Map<TimelineStep, number> }>();
 
@@ -44,7 +44,7 @@ export function createTimelines(now: () => number): Timelines {
       const requested = Date.parse(claim.metadata.annotations?.[annotation.requestedAt] ?? "");
       const isNew = !Number.isNaN(requested) && requestedMs(claim) !== undefined;
       const marks = [...marksOf(claim)].sort(([, a], [, b]) => a - b);
-      // By the edge's clock, which may be ahead of this one.
+      // `Requested` is first: its time comes from the edge's clock, which may be ahead of this one.
       const all = [...(isNew ? [["Requested", requested] as const] : []), ...marks, [last, at.getTime()] as const];
       return all.map(([step, ms]) => ({ step, at: new Date(ms).toISOString() }));
     },
@@ -53,7 +53,7 @@ export function createTimelines(now: () => number): Timelines {
 }
 
 /**
- * When somebody asked for what a claim is being started for; undefined where that was answered before, so that the
+ * When the claim call was made that a claim is being started for; undefined if that call was answered before, and the
  * claim only gets another pod.
  */
 export function requestedMs({ metadata, status }: Claim): number | undefined {

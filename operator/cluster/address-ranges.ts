@@ -1,9 +1,9 @@
 import { BlockList, isIP } from "node:net";
 
 /**
- * Where clouds serve a machine's metadata and credentials, also as IPv6 writes it (NAT64, RFC 6052): link-local
- * addresses, and those of Alibaba, Azure, Oracle, Amazon and Google that are not. No network policy opens them; those of
- * manifests/ have the same list.
+ * The addresses where clouds serve a machine's metadata and credentials, also in their IPv6 form (NAT64, RFC 6052):
+ * link-local addresses, and other ones of Alibaba, Azure, Oracle, Amazon and Google. No network policy opens them; the
+ * policies of manifests/ have the same list.
  */
 export const metadataRanges: readonly string[] = [
   "169.254.0.0/16",
@@ -20,8 +20,8 @@ export const metadataRanges: readonly string[] = [
 ];
 
 /**
- * Never reached by a proxy or a build, whatever a name resolves to: metadata services, this host, multicast, and ways to
- * write those in IPv6 (RFC 6890; RFC 6052, section 2.1).
+ * Addresses that no proxy and no build may reach, even if a name resolves to them: metadata services, this host,
+ * multicast, and their IPv6 forms (RFC 6890; RFC 6052, section 2.1).
  */
 export const closedRanges: readonly string[] = [
   ...metadataRanges,
@@ -36,8 +36,8 @@ export const closedRanges: readonly string[] = [
 ];
 
 /**
- * Reached only where the cluster opens a part of them: private networks, which hold the cluster's own addresses (RFC
- * 6890).
+ * Private networks, which include the cluster's own addresses (RFC 6890). Proxies and builds reach only the parts that
+ * the configuration opens.
  */
 export const privateRanges: readonly string[] = [
   "10.0.0.0/8",
@@ -55,7 +55,7 @@ export const privateRanges: readonly string[] = [
   "fec0::/10",
 ];
 
-/** Those of the ranges that are parts of another one, and not all of it. */
+/** The ranges that are real parts of `range`. */
 export function partsOf(range: string, ranges: readonly string[]): string[] {
   const [start = "", length] = range.split("/");
   const whole = new BlockList();

@@ -1,6 +1,6 @@
 import type { NetworkPolicyEgressRule } from "../../crds/kubernetes.ts";
 
-/** Lets names be looked up, and nothing else in the cluster. */
+/** Allows DNS, and nothing else in the cluster. */
 export const clusterDns: NetworkPolicyEgressRule = {
   to: [
     {

@@ -9,25 +9,25 @@ export interface CertifiedKey {
 
 export const DAY_MS = 86_400_000;
 
-/** Lifetimes and when they are renewed, in days after their issue. */
+/** The lifetime of certificates, and when they are renewed, in days after their issue. */
 export const authorityDays = { valid: 5 * 365, renewed: 4 * 365 } as const;
 export const leafDays = { valid: 30, renewed: 20 } as const;
 
-// Of a node whose clock runs behind.
+// For nodes whose clock is behind.
 const CLOCK_SKEW_MS = 3_600_000;
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 
 export interface AuthorityOptions {
   readonly workload: string;
-  /** The only domains that it can vouch for (RFC 5280, section 4.2.1.10). */
+  /** The only domains that its certificates can name (RFC 5280, section 4.2.1.10). */
   readonly domains: readonly DomainPattern[];
   readonly now: Date;
-  /** Certifies this key anew. @default a new key */
+  /** An existing key to certify again. @default a new key */
   readonly key?: string | undefined;
 }
 
-/** Makes a workload's own certificate authority, ECDSA on P-256, for five years. */
+/** Issues a workload's own certificate authority, ECDSA on P-256, for five years. */
 export async function issueAuthority({ workload, domains, now, key }: AuthorityOptions): Promise<CertifiedKey> {
   const x509 = await library();
   const keys = key === undefined ? await newKeys() : await readKeys(key);
@@ -46,7 +46,7 @@ export async function issueAuthority({ workload, domains, now, key }: AuthorityO
   return { certificate: `${certificate.toString("pem").trimEnd()}\n`, key: await keyPem(keys.privateKey) };
 }
 
-/** Makes the certificate that the proxy shows for a domain, for thirty days. */
+/** Issues the proxy's certificate for a domain, for thirty days. */
 export async function issueLeaf(
   authority: CertifiedKey,
   { domain, now }: { domain: DomainPattern; now: Date },
@@ -74,8 +74,7 @@ export async function issueLeaf(
   return { certificate: `${certificate.toString("pem").trimEnd()}\n`, key: await keyPem(keys.privateKey) };
 }
 
-// Loaded at the first certificate, since that takes a tenth of a second and 18 MB that an operator without credentials
-// can do without.
+// Loaded at the first certificate: it takes 0.1 s and 18 MB, and an operator without credentials does not need it.
 async function library() {
   const x509 = await import("@peculiar/x509");
   x509.cryptoProvider.set(globalThis.crypto);
@@ -84,7 +83,7 @@ async function library() {
 
 function validity(now: Date, days: number): { serialNumber: string; notBefore: Date; notAfter: Date } {
   const serial = Buffer.from(globalThis.crypto.getRandomValues(new Uint8Array(16)));
-  // Positive, and never zero (RFC 5280, section 4.1.2.2).
+  // Positive and not zero (RFC 5280, section 4.1.2.2).
   serial[0] = (serial.readUInt8(0) & 0x3f) | 0x40;
   return {
     serialNumber: serial.toString("hex"),
@@ -118,8 +117,8 @@ function pemBytes(pem: string): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * DER of a NameConstraints extension that permits the names, with what is below them, and no IP address at all
- * (RFC 5280, section 4.2.1.10).
+ * DER of a NameConstraints extension that permits the names and their subdomains, and no IP address (RFC 5280, section
+ * 4.2.1.10).
  */
 export function nameConstraints(names: readonly string[]): Uint8Array<ArrayBuffer> {
   const DNS_NAME = 0x82;

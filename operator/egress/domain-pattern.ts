@@ -4,7 +4,7 @@ export interface DomainPattern {
   readonly text: string;
   /** Without the `*.`. */
   readonly name: string;
-  /** Whether it stands for every name below `name`, and not for `name` itself. */
+  /** Whether it matches all subdomains of `name`, but not `name` itself. */
   readonly isWildcard: boolean;
 }
 
@@ -14,7 +14,7 @@ const ADDRESS = /^[0-9.]+$/;
 /**
  * Reads a domain name, or `*.` and a domain name.
  *
- * @throws TypeError when it is neither
+ * @throws TypeError for any other text
  */
 export function parseDomainPattern(domain: string): DomainPattern {
   const text = domain.toLowerCase();
@@ -25,12 +25,12 @@ export function parseDomainPattern(domain: string): DomainPattern {
     name.length > 253 ||
     ADDRESS.test(name) ||
     !labels.every((label) => label.length <= 63 && LABEL.test(label)) ||
-    // Lower case of a letter outside ASCII can lie inside it.
+    // The lower case of a letter outside ASCII can be inside ASCII.
     text.length !== domain.length ||
     !/^[\x21-\x7e]+$/.test(domain)
   ) {
     throw new TypeError(
-      `Cannot take ${JSON.stringify(domain)} as a domain: it is no name such as example.com or *.example.com`,
+      `Cannot use ${JSON.stringify(domain)} as a domain: it is not a name such as example.com or *.example.com`,
     );
   }
   return { text, name, isWildcard };

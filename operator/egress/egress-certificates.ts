@@ -15,7 +15,7 @@ export interface EgressCertificates {
   readonly authority: CertifiedKey;
   /** By {@link leafFile} of the domain. */
   readonly leaves: ReadonlyMap<string, CertifiedKey>;
-  /** When the next one is to be renewed. */
+  /** When the first one is due for renewal. */
   readonly renewAt: Date;
   /** When the first one ends. */
   readonly endsAt: Date;
@@ -25,18 +25,18 @@ export interface EgressCertificates {
 
 export interface EgressCertificatesOptions {
   readonly workload: string;
-  /** Of the credentials; at least one. */
+  /** The domains of the credentials; at least one. */
   readonly domains: readonly DomainPattern[];
   readonly now: Date;
-  /** What the Secrets hold; what is damaged, foreign, or due is made anew, and the rest kept. */
+  /** The contents of the Secrets. Certificates that are damaged, foreign or due are replaced, the others are kept. */
   readonly present?:
     | { readonly authority?: CertifiedKey | undefined; readonly leaves: ReadonlyMap<string, CertifiedKey> }
     | undefined;
 }
 
 /**
- * Keeps, renews and makes the certificates of a workload's proxy: an authority that is constrained to the domains,
- * valid for five years and renewed after four, and a leaf a domain, valid for thirty days and renewed after twenty.
+ * Issues and renews the certificates of a workload's proxy: an authority that is constrained to the domains, valid for
+ * five years and renewed after four, and a leaf for each domain, valid for thirty days and renewed after twenty.
  */
 export async function egressCertificates(options: EgressCertificatesOptions): Promise<EgressCertificates> {
   const { workload, domains, now, present } = options;
@@ -67,14 +67,14 @@ export async function egressCertificates(options: EgressCertificatesOptions): Pr
   return { authority, leaves, isChanged, renewAt: first(renewals), endsAt: first(ends) };
 }
 
-/** Name of a leaf's file, and of its key in the Secret. */
+/** The name of a leaf's file, and of its key in the Secret. */
 export function leafFile(domain: DomainPattern): string {
   return `${createHash("sha256").update(domain.text).digest("hex").slice(0, 24)}.pem`;
 }
 
 /**
- * Other domains for the same authority leave its key, so that leaves for the domains that stay are valid for programs
- * that read the old certificate. One that is due gets a new key.
+ * The key to keep for a new authority. If only the domains change, the key stays, so that programs which read the old
+ * certificate accept the leaves of the remaining domains. An authority that is due gets a new key.
  */
 function keptKey({ present, now }: EgressCertificatesOptions, isSound: boolean): string | undefined {
   const old = present?.authority;

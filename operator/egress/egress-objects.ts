@@ -6,51 +6,54 @@ import { egressNames } from "./egress-names.ts";
 import { type EgressRules, valueFile, valueVariable } from "./egress-rules.ts";
 import { renderProxyConfig } from "./render-proxy-config.ts";
 
-/** Stands in the folder of leaves, so that it is there in pods that were made before the workload had credentials. */
+/**
+ * A file in the folder of leaves, so that pods have the folder that were created before the workload had credentials.
+ */
 export const EMPTY_FILE = "empty";
 
-/** When a workload's objects were last found right, and until when nothing needs to be looked at. */
+/** The state of a workload's objects at the last check, and until when no other check is needed. */
 export interface EnsuredEgress {
   readonly generation: number;
   readonly untilMs: number;
   readonly versions: EgressVersions;
 }
 
-/** The resourceVersion of each object as it was found right; undefined for those that the workload has no need of. */
+/** The resourceVersion of each checked object; undefined for those that the workload does not need. */
 export interface EgressVersions {
   readonly settings: string | undefined;
   readonly leaves: string | undefined;
   readonly authority: string | undefined;
-  /** Of each Secret that a credential names. */
+  /** The version of each Secret that a credential names. */
   readonly named: ReadonlyMap<string, string | undefined>;
 }
 
 export interface EgressObjectsOptions {
   readonly workload: string;
   readonly namespace: string;
-  /** The workload, with which they go. */
+  /** The workload: the objects are deleted with it. */
   readonly owner: OwnerReference;
   readonly rules: EgressRules;
-  /** Undefined where there are no credentials. */
+  /** Undefined without credentials. */
   readonly certificates?: EgressCertificates | undefined;
   /**
-   * Secrets that exist and may be used: values of others are left out, and the proxy answers 503 for them. @default all
+   * The Secrets that exist and may be used. The values of others are left out, and the proxy answers 503 for them.
+   * @default all
    */
   readonly usableSecrets?: ReadonlySet<string> | undefined;
   /** Private ranges that names may resolve to. @default none */
   readonly openedRanges?: readonly string[] | undefined;
-  /** PEM of authorities that both the proxy and the workload trust beside the public ones. @default none */
+  /** PEM of authorities that the proxy and the workload trust in addition to the public ones. @default none */
   readonly extraAuthorities?: string | undefined;
 }
 
-/** What the pods of a workload with a proxy mount, and the Secret that none does. */
+/** The objects that the pods of a workload with a proxy mount, and the authority, which no pod mounts. */
 export interface EgressObjects {
   readonly settings: ConfigMap;
   readonly leaves: Secret | undefined;
   readonly authority: Secret | undefined;
 }
 
-/** Renders the objects that a workload's proxy lives by; no value of a credential is in any of them. */
+/** Renders the objects of a workload's proxy. None of them has a value of a credential. */
 export function egressObjects(options: EgressObjectsOptions): EgressObjects {
   const {
     workload,
@@ -70,7 +73,7 @@ export function egressObjects(options: EgressObjectsOptions): EgressObjects {
     ownerReferences: [owner],
   });
   const references = rules.credentials.flatMap(({ headers }) => headers.map(({ value }) => value));
-  // Pods mount what a reference names, also what takes its place later; their proxies take from there what is listed.
+  // Pods mount the named Secrets, also if one is replaced later. Their proxies read only the listed values.
   const usable = references.filter(({ name }) => usableSecrets?.has(name) ?? true);
   const values = usable.map((reference) => `${valueVariable(reference)} ${valueFile(reference)}\n`);
   return {
@@ -106,7 +109,7 @@ export function egressObjects(options: EgressObjectsOptions): EgressObjects {
   };
 }
 
-/** Reads back what {@link egressObjects} put into Secrets; undefined for what is not there. */
+/** Reads the certificates back from the Secrets of {@link egressObjects}; undefined for missing ones. */
 export function presentCertificates(secrets: {
   readonly leaves: Secret | undefined;
   readonly authority: Secret | undefined;

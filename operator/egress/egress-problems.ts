@@ -5,8 +5,8 @@ import { egressRules, headerNameProblem, needsProxy } from "./egress-rules.ts";
 import { HEALTH_PORT, REDIRECT_PORT, TRUST_FOLDER } from "./layout.ts";
 
 /**
- * What the proxy cannot do of a workload that is valid else: sentences that name the field and say what to change;
- * empty when it can do all, or is not needed.
+ * What the proxy does not support in an otherwise valid workload: each sentence names the field and what to change.
+ * Empty if the proxy supports all, or is not needed.
  */
 export function egressProblems(spec: WorkloadSpec): string[] {
   if (!needsProxy(spec)) return [];
@@ -14,7 +14,7 @@ export function egressProblems(spec: WorkloadSpec): string[] {
   const problems = [
     ...ports.flatMap((port, index) =>
       port === REDIRECT_PORT || port === HEALTH_PORT
-        ? [`spec.network.ports[${index}]: ${port} is the proxy's: choose another`]
+        ? [`spec.network.ports[${index}]: the proxy uses ${port}: choose another`]
         : [],
     ),
     ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) =>
@@ -30,13 +30,13 @@ export function egressProblems(spec: WorkloadSpec): string[] {
         return [
           ...(problem === undefined ? [] : [`${path}.name: ${problem}`]),
           ...(secret.startsWith(EGRESS_PREFIX)
-            ? [`${path}.valueFrom.secretKeyRef.name: Secrets that start with ${EGRESS_PREFIX} are the service's own`]
+            ? [`${path}.valueFrom.secretKeyRef.name: Secrets that start with ${EGRESS_PREFIX} belong to the operator`]
             : []),
         ];
       }),
     ),
     ...repeated(credentials.map(({ domain }) => domain.toLowerCase())).map(
-      (domain) => `spec.network.credentials: ${domain} is there twice, upper and lower case being alike`,
+      (domain) => `spec.network.credentials: ${domain} occurs twice (case does not matter)`,
     ),
   ];
   if (problems.length > 0) return problems;

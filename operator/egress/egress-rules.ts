@@ -17,30 +17,30 @@ export interface Credential {
   readonly headers: readonly InjectedHeader[];
 }
 
-/** What the proxy enforces, of checked parts only. */
+/** The rules that the proxy enforces. All parts are checked. */
 export interface EgressRules {
-  /** Names that may be reached; undefined: every name, as `restricted` without an allowlist says. */
+  /** The names that may be reached; undefined: all names, for `restricted` without an allowlist. */
   readonly allowed: readonly DomainPattern[] | undefined;
-  /** Their domains may be reached whatever `allowed` says; no two are alike. */
+  /** Their domains may always be reached, independent of `allowed`. Each domain occurs once. */
   readonly credentials: readonly Credential[];
 }
 
-/** Whether a workload's pods need the proxy, whether or not what it is to enforce is legal. */
+/** Whether a workload's pods need the proxy, also if its rules are invalid. */
 export function needsProxy(spec: WorkloadSpec): boolean {
   const { access, allowlist, credentials } = withDefaults(spec).network;
   return access === "restricted" && allowlist.length + credentials.length > 0;
 }
 
-/** Whether a credential of the workload is in the Secret of that name. */
+/** Whether a credential of the workload names the Secret. */
 export function namesSecret(spec: WorkloadSpec, name: string): boolean {
   const { credentials = [] } = spec.network ?? {};
   return credentials.some(({ headers }) => headers.some(({ valueFrom }) => valueFrom.secretKeyRef.name === name));
 }
 
 /**
- * What the proxy enforces for a workload; undefined for one that needs no proxy.
+ * The proxy's rules for a workload; undefined if it needs no proxy.
  *
- * @throws TypeError that names what is not legal; what {@link egressProblems} finds no fault with never throws
+ * @throws TypeError that names the invalid part; never for a spec without {@link egressProblems}
  */
 export function egressRules(spec: WorkloadSpec): EgressRules | undefined {
   if (!needsProxy(spec)) return undefined;
@@ -53,13 +53,13 @@ export function egressRules(spec: WorkloadSpec): EgressRules | undefined {
       if (problem !== undefined) throw new TypeError(`Cannot set header ${JSON.stringify(name)}: it ${problem}`);
       return { name, value: checkedReference(valueFrom.secretKeyRef) };
     });
-    if (byDomain.has(domain.text)) throw new TypeError(`Cannot take credentials for ${domain.text} twice`);
+    if (byDomain.has(domain.text)) throw new TypeError(`Cannot use two credentials for ${domain.text}`);
     byDomain.set(domain.text, { domain, headers });
   }
   const allowed = new Map(allowlist.map(parseDomainPattern).map((domain) => [domain.text, domain]));
   return {
     allowed: allowlist.length === 0 ? undefined : sorted([...allowed.values()]),
-    // In one order, so that an edit which only moves them changes nothing.
+    // Sorted, so that an edit which only reorders them changes nothing.
     credentials: [...byDomain.values()].sort((a, b) => (a.domain.text < b.domain.text ? -1 : 1)),
   };
 }
@@ -72,17 +72,19 @@ export function valueVariable(reference: SecretReference): string {
   return `CREDENTIAL_${hash.slice(0, 24).toUpperCase()}`;
 }
 
-/** The file that holds it, relative to the settings folder. */
+/** The file with the value of a Secret's key, relative to the settings folder. */
 export function valueFile({ name, key }: SecretReference): string {
   return `values/${name}/${key}`;
 }
 
 function checkedReference({ name, key }: SecretReference): SecretReference {
   if (!/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(name) || name.includes("..")) {
-    throw new TypeError(`Cannot refer to Secret ${JSON.stringify(name)}: it is no name of a Secret`);
+    throw new TypeError(`Cannot refer to Secret ${JSON.stringify(name)}: it is not a valid name of a Secret`);
   }
   if (!/^[-._a-zA-Z0-9]+$/.test(key) || key.startsWith("..") || key === ".") {
-    throw new TypeError(`Cannot refer to key ${JSON.stringify(key)} of Secret ${name}: it is no key of a Secret`);
+    throw new TypeError(
+      `Cannot refer to key ${JSON.stringify(key)} of Secret ${name}: it is not a valid key of a Secret`,
+    );
   }
   return { name, key };
 }
@@ -94,8 +96,7 @@ function sorted(domains: readonly DomainPattern[]): DomainPattern[] {
 const NAME = /^[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?$/;
 
 /**
- * Headers that say how a message is framed or where it goes, which are the proxy's alone (RFC 9110, sections 7.2 and
- * 7.6.1).
+ * Headers for framing and routing, which only the proxy sets (RFC 9110, sections 7.2 and 7.6.1).
  */
 const FRAMING: ReadonlySet<string> = new Set([
   "connection",
@@ -111,11 +112,11 @@ const FRAMING: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** Why the proxy cannot set a header of that name, as the end of a sentence; undefined when it can. */
+/** Why the proxy cannot set a header of that name, as the end of a sentence; undefined if it can. */
 export function headerNameProblem(name: string): string | undefined {
   if (!NAME.test(name) || name.length > 128) {
     return "must be letters, digits, '-', '_' and '.', at most 128, with a letter or digit at both ends";
   }
-  if (FRAMING.has(name.toLowerCase())) return "belongs to the connection, which the proxy makes itself: choose another";
+  if (FRAMING.has(name.toLowerCase())) return "belongs to the connection, which the proxy controls: choose another";
   return undefined;
 }

@@ -22,23 +22,22 @@ import { redirectScript } from "./redirect-script.ts";
 import { supervisorScript } from "./supervisor-script.ts";
 
 export interface EgressSidecarOptions {
-  /** Name of the workload. */
   readonly workload: string;
   readonly rules: EgressRules;
   /** Image with `haproxy`, `nft`, Debian's ca-certificates and a busybox at `/bin/busybox`. */
   readonly image: string;
-  /** The proxy's user, other in each pod: see {@link pickProxyUid}. */
+  /** The proxy's user, which differs in each pod: see {@link pickProxyUid}. */
   readonly proxyUid: number;
 }
 
-/** What a pod needs so that its workload reaches what its rules say and nothing else. */
+/** The parts of a pod that restrict its workload's network to the rules. */
 export interface EgressSidecar {
-  /** Closes the network before anything else runs; root, with NET_ADMIN and nothing else. */
+  /** Closes the network before any other container runs. It is root with only NET_ADMIN. */
   readonly initContainer: Container;
-  /** Goes before the workload's own, so that the proxy answers when that starts. */
+  /** The proxy. Put it before the workload's container, so that the proxy is ready when the workload starts. */
   readonly container: Container;
   readonly volumes: readonly Volume[];
-  /** For the workload's own container, before the workload's own variables, which win. */
+  /** Defaults for the workload's container: the workload's own variables override them. */
   readonly workloadEnv: readonly EnvVar[];
   readonly workloadMounts: readonly VolumeMount[];
 }
@@ -51,9 +50,9 @@ const POD_VOLUME = "tenancy-pod";
 /**
  * Renders the proxy's part of a pod.
  *
- * It changes with the credentials' domains and Secrets, which it mounts, and neither with the allowlist nor with what
- * the Secrets hold: pods that run follow those by their volumes. The proxy's user is in it too, so a hash of it needs a
- * fixed one.
+ * It changes with the domains and Secrets of the credentials, which it mounts. It does not change with the allowlist or
+ * with the contents of the Secrets: running pods follow these through their volumes. It contains the proxy's user, so a
+ * hash of it needs a fixed user.
  */
 export function egressSidecar({ workload, rules, image, proxyUid }: EgressSidecarOptions): EgressSidecar {
   const hasCredentials = rules.credentials.length > 0;
@@ -108,7 +107,7 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
         { name: POD_VOLUME, mountPath: POD_FOLDER, readOnly: true },
         ...(hasCredentials ? [trustMount] : []),
       ],
-      // The kubelet starts the next container when this has ended.
+      // The kubelet starts the next container after this has ended.
       lifecycle: { postStart: { exec: { command: shell(untilReadyScript) } } },
       readinessProbe: {
         httpGet: { path: READY_PATH, port: HEALTH_PORT },
@@ -120,7 +119,7 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
     volumes: [
       { name: SETTINGS_VOLUME, projected: { defaultMode: 0o444, sources: settingsSources(workload, rules) } },
       { name: RUN_VOLUME, emptyDir: { medium: "Memory", sizeLimit: "4Mi" } },
-      // Apart from the settings, because a claim must not start another HAProxy.
+      // A separate volume, because a claim of a warm pod must not start another HAProxy.
       { name: POD_VOLUME, projected: { defaultMode: 0o444, sources: [{ downwardAPI: { items: [tenantItem] } }] } },
       ...(hasCredentials ? [{ name: TRUST_VOLUME, emptyDir: { sizeLimit: "4Mi" } }] : []),
     ],
@@ -132,8 +131,8 @@ export function egressSidecar({ workload, rules, image, proxyUid }: EgressSideca
 const tenantItem = { path: basename(TENANT_FILE), fieldRef: { fieldPath: `metadata.labels['${label.tenant}']` } };
 
 /**
- * One volume, so that settings and certificates change together. What is missing is left out: the proxy answers 503 for
- * it.
+ * One volume, so that settings and certificates change together. Missing Secrets are left out: the proxy answers 503
+ * for them.
  */
 function settingsSources(workload: string, { credentials }: EgressRules): ProjectedSource[] {
   const names = egressNames(workload);
@@ -171,8 +170,8 @@ function shell(script: string): string[] {
   return ["/bin/busybox", "sh", "-c", script];
 }
 
-// By the socket, since the proxy's user may not connect to loopback; fifteen seconds at most, and then readiness tells
-// of it.
+// Waits for the socket, since the proxy's user may not connect to loopback. It waits 15 s at most; after that, the
+// readiness probe reports a failure.
 const untilReadyScript = `tries=0
 until [ -S ${proxyFolders.run}/haproxy.sock ] || [ $tries -ge 300 ]; do
   tries=$((tries + 1))
@@ -180,8 +179,8 @@ until [ -S ${proxyFolders.run}/haproxy.sock ] || [ $tries -ge 300 ]; do
 done`;
 
 /**
- * Which programs read which: OpenSSL, Go, Ruby and Rust's native roots; Node; requests and pip; curl; git; the AWS
- * SDKs; Deno.
+ * In this order, the variables of: OpenSSL, Go, Ruby and Rust's native roots; Node; requests and pip; curl; git; the
+ * AWS SDKs; Deno.
  */
 const VARIABLES = [
   "SSL_CERT_FILE",
@@ -193,26 +192,26 @@ const VARIABLES = [
   "DENO_CERT",
 ] as const;
 
-/** The variables by which programs find a bundle of trusted authorities. */
+/** The variables that point programs to a bundle of trusted authorities. */
 function trustEnvironment(bundle: string): EnvVar[] {
   return VARIABLES.map((name) => ({ name, value: bundle }));
 }
 
 interface ShareInitContainerOptions {
-  /** What closes the network. */
+  /** The container that closes the network. */
   readonly redirect: Container;
-  /** Those of the snapshot tools: one, or none. */
+  /** The containers of the snapshot tools: one or none. */
   readonly tools: readonly Container[];
   /** Whether files are restored into the tools' container. */
   readonly isRestored: boolean;
 }
 
 /**
- * Puts the redirect and the snapshot tools into one init container where that can be, since each costs up to a second
- * of the kubelet's time.
+ * Merges the redirect and the snapshot tools into one init container if possible, since each one takes the kubelet up
+ * to a second.
  *
- * Where files are restored it cannot: that container runs as their owner, and the redirect needs root; and what a
- * tenant saved is not unpacked by a process with NET_ADMIN.
+ * Not if files are restored: that container runs as their owner, and the redirect needs root. Also, no process with
+ * NET_ADMIN may unpack a tenant's files.
  */
 export function shareInitContainer({ redirect, tools, isRestored }: ShareInitContainerOptions): Container[] {
   const [tool, ...others] = tools;
@@ -236,16 +235,16 @@ function scriptOf({ name, command = [] }: Container): string {
   return script;
 }
 
-// Far above what images and distributions use, and below 2^31, which some tools take as signed.
+// Far above the user ids of images and distributions, and below 2^31, since some tools read signed numbers.
 const FIRST = 1_000_000_000;
 const LAST = 2_000_000_000;
 
-/** Stands for whatever user a pod's proxy has where templates are compared. */
+/** The proxy's user in templates that are compared. */
 export const TEMPLATE_PROXY_UID = FIRST;
 
 /**
- * Picks the user of a pod's proxy, whose connections are not redirected. An image that ran as that user would go round
- * the proxy, and only the node learns an image's user; so each pod has another, which no image can name beforehand.
+ * Picks the user of a pod's proxy, whose connections are not redirected. An image that runs as this user would bypass
+ * the proxy, and only the node knows an image's user. So each pod has a random one, which no image can name in advance.
  */
 export function pickProxyUid(): number {
   return randomInt(FIRST + 1, LAST);

@@ -1,7 +1,7 @@
-/** Where redirected connections arrive, on loopback alone. */
+/** The port for redirected connections, on loopback only. */
 export const REDIRECT_PORT = 15443;
 
-/** Where readiness and `/metrics` are served, on every address of the pod. */
+/** The port for readiness and `/metrics`, on all addresses of the pod. */
 export const HEALTH_PORT = 15021;
 
 /** Path of the readiness check on {@link HEALTH_PORT}. */
@@ -10,40 +10,40 @@ export const READY_PATH = "/ready";
 /** The proxy's container. */
 export const PROXY_CONTAINER = "tenancy-egress";
 
-/** The init container that loads the redirect, where no other of ours does it. */
+/** The init container that loads the redirect, unless it is merged with the snapshot tools. */
 export const REDIRECT_CONTAINER = "tenancy-redirect";
 
-/** Where the workload's container finds the trust bundle, read-only: in no image's way. */
+/** The folder of the trust bundle in the workload's container, read-only. Its name is unlikely to be in an image. */
 export const TRUST_FOLDER = "/.tenancy-trust";
 
 /** Public authorities and the workload's own, as PEM. */
 export const TRUST_BUNDLE = `${TRUST_FOLDER}/ca-bundle.pem`;
 
-/** Files of the proxy, as its configuration and its supervisor name them. */
+/** Folders of the proxy, for its configuration and its supervisor. */
 export interface ProxyFolders {
   /**
-   * What the operator renders, as the kubelet lays volumes out, so that all of it changes at once: `haproxy.cfg`,
+   * The files that the operator renders, in one volume, so that all change at the same time: `haproxy.cfg`,
    * `values.list`, `ca.pem`, `extra-ca.pem`, `leaves/`, `values/`.
    */
   readonly settings: string;
-  /** The proxy's own, writable by nothing else: sockets, and the authorities that it trusts. */
+  /** The proxy's own files, which nothing else can write: sockets, and the authorities that it trusts. */
   readonly run: string;
 }
 
-/** Those folders in the sidecar. */
+/** The folders in the sidecar. */
 export const proxyFolders: ProxyFolders = { settings: "/etc/tenancy-egress", run: "/run/tenancy-egress" };
 
-/** Where the sidecar finds what the cluster says of its pod, and how it follows: a warm pod has a tenant only later. */
+/** The pod's labels in the sidecar, from the downward API: a warm pod gets its tenant only later. */
 export const POD_FOLDER = "/etc/tenancy-pod";
 
-/** Holds the pod's tenant; empty while it has none. */
+/** The file with the pod's tenant; empty while the pod has none. */
 export const TENANT_FILE = `${POD_FOLDER}/tenant`;
 
-/** Public authorities in the proxy's image, as Debian's ca-certificates has them. */
+/** Public authorities in the proxy's image, from Debian's ca-certificates. */
 export const PUBLIC_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt";
 
 /**
- * Authorities that certificates of upstream servers are verified with: the public ones and those that a cluster adds.
+ * The authorities that verify certificates of upstream servers: the public ones and those that the cluster adds.
  */
 export function upstreamAuthorities({ run }: ProxyFolders): string {
   return `${run}/upstream-ca.pem`;

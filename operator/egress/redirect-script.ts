@@ -2,9 +2,10 @@ import { closedRanges } from "../cluster/address-ranges.ts";
 import { REDIRECT_PORT } from "./layout.ts";
 
 /**
- * Renders the shell script that closes a pod's network but for the proxy: TCP 443 of every user but the proxy's goes to
- * the proxy, and what is left is refused at once, except DNS to the resolvers of `resolv.conf`, loopback, and answers.
- * It needs `nft` and NET_ADMIN, and replaces the rules of an earlier run (https://wiki.nftables.org).
+ * Renders the shell script that closes a pod's network except for the proxy. TCP 443 of all users except the proxy's is
+ * redirected to the proxy. All other traffic is refused at once, except DNS to the resolvers of `resolv.conf`,
+ * loopback, and replies. It needs `nft` and NET_ADMIN, and replaces the rules of an earlier run
+ * (https://wiki.nftables.org).
  *
  * @param proxyUid the proxy's user
  */

@@ -14,22 +14,22 @@ export interface ProxyConfigOptions {
   readonly rules: EgressRules;
   /** Private ranges that names may resolve to, such as `10.1.0.0/16`. @default none */
   readonly openedRanges?: readonly string[] | undefined;
-  /** @default those of the sidecar */
+  /** @default the folders of the sidecar */
   readonly folders?: ProxyFolders | undefined;
 }
 
 /**
  * Renders the proxy's configuration, https://docs.haproxy.org/2.6/configuration.html.
  *
- * What comes from a workload are names of letters, digits, `-`, `_` and `.` alone, so it holds no character that means
- * something to HAProxy; values of headers are not in it, only names of environment variables.
+ * The parts that come from a workload are names of letters, digits, `-`, `_` and `.`, so they have no character with a
+ * meaning in HAProxy. Values of headers are not in it, only names of environment variables.
  *
- * @throws TypeError when a range is not valid
+ * @throws TypeError if a range is not valid
  */
 export function renderProxyConfig({ rules, openedRanges = [], folders = proxyFolders }: ProxyConfigOptions): string {
   for (const range of openedRanges) {
     if (!isAddressRange(range))
-      throw new TypeError(`Cannot open ${JSON.stringify(range)}: it is no range such as 10.1.0.0/16`);
+      throw new TypeError(`Cannot open ${JSON.stringify(range)}: it is not a range such as 10.1.0.0/16`);
   }
   const hasCredentials = rules.credentials.length > 0;
   const sections = [
@@ -44,15 +44,15 @@ export function renderProxyConfig({ rules, openedRanges = [], folders = proxyFol
 
 function globalSection({ run }: ProxyFolders): string {
   return `global
-    # Room for the longest name with all of it escaped, and less than a pipe takes in one piece.
+    # Enough for the longest name with all characters escaped, and less than a pipe takes in one piece.
     log stdout len 2048 format raw local0 info
     stats socket ${run}/haproxy.sock mode 600 level admin expose-fd listeners
-    # One thread: the sidecar has the share of a core, and a thread for each of the node's cores would cost memory.
+    # One thread: the sidecar has a share of a core, and one thread for each core of the node would cost memory.
     nbthread 1
     maxconn 1000
-    # How long connections may stay with settings that were replaced.
+    # How long connections may continue with replaced settings.
     hard-stop-after 1h
-    # At the default of 64 KiB a download over 100 ms of distance gets 0.6 MiB/s.
+    # With the default of 64 KiB, a download with a latency of 100 ms gets 0.6 MiB/s.
     tune.h2.initial-window-size 1048576
     ssl-default-bind-options ssl-min-ver TLSv1.2
     ssl-default-server-options ssl-min-ver TLSv1.2
@@ -103,7 +103,7 @@ function redirectSection({ allowed, credentials }: EgressRules, openedRanges: re
   const exact = credentials.filter(({ domain }) => !domain.isWildcard).map(({ domain }) => domain);
   const injected = [
     ...exact.map(({ name }) => `    acl injected var(txn.name) -m str ${name}`),
-    // A certificate for *.example.com is valid for one label in its place.
+    // A certificate for *.example.com is valid for exactly one label.
     ...wildcards.map(({ name }) => `    acl injected var(txn.parent) -m str ${name}`),
   ];
   return `frontend redirect
@@ -136,7 +136,7 @@ ${injected.length > 0 ? "    use_backend inject if injected" : ""}
 
 backend pass
 ${silentWhenAnswered}
-    # The address is the one that was set above; a server of 0.0.0.0 means that.
+    # 0.0.0.0 stands for the address that was set above.
     server upstream 0.0.0.0:443`.replaceAll(/\n{2,}(?!backend|frontend)/g, "\n");
 }
 
@@ -150,7 +150,7 @@ function rangeLines(variable: string, openedRanges: readonly string[]): string {
   return [
     ...lines("closed", closedRanges),
     ...lines("private", privateRanges),
-    // Matches nothing, so that the rule can name it.
+    // An ACL that matches nothing, so that the rule can name it.
     ...(openedRanges.length > 0 ? lines("opened", openedRanges) : ["    acl opened always_false"]),
   ].join("\n");
 }
@@ -166,7 +166,7 @@ ${silentWhenAnswered}
 
 frontend inject
     mode http
-    # A path in the sidecar's own file system: the workload shares the network with the proxy, and no files.
+    # A path in the sidecar's file system: the workload shares the network with the proxy, but no files.
     bind unix@${run}/inject.sock mode 600 ssl crt ${settings}/leaves strict-sni alpn h2,http/1.1
     log-format '${logLine}'
     error-log-format '{"level":"warn","msg":"TLS from the workload failed","error":"%[ssl_fc_err_str,json(utf8s)]"}'
@@ -174,9 +174,9 @@ frontend inject
     http-request set-var(txn.parent) ssl_fc_sni,lower,field(2,.,0)
     http-request set-var(txn.host) req.hdr(host),host_only,lower
 ${answer(421, "other-host", "!{ var(txn.host),strcmp(txn.name) eq 0 }")}
-    # TRACE is answered with the request, credentials and all.
+    # The answer to TRACE would contain the request with its credentials.
 ${answer(405, "method", "METH_TRACE or METH_CONNECT")}
-    # Once a connection, as a client without a proxy would: HAProxy keeps no answers, and asks again for each request else.
+    # Resolve once for each connection: HAProxy has no DNS cache, and would otherwise resolve for each request.
     http-request do-resolve(sess.address,pod,ipv4) var(txn.name) if !{ var(sess.address) -m found }
 ${answer(502, "not-resolved", "!{ var(sess.address) -m found }")}
 ${rangeLines("sess.address", openedRanges)}
@@ -184,14 +184,14 @@ ${answer(403, "closed-address", "closed")}
 ${answer(403, "private-address", "private !opened")}
     http-request set-var(txn.reason) str(failed)
     http-request set-dst var(sess.address)
-    # Another address may do.
+    # Another address may work.
     http-after-response unset-var(sess.address) if { status 502:504 }
 ${credentials
   .map(
     ({ domain }, index) =>
       `    use_backend credential_${index} if { var(${domain.isWildcard ? "txn.parent" : "txn.name"}) -m str ${domain.name} }`,
   )
-  // An exact name goes before the wildcard that it is below.
+  // An exact name goes before a wildcard that matches it too.
   .sort((a, b) => Number(a.includes("txn.parent")) - Number(b.includes("txn.parent")))
   .join("\n")}`;
 }
@@ -210,13 +210,13 @@ ${headers.map(({ name, value }) => `    http-request set-header ${name} %[env(${
 }
 
 /**
- * A line for what was refused, and for connections that failed, to which the supervisor adds the tenant; the name is
- * what a client sent, so it is cut at the length of a legal one and escaped.
+ * The log line for refused and failed connections; the supervisor adds the tenant. A client sent the name, so it is
+ * truncated to the length of a valid name and escaped.
  */
 const logLine =
   '{"level":"warn","msg":"egress refused or failed","reason":"%[var(txn.reason)]","name":"%[var(txn.name),bytes(0,253),json(utf8s)]","state":"%ts"}';
 
-// However such a connection ends, it was neither refused nor did it fail to come about.
+// Once the server has answered, the connection was not refused and did not fail, so it is not logged.
 const silentWhenAnswered = "    tcp-response content set-log-level silent";
 
 function refuse(reason: string, condition: string): string {

@@ -1,29 +1,30 @@
 import { type ProxyFolders, PUBLIC_AUTHORITIES, proxyFolders, TENANT_FILE, upstreamAuthorities } from "./layout.ts";
 
 export interface SupervisorOptions {
-  /** @default those of the sidecar */
+  /** @default the folders of the sidecar */
   readonly folders?: ProxyFolders | undefined;
-  /** Where the workload's trust bundle is written, so that it follows too. @default nowhere */
+  /** The path of the workload's trust bundle, which the script updates too. @default none */
   readonly trustBundle?: string | undefined;
   /** @default `haproxy` on the path */
   readonly program?: string | undefined;
-  /** @default those of the image */
+  /** @default the authorities of the image */
   readonly publicAuthorities?: string | undefined;
-  /** Holds the tenant, and may change. @default that of the sidecar */
+  /** The file with the tenant, which may change. @default the sidecar's */
   readonly tenantFile?: string | undefined;
 }
 
 /**
- * Renders the shell script that is the sidecar's process 1: runs HAProxy, and puts another in its place when a volume
- * changed, which takes over the sockets while the old one serves what is open.
+ * Renders the shell script that is process 1 of the sidecar. It runs HAProxy and replaces it when a volume has changed:
+ * the new process takes over the sockets, while the old one serves the open connections.
  *
- * HAProxy has the values of headers in its environment, which is fixed when a process starts; so a changed Secret needs
- * a new process, and its own master, which keeps its environment, could not make it. Settings that HAProxy finds wrong
- * leave the old process. A value that is missing, or not on one line, is left out, and the proxy answers 503 in its
- * place.
+ * HAProxy reads the values of headers from its environment, which is fixed at the start of a process. So a changed
+ * Secret needs a new process. HAProxy's own master cannot start it, since the master keeps its environment. If HAProxy
+ * rejects the settings, the old process stays. A value that is missing or has several lines is left out, and the proxy
+ * answers 503 for it.
  *
- * What HAProxy logs goes through a shell that adds the tenant, read at each line, since a claim of a warm pod starts no
- * other HAProxy. HAProxy never waits for it: lines that a full pipe does not take are lost, and counted all the same.
+ * HAProxy's log goes through a shell that adds the tenant. It reads the tenant for each line, since a claim of a warm
+ * pod starts no other HAProxy. HAProxy never waits for this shell: lines that do not fit into a full pipe are lost, but
+ * counted.
  */
 export function supervisorScript(options: SupervisorOptions = {}): string {
   const { folders = proxyFolders, trustBundle, program = "haproxy", publicAuthorities = PUBLIC_AUTHORITIES } = options;
@@ -48,7 +49,7 @@ tell() {
     esac
   done
 }
-# A change of a volume gives its folder of data another name; globbing sees that without a process.
+# A change of a volume renames its data folder; globbing sees that without a process.
 look() { set -- "$settings"/..[0-9]*; now="$*"; }
 values() {
   while read -r name file; do
@@ -71,7 +72,7 @@ start() {
   bundle ${upstreamAuthorities(folders)} ${publicAuthorities} "$settings/extra-ca.pem" || return 1
 ${trustBundle === undefined ? "" : `  bundle ${trustBundle} ${publicAuthorities} "$settings/extra-ca.pem" "$settings/ca.pem" || return 1\n`}  if ! why=$(${program} -c -f "$settings/haproxy.cfg" 2>&1); then
     echo "$why" >&2
-    log error "the settings cannot be used, what ran goes on"
+    log error "the new settings cannot be used, the previous ones stay in use"
     return 1
   fi
   takeover=
@@ -105,13 +106,13 @@ while :; do
   prune
   if [ -n "$stopping" ]; then
     alive "$current" || [ -n "$drained" ] && continue
-    # What was logged last is told yet.
+    # Pass the last log lines on.
     exec 8>&-
     wait "$teller"
     exit 0
   fi
   if ! alive "$teller"; then
-    log error "nobody tells what haproxy logs"
+    log error "the log process has ended"
     exit 1
   fi
   if ! alive "$current"; then

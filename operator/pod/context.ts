@@ -20,11 +20,11 @@ export const podIndexes = {
   },
 };
 
-/** What is remembered of pods until they are gone. */
+/** Memory about pods, until they are gone. */
 export interface PodMemory {
-  /** Uids of warm pods that a claim is taking at this moment. */
+  /** Uids of warm pods that a claim is taking now. */
   reservedPods: Set<string>;
-  /** By pod uid, until it is repaired: a pod whose marks were edited, as it was before. */
+  /** Pods whose labels or annotations were edited, as they were before the edit, by uid, until they are repaired. */
   editedPods: Map<string, Pod>;
   nodeSilence: NodeSilence;
   programRuns: ProgramRuns;
@@ -34,7 +34,7 @@ export interface PodMemory {
 
 export interface PodContext extends OperatorContext, PodMemory {
   informers: OperatorContext["informers"] & IndexedBy<typeof podIndexes>;
-  /** Asks for a reconcile of the claim. */
+  /** Requests a reconcile of the claim. */
   enqueueClaim(claim: Claim): void;
 }
 
@@ -48,7 +48,7 @@ export function createPodMemory({ nodeTimeoutMs }: Pick<OperatorConfig, "nodeTim
   };
 }
 
-/** To be called when the pod is gone. */
+/** Call this when the pod is gone. */
 export function forgetPod({ metadata: { uid = "" } }: Pod, memory: PodMemory): void {
   memory.reservedPods.delete(uid);
   memory.editedPods.delete(uid);

@@ -22,8 +22,8 @@ export async function deletePod(pod: Pod, context: PodContext): Promise<void> {
 }
 
 /**
- * Deletes a pod that nobody has claimed, on the condition that it is still as it was read: a claim that takes it at
- * this moment changes it, and wins.
+ * Deletes an unclaimed pod if it has not changed since it was read. If a claim takes the pod at the same time, the
+ * claim changes it first, and the deletion fails.
  */
 export async function deleteUnclaimed(pod: Pod, context: PodContext): Promise<void> {
   if (context.reservedPods.has(pod.metadata.uid ?? "")) return;

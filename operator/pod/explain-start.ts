@@ -12,16 +12,18 @@ import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { collectOutput } from "../snapshots/streams/exec-output.ts";
 
-/** What a starting pod waits for, and what to change if that never comes; the latter as the object of "mend". */
+/** What a starting pod waits for. */
 export interface Explanation {
   readonly reason: "Pulling" | "Unhealthy" | "Starting";
   readonly message: string;
-  readonly mend: string;
+  /** The field or setting to change if the wait does not end; it follows the verb "fix". */
+  readonly fix: string;
 }
 
-/** Where something listens in a pod: a port, and whether others than the pod itself reach it. */
+/** A port that a program in a pod listens on. */
 export interface Listening {
   readonly port: number;
+  /** Whether other pods can reach it. */
   readonly isOpen: boolean;
 }
 
@@ -29,34 +31,33 @@ const PROXY_PORTS = [REDIRECT_PORT, HEALTH_PORT];
 const LOOK_LIMIT_MS = 5000;
 const MOST_EVENTS = 500;
 const LOOKUPS_AT_ONCE = 4;
-/** The program that writes them is the image's, and so may be anything. */
+/** The program that writes them comes from the image, so its output can be of any size. */
 const MOST_SOCKETS_BYTES = 1024 * 1024;
 
-/** Whom to ask. */
 interface StartSources {
   readonly cluster: Cluster;
   readonly config: { readonly namespace: string };
-  /** Undefined: nothing is asked in pods. */
+  /** Undefined: no command is run in pods. */
   readonly exec: Exec | undefined;
   readonly log: Log;
 }
 
-/** Explanations of starts that take long, for the claims that wait for them. */
+/** Explanations of slow starts, for the claims that wait for them. */
 export interface StartExplanations {
   /** By pod uid. */
   readonly work: BackgroundWork<Explanation>;
   /** The last one, by pod uid. */
   readonly last: Map<string, LastExplanation>;
-  /** To be called when the pod is there or gone. */
+  /** Call this when the pod is ready or gone. */
   forget(podUid: string): void;
 }
 
 interface LastExplanation {
   readonly explanation: Explanation;
-  /** What the pod's status said then. */
+  /** The message of the pod's status at that time. */
   readonly message: string;
   readonly at: number;
-  /** Until the next one. */
+  /** The pause until the next one. */
   readonly pauseMs: number;
 }
 
@@ -74,11 +75,10 @@ export function createStartExplanations(): StartExplanations {
 }
 
 /**
- * Explains a start that takes long, with what the pod's status does not say: probes, pulls and volumes are only in
- * Events, and the ports that a container listens on only in its own `/proc/net/tcp`. Costs one list and at most one
- * exec. What cannot be read is left out.
+ * Explains a slow start beyond the pod's status. Probes, pulls and volumes are only in Events; the ports that a
+ * container listens on are only in its `/proc/net/tcp`. Costs one list and at most one exec. Omits what cannot be read.
  *
- * @param message what the pod's status says
+ * @param message from the pod's status
  */
 export async function explainStart(
   { pod, message, signal }: { pod: Pod; message: string; signal?: AbortSignal | undefined },
@@ -93,7 +93,7 @@ export async function explainStart(
   });
 }
 
-/** The explanation that follows from a pod's status and its Events, and from where it listens, where that is known. */
+/** The explanation from a pod's status and Events, and from its listening ports if they are known. */
 export function explanation({
   pod,
   message,
@@ -110,9 +110,9 @@ export function explanation({
   const newestFirst = events
     .filter(({ involvedObject }) => involvedObject.uid === pod.metadata.uid)
     .sort((a, b) => timeOf(b) - timeOf(a));
-  const unknown = { message, mend: "the workload's spec.health, or the program in its image" };
+  const unknown = { message, fix: "the workload's spec.health, or the program in its image" };
   if (startedAt !== undefined) {
-    // A probe of an earlier run of the program says nothing of this one.
+    // Ignore probes of earlier runs of the program.
     const probed = newestFirst.find((event) => event.reason === "Unhealthy" && timeOf(event) >= Date.parse(startedAt));
     return probed === undefined
       ? { reason: "Starting", ...unknown }
@@ -125,35 +125,35 @@ export function explanation({
       return {
         reason: "Pulling",
         message: `image ${quotedIn(said)} is being pulled`,
-        mend: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
+        fix: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
       };
     case "FailedMount":
     case "FailedAttachVolume":
       return {
         reason: "Starting",
-        message: `a volume of the pod is not there yet: ${said}`,
-        mend: "the volume that it names",
+        message: `a volume of the pod is not mounted yet: ${said}`,
+        fix: "the volume that it names",
       };
     case "FailedCreatePodSandBox":
-      return { reason: "Starting", message: `the node cannot set the pod up: ${said}`, mend: "the node" };
+      return { reason: "Starting", message: `the node cannot set the pod up: ${said}`, fix: "the node" };
     default:
       return { reason: "Starting", ...unknown };
   }
 }
 
 /**
- * What the kubelet says of a probe, https://kubernetes.io/docs/concepts/workloads/pods/probes/, with the field that it
- * comes from.
+ * The kubelet's message about a failed probe, with the field of the workload that the probe comes from.
+ * https://kubernetes.io/docs/concepts/workloads/pods/probes/
  */
 function probeFailure(
   pod: Pod,
   { said, listening, at }: { said: string; listening: readonly Listening[] | undefined; at: number },
-): Pick<Explanation, "message" | "mend"> {
+): Pick<Explanation, "message" | "fix"> {
   const container = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
   const probe = container?.readinessProbe ?? container?.startupProbe;
   const port = portOf(probe);
   const field = probe?.httpGet === undefined ? "spec.network.ports" : "spec.health.httpGet.port";
-  // The kubelet tells of the first 25 or so, then of one in five minutes.
+  // The kubelet reports about the first 25 failures, then one in five minutes.
   const when = `the health check failed at ${new Date(at).toISOString().slice(0, 19)}Z`;
   const why = said.replace(/^(Startup|Readiness) probe failed: /, "").trim();
   if (/connection refused/.test(why)) {
@@ -163,7 +163,7 @@ function probeFailure(
     const message = `${when}: connection refused on port ${port} (${field})${declares}`;
     return {
       message: `${message}${listeningHint(listening, port)}`,
-      mend: `the workload's ${field}, or the program that should listen there`,
+      fix: `the workload's ${field}, or the program that should listen there`,
     };
   }
   const status = /statuscode: (\d+)/.exec(why)?.[1];
@@ -171,18 +171,18 @@ function probeFailure(
     const path = probe?.httpGet?.path ?? "/";
     return {
       message: `${when}: GET ${path} (spec.health.httpGet.path) on port ${port} is answered with ${status}`,
-      mend: "the workload's spec.health.httpGet.path, or what the program answers there",
+      fix: "the workload's spec.health.httpGet.path, or what the program answers there",
     };
   }
   if (/deadline exceeded|Client\.Timeout|i\/o timeout/.test(why)) {
     return {
       message: `${when}: no answer on port ${port} within ${probe?.timeoutSeconds ?? 1} s`,
-      mend: "the program, or the workload's spec.health",
+      fix: "the program, or the workload's spec.health",
     };
   }
   return {
     message: `${when}: on port ${port}, ${why}`,
-    mend: "the workload's spec.health, or its program",
+    fix: "the workload's spec.health, or its program",
   };
 }
 
@@ -190,7 +190,7 @@ function listeningHint(listening: readonly Listening[] | undefined, port: number
   if (listening === undefined) return "";
   if (listening.length === 0) return "; nothing in the pod listens yet";
   if (listening.some((one) => one.port === port && !one.isOpen))
-    return "; the program listens there on the loopback address alone: have it listen on 0.0.0.0";
+    return "; the program listens there only on the loopback address: make it listen on 0.0.0.0";
   const open = [...new Set(listening.filter(({ isOpen }) => isOpen).map((one) => one.port))].sort((a, b) => a - b);
   return open.length === 0 ? "" : `; the pod listens on port ${open.join(", ")}`;
 }
@@ -206,7 +206,7 @@ function quotedIn(text: string): string {
 
 function timeOf({ lastTimestamp, series, eventTime, firstTimestamp, metadata }: CoreEvent): number {
   const time = lastTimestamp ?? series?.lastObservedTime ?? eventTime ?? firstTimestamp ?? metadata.creationTimestamp;
-  // Whole seconds here, and the microseconds of events.k8s.io there.
+  // `lastTimestamp` has whole seconds, `eventTime` of events.k8s.io has microseconds.
   return Math.floor(Date.parse(time ?? "") / 1000) * 1000 || 0;
 }
 
@@ -221,7 +221,7 @@ async function podEvents(pod: Pod, signal: AbortSignal, { cluster, log }: StartS
   }
 }
 
-/** Asked of the container itself: by the operator's tools where it has them, else by the image's own `cat`. */
+/** Reads the ports in the container, with the operator's tools if the pod has them, else with the image's `cat`. */
 async function listeningPorts(
   pod: Pod,
   signal: AbortSignal,
@@ -245,8 +245,8 @@ async function listeningPorts(
 }
 
 /**
- * Reads the ports that are listened on from `/proc/net/tcp` and `tcp6`,
- * https://docs.kernel.org/networking/proc_net_tcp.html; undefined where it is nothing of that kind.
+ * Reads the listening ports from `/proc/net/tcp` and `tcp6`; undefined if the text has another format.
+ * https://docs.kernel.org/networking/proc_net_tcp.html
  */
 export function parseListening(text: string): Listening[] | undefined {
   if (!/^ *sl +local_address/m.test(text)) return undefined;
@@ -254,7 +254,7 @@ export function parseListening(text: string): Listening[] | undefined {
   for (const [, address = "", port = ""] of text.matchAll(
     /^ *\d+: ([0-9A-F]{8,32}):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /gm,
   )) {
-    // In the byte order of the machine, a word at a time: 127.0.0.1, ::1 and ::ffff:127.0.0.1.
+    // 127.0.0.1, ::1 and ::ffff:127.0.0.1, each word in the byte order of the machine.
     const isLoopback = /^(0{16}FFFF0000)?[0-9A-F]{6}7F$|^0{24}01000000$/.test(address);
     found.push({ port: Number.parseInt(port, 16), isOpen: !isLoopback });
   }

@@ -1,13 +1,14 @@
 import type { Pod } from "../../crds/kubernetes.ts";
 
 /**
- * For how long nodes have not answered for their pods, as the pods alone show, since nodes are outside the namespace.
+ * For how long nodes have not answered for their pods. Read from the pods, since the operator has no access to nodes,
+ * which are outside the namespace.
  *
- * Measured from the first look by a clock that nobody sets: a wrong clock, here or where the pod's status was written,
- * may not have files given up. A new leader counts anew.
+ * Measured from the first look with the monotonic clock: a wrong clock, here or where the pod's status was written,
+ * must not lose files. A new leader starts from zero.
  */
 export interface NodeSilence {
-  /** Milliseconds until the pod counts as left by its node, 0 when it does; undefined where the node answers. */
+  /** Milliseconds until the pod's node counts as lost, 0 if it does; undefined if the node answers. */
   leftMs(pod: Pod): number | undefined;
   forget(uid: string): void;
 }
@@ -37,9 +38,9 @@ export function createNodeSilence(options: { limitMs: number; now?: () => number
 }
 
 /**
- * What only a pod shows whose kubelet is not heard of: one that was deleted and is still there, or one that was made
- * unready although its containers are ready. The kubelet never writes that without a reason; the node lifecycle
- * controller does when a node's heartbeat fails, and changes nothing else. The value changes when the pod was well in
+ * The sign that the pod's kubelet does not answer; undefined without one. Either the pod is deleted and still exists.
+ * Or it is not ready although its containers are ready, and the condition has no reason: the kubelet always gives one,
+ * the node lifecycle controller does not when a node's heartbeat fails. The value differs if the node answered in
  * between.
  *
  * Follows https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller
@@ -50,7 +51,7 @@ function signOfSilence(pod: Pod): string | undefined {
   return isMarkedByNode(pod) ? `unready ${readyCondition(pod)?.lastTransitionTime}` : undefined;
 }
 
-/** Whether the pod was made unready because its node's heartbeat failed. */
+/** Whether the node lifecycle controller marked the pod as not ready, since its node's heartbeat failed. */
 export function isMarkedByNode(pod: Pod): boolean {
   const ready = readyCondition(pod);
   const containersReady = pod.status?.conditions?.find(({ type }) => type === "ContainersReady");

@@ -7,7 +7,9 @@ import { annotation, CLAIM_LABEL_PREFIX, label } from "../../crds/labels.ts";
 import { overlayStamps } from "../snapshots/pods/pod-tools.ts";
 import type { PodContext } from "./context.ts";
 
-/** The labels and annotations of a pod that only the operator writes; undefined for one that the pod must not have. */
+/**
+ * The labels and annotations of a pod that only the operator writes; undefined for a key that the pod must not have.
+ */
 interface Marks {
   labels: Record<string, string | undefined>;
   annotations: Record<string, string | undefined>;
@@ -27,31 +29,32 @@ const BINDING: readonly string[] = [
 const MARKS = [...BIRTH, ...BINDING];
 const LABELS: readonly string[] = [label.managed, label.workload, label.pool, label.tenant, label.binding];
 
-/** What a claimed pod is labelled with, to tell it from every other pod, also of the same claim. */
+/** The value of the label that identifies a claimed pod among all pods, also among those of the same claim. */
 export function bindingOf(claim: Claim, revision: number): string {
   return `${claim.metadata.uid}.${revision}`;
 }
 
-/** Which of its claim's pods this one is. */
+/** The revision of a pod: its number among the pods of its claim. */
 export function podRevisionOf(pod: Pod): number {
   return Number(pod.metadata.annotations?.[annotation.incarnation] ?? 0);
 }
 
-/** Which of its pods the claim has now, counted from 0. */
+/** The revision of the claim's current pod, counted from 0. */
 export function currentRevision(claim: Claim): number {
   return claim.status?.podIncarnation ?? 0;
 }
 
-/** Whether the pod was made for a workload; other pods of the namespace are of no concern here. */
+/** Whether the pod was created for a workload; the operator ignores all other pods of the namespace. */
 export function isInstance(pod: Pod): boolean {
   return pod.metadata.name.startsWith("inst-") && MARKS.some((key) => markOf(pod, key) !== undefined);
 }
 
 /**
- * The claim that the pod belongs to, by the caches.
+ * The claim that owns the pod, from the caches.
  *
- * The status of a claim decides, which names the pod by its uid: people can edit the labels and annotations of a pod.
- * Before a claim is Active two marks of the pod have to name it, so that an edit of one gives the pod to no other claim.
+ * The claim's status decides, which names the pod by its uid: people can edit the labels and annotations of a pod.
+ * Before the claim is Active, two marks of the pod have to name it, so that an edit of one gives the pod to no other
+ * claim.
  */
 export function ownerOf(pod: Pod, { informers }: Pick<PodContext, "informers">): Claim | undefined {
   const { store } = informers.claims;
@@ -71,9 +74,9 @@ export function isBoundTo(pod: Pod, claim: Claim): boolean {
 }
 
 /**
- * Whether somebody else than the operator changed marks of the pod, and {@link markChanges} can take that back. The
- * operator changes them once, when a claim takes a warm pod. A warm pod with marks of a claim is not taken back: it
- * may have been a tenant's in between, and is never given to another.
+ * Whether another client than the operator changed marks of the pod, and {@link markChanges} can restore them. The
+ * operator changes them only once, when a claim takes a warm pod. A warm pod that got marks of a claim is not restored:
+ * a tenant may have used it in between, so no other tenant may get it.
  */
 export function isEdited({ object, previous }: Change<Pod>): boolean {
   if (previous === undefined || !isTakenBack(object, previous)) return false;
@@ -85,9 +88,9 @@ function isTakenBack(pod: Pod, before: Pod): boolean {
 }
 
 /**
- * The patch that gives a pod its marks back; undefined for a pod that has them all.
+ * The patch that restores a pod's marks; undefined if the pod has them all.
  *
- * @param owner as {@link ownerOf} says
+ * @param owner from {@link ownerOf}
  * @param before the pod before it was edited, if this process saw that
  */
 export function markChanges(

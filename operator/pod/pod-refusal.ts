@@ -1,14 +1,14 @@
 import { ApiError } from "../../crds/client/api-error.ts";
 
-/** Why the API server does not take a pod. */
+/** Why the API server refuses a pod. */
 export interface PodRefusal {
-  /** Without room in a quota or a limit, or by an admission policy or the schema. */
+  /** `QuotaExceeded`: a quota or limit. `PodRefused`: an admission policy or the schema. */
   readonly reason: "QuotaExceeded" | "PodRefused";
-  /** What the API server says, and the workload's field to change where that is known. */
+  /** The API server's message, and the workload's field to change if it is known. */
   readonly message: string;
 }
 
-/** What an API server's answer to the creation of a pod refuses; undefined where trying again may help. */
+/** The refusal in the API server's answer to the creation of a pod; undefined if a retry may help. */
 export function podRefusal(error: unknown): PodRefusal | undefined {
   if (!(error instanceof ApiError) || ![400, 403, 422].includes(error.status)) return undefined;
   const { status, message } = error;

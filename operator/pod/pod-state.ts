@@ -3,29 +3,29 @@ import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { endFailure, type Failure, programFailure, pullFailure } from "./start-failure.ts";
 
-/** Where a pod stands on its way to its tenant. */
+/** The state of a pod until its tenant gets it. */
 export type PodState =
   | { state: "ready" }
   /**
-   * It may still become ready; `since` is when it was given to a node, from which its start is timed. `end` says how the
-   * workload's program has ended that is about to be started again.
+   * It may still become ready. `since` is when a node got the pod: the limit for the start counts from then. `end` is
+   * how the workload's program ended, if the kubelet is about to start it again.
    */
   | { state: "starting"; since: string | undefined; message: string; end?: Failure }
-  /** No node can take it yet, however long that lasts. */
+  /** No node can take it yet. This has no time limit. */
   | { state: "unschedulable"; message: string }
-  /** It will not become ready by itself; `mend` says which field or setting to change, as the object of that verb. */
-  | { state: "failed"; reason: "ImagePullFailed" | "CrashLooping"; message: string; mend: string }
+  /** It will not become ready by itself. `fix` is the field or setting to change; it follows the verb "fix". */
+  | { state: "failed"; reason: "ImagePullFailed" | "CrashLooping"; message: string; fix: string }
   /** The kubelet refused to start an image that runs as root under `runAsNonRoot`. */
   | { state: "needs-root" }
-  /** It is going, or has ended: evicted, its node shut down, or deleted. */
+  /** It is being deleted or has ended, for example by an eviction or a shutdown of its node. */
   | { state: "lost"; message: string };
 
-// A container that ended once may have raced something at its start; the third end shows that it is its own doing.
+// A container may end once because of a race at its start; the third end shows that the program itself fails.
 const CRASHES_UNTIL_LOOPING = 2;
 
 /**
- * Judges a pod by its conditions and container statuses,
- * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
+ * The state of a pod, from its conditions and container statuses.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
  */
 export function podState(pod: Pod): PodState {
   const { metadata, status } = pod;
@@ -50,22 +50,23 @@ export function podState(pod: Pod): PodState {
   };
 }
 
-/** Whether the workload's own program runs at this moment, ready or not. */
+/** Whether the workload's program runs now, ready or not. */
 export function isProgramRunning({ status }: Pod): boolean {
   const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
   return own?.state?.running !== undefined;
 }
 
 /**
- * What is wrong with a pod that has failed and what to mend, with what whoever runs the operator has to say of images
- * that cannot be pulled.
+ * Why a pod has failed and what to fix.
+ *
+ * @param config.imagePullHint the administrator's hint for images that cannot be pulled
  */
 export function failureMessage(
-  { reason, message, mend }: Extract<PodState, { state: "failed" }>,
+  { reason, message, fix }: Extract<PodState, { state: "failed" }>,
   { imagePullHint }: { imagePullHint: string | undefined },
 ): string {
   const hint = reason === "ImagePullFailed" && imagePullHint !== undefined ? ` (${imagePullHint})` : "";
-  return `${message}${hint}: mend ${mend}`;
+  return `${message}${hint}: fix ${fix}`;
 }
 
 function containerProblem(pod: Pod, container: ContainerStatus): PodState | undefined {
@@ -83,8 +84,8 @@ function containerProblem(pod: Pod, container: ContainerStatus): PodState | unde
     case "CrashLoopBackOff": {
       if ((container.restartCount ?? 0) < CRASHES_UNTIL_LOOPING) return undefined;
       const end = endFailure(pod, container);
-      const message = `the ${nameOf(container)} ends again and again${end === undefined ? "" : `; last: ${end.message}`}`;
-      return { state: "failed", reason: "CrashLooping", message, mend: end?.mend ?? "the workload's spec.entrypoint" };
+      const message = `the ${nameOf(container)} keeps exiting${end === undefined ? "" : `; last: ${end.message}`}`;
+      return { state: "failed", reason: "CrashLooping", message, fix: end?.fix ?? "the workload's spec.entrypoint" };
     }
     default:
       return undefined;
@@ -95,7 +96,7 @@ function nameOf({ name }: ContainerStatus): string {
   return name === WORKLOAD_CONTAINER ? "container" : `operator's own container "${name}"`;
 }
 
-/** Whether a pod that has ended was ended by its node, for a reason that is not the pod's own. */
+/** Whether the node ended the pod for a reason outside the pod. */
 export function endedByNode({ status }: Pod): boolean {
   return status?.phase === "Failed" && status.reason !== undefined && !exceedsOwnLimit(status);
 }
@@ -104,7 +105,7 @@ function exceedsOwnLimit({ reason, message = "" }: PodStatus): boolean {
   return reason === "Evicted" && /exceed(s|ed) [^.]*limit/.test(message);
 }
 
-/** How the workload's program has ended, until the kubelet starts it again. */
+/** How the workload's program has ended; undefined while it runs. */
 function programEnd(pod: Pod): Failure | undefined {
   const own = pod.status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
   return own === undefined || own.state?.running !== undefined ? undefined : endFailure(pod, own);
@@ -117,7 +118,7 @@ function endOf(status: PodStatus): string {
   return exceedsOwnLimit(status) ? `${why}: its files take more than the workload's spec.resources.diskGb` : `${why}`;
 }
 
-/** The scheduler's words, without those on preemption, and what the pod asks for of what is short. */
+/** The scheduler's message, without its part on preemption, and the pod's requests of what is short. */
 function shortage(pod: Pod, said = "no reason given"): string {
   const why = said.replace(/,? *(no new claims to deallocate, *)?preemption: .*$/s, "").replace(/[. ]+$/, "");
   const own = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
@@ -130,13 +131,13 @@ function shortage(pod: Pod, said = "no reason given"): string {
   return asked.length === 0 ? why : `${why}; the pod asks for ${asked.join(", ")} of its workload`;
 }
 
-/** A pod's memory request, which is in Ki, as workloads give theirs. */
+/** A pod's memory request, in the unit of workloads: the pod has it in Ki. */
 function megabytes(quantity: string): string {
   const kibibytes = /^(\d+)Ki$/.exec(quantity)?.[1];
   return kibibytes === undefined ? quantity : `${Math.ceil(Number(kibibytes) / 1024)} MB`;
 }
 
-/** What its status alone says of a pod that starts. */
+/** What a starting pod waits for, from its status alone. */
 function waitingMessage(pod: Pod): string {
   const { status } = pod;
   const init = status?.initContainerStatuses?.find(({ state }) => state?.terminated?.exitCode !== 0);
@@ -155,7 +156,7 @@ function waitingMessage(pod: Pod): string {
   return "the pod is being set up";
 }
 
-/** Whether a container has ended, or waits for something else than its turn. */
+/** Whether a container has ended, or waits for something else than the containers before it. */
 function isBlocked(container: ContainerStatus | undefined): container is ContainerStatus {
   const { waiting, terminated } = container?.state ?? {};
   if (terminated !== undefined) return true;

@@ -3,17 +3,17 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { type PodState, podState } from "./pod-state.ts";
 
-/** A program that no probe checks counts as started once it has run for this long: many that fail end sooner. */
+/** A program without a probe counts as started once it has run for so long: many failing programs end sooner. */
 const PROOF_MS = 2000;
 
 /**
- * For how long the programs of pods without a probe have run. The kubelet calls such a pod Ready as soon as its program
- * was started.
+ * For how long the programs of pods without a probe have run. The kubelet makes such a pod Ready as soon as it has
+ * started the program.
  *
- * Measured from the first look by the steady clock, since the node's clock and this process's may differ.
+ * Measured from the first look with the monotonic clock, since the node's clock may differ from this process's.
  */
 export interface ProgramRuns {
-  /** Milliseconds until the program of a Ready pod counts as started; 0 where it does, or where a probe decides. */
+  /** Milliseconds until the program of a Ready pod counts as started; 0 if it does, or if the pod has a probe. */
   leftMs(pod: Pod): number;
   forget(uid: string): void;
 }
@@ -38,7 +38,7 @@ export function createProgramRuns({ now = () => performance.now() }: { now?: () 
   };
 }
 
-/** How a claimed pod stands, and in how many milliseconds to look again where that is a matter of time alone. */
+/** The state of a claimed pod, and in how many milliseconds to look again if only time can change the state. */
 export function claimedPodState(
   pod: Pod,
   { programRuns }: { programRuns: ProgramRuns },

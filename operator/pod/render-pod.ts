@@ -15,7 +15,7 @@ import {
 import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand } from "../launcher/launch-command.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 
-/** Who a pod is for: the labels and annotations that tell it from others of the same workload. */
+/** The name, labels and annotations that distinguish a pod from others of the same workload. */
 export interface PodIdentity {
   name: string;
   labels: Record<string, string>;
@@ -25,7 +25,7 @@ export interface PodIdentity {
 /** Grace period of a pod with nothing to save: a program that ignores SIGTERM does not hold it for long. */
 export const END_GRACE_SECONDS = 10;
 
-/** As whom files are restored. */
+/** The user and group that files are restored as. */
 export interface FileOwner {
   readonly uid: number;
   readonly gid: number;
@@ -34,7 +34,7 @@ export interface FileOwner {
 /**
  * Renders the hardened pod of a workload.
  *
- * @param restoreAs has the pod wait, before the workload starts, for files to be restored
+ * @param restoreAs if set, the pod waits for restored files before the workload starts
  */
 export function renderPod(
   workload: Workload,
@@ -60,7 +60,7 @@ export function renderPod(
         ...(resolved.idle.timeoutSeconds !== undefined && {
           [annotation.idleTimeoutSeconds]: String(resolved.idle.timeoutSeconds),
         }),
-        // The proxy's container comes first, and is not the one that people mean.
+        // Without this, kubectl would use the first container, which is the proxy.
         ...(spec.containers.length > 1 && { "kubectl.kubernetes.io/default-container": WORKLOAD_CONTAINER }),
         ...(overlayDirs.length > 0 && {
           [annotation.overlayDirs]: JSON.stringify(overlayDirs),
@@ -74,7 +74,7 @@ export function renderPod(
   };
 }
 
-/** What tells whether two pods were rendered alike, or why no pod can be rendered. */
+/** The hashes of a workload's pod template, or why no pod can be rendered. */
 type Template =
   | { readonly hash: string; readonly isolation: string }
   | { readonly hash?: undefined; readonly isolation?: undefined; readonly problem: string };
@@ -82,24 +82,24 @@ type Template =
 const templates = new WeakMap<Workload, Template>();
 
 /**
- * Tells whether two pods were rendered alike: hash of the workload's pod template as this version renders it; undefined
- * for a workload that has none, since no pod can be rendered of it.
+ * Hash of the workload's pod template, as this version renders it: two pods with the same hash were rendered alike.
+ * Undefined if no pod can be rendered.
  */
 export function templateHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).hash;
 }
 
 /**
- * Tells whether two pods of a workload are equally isolated and keep the same files: hash of the runtime, the security
- * contexts, what the proxy is there for and mounts, and the overlay directories with what runs before they are saved.
- * Not of `network.access`, since the network policy applies to every pod of the workload at once, nor of the allowlist,
- * which reaches the proxies of pods that run. Undefined where no pod can be rendered.
+ * Hash of what isolates a pod and of the files that it saves: the runtime, the security contexts, the proxy's
+ * credentials, the overlay directories and preSave. Two pods of a workload with the same hash are isolated alike. The
+ * hash leaves out `network.access`, since the network policy applies to all pods of the workload at once, and the
+ * allowlist, which the proxies of running pods follow. Undefined if no pod can be rendered.
  */
 export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).isolation;
 }
 
-/** Why no pod can be rendered of a workload; undefined where one can. */
+/** Why no pod of the workload can be rendered; undefined if one can. */
 export function templateProblem(workload: Workload, config: OperatorConfig): string | undefined {
   const template = templateOf(workload, config);
   return template.hash === undefined ? template.problem : undefined;
@@ -207,7 +207,7 @@ function renderPodSpec(
         env: [...given, ...own],
         ports: ports.map((containerPort) => ({ containerPort })),
         resources: requirements,
-        // The last lines of what a failing program wrote are what its claim's message shows.
+        // The claim's message shows the last lines that a failing program wrote.
         terminationMessagePolicy: "FallbackToLogsOnError",
         securityContext: {
           allowPrivilegeEscalation: false,
@@ -264,8 +264,8 @@ function pullSecrets({ spec }: Workload, { builds }: OperatorConfig): Pick<PodSp
 }
 
 /**
- * The proxy's part of a pod; undefined where the workload needs none. A workload that needs one is never Ready without
- * an image.
+ * The proxy's part of a pod; undefined if the workload needs no proxy. A workload that needs one is not Ready while the
+ * operator has no image for it.
  */
 function renderEgress(
   { metadata, spec }: Workload,
@@ -279,9 +279,9 @@ function renderEgress(
 }
 
 /**
- * Readiness as the workload asks for it, after a start-up probe once a second: with the readiness probe alone a
- * container that is not up at its first probe would stay unready for a whole interval. There is no liveness probe,
- * since a restart throws away what the program holds in memory.
+ * A startup probe once a second, then the readiness probe of the workload. With the readiness probe alone, a container
+ * that fails its first probe would stay unready for a whole interval. There is no liveness probe, since a restart loses
+ * what the program has in memory.
  */
 function probes(
   health: NonNullable<ResolvedWorkloadSpec["health"]>,

@@ -7,20 +7,20 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import type { PodContext } from "./context.ts";
 import { isEdited, isInstance, markChanges } from "./pod-identity.ts";
 
-/** Remembers a pod as it was before somebody edited its marks. */
+/** Stores the pod as it was before another client edited its marks. */
 export function noteEdit(change: Change<Pod>, { editedPods }: PodContext): void {
   const { object, previous } = change;
   const { uid = "" } = object.metadata;
-  // One that no operator repairs would stay noted.
+  // The operator repairs only instances: another pod would stay in the map.
   if (previous === undefined || editedPods.has(uid) || !isInstance(previous)) return;
   if (isEdited(change)) editedPods.set(uid, previous);
 }
 
 /**
- * Gives a pod the marks back that somebody changed, on the condition that it is as it was read. Says whether there was
- * something to do.
+ * Restores the marks of a pod that another client changed, if the pod has not changed since it was read.
  *
- * @param owner as `ownerOf` says
+ * @param owner from `ownerOf`
+ * @returns whether there was something to restore
  */
 export async function repairPod(pod: Pod, owner: Claim | undefined, context: PodContext): Promise<boolean> {
   const { cluster, editedPods, events, log } = context;
@@ -36,7 +36,7 @@ export async function repairPod(pod: Pod, owner: Claim | undefined, context: Pod
       .patch({ metadata: { ...clearManagedFields, ...changes } });
   } catch (error) {
     if (!isConflict(error) && !isNotFound(error)) throw error;
-    // A store that is behind shows a pod as it was before its binding. What is read starts the next run.
+    // If the cache is behind, it shows the pod before its binding. This read updates it, which starts the next run.
     await cluster(pods).of(pod).find({ refresh: true });
     return true;
   }
@@ -44,7 +44,7 @@ export async function repairPod(pod: Pod, owner: Claim | undefined, context: Pod
   log.warn({ pod: name, keys }, "edited pod repaired");
   events.record({
     ...{ resource: pods, object: pod, type: "Warning", reason: "EditUndone" },
-    message: `only the operator sets ${keys.join(", ")} of this pod: put back as it was`,
+    message: `only the operator sets ${keys.join(", ")} of this pod: restored`,
   });
   return true;
 }

@@ -15,17 +15,17 @@ import { createSeenTimes, type SeenTimes } from "./seen-times.ts";
 
 export const poolIndexes = { pods: { pool: poolIndex, warm: warmIndex } };
 
-/** An operator whose role is of a version before may not read quotas, and logs that each time. */
+/** With the role of an earlier version, an operator may not read quotas, and logs each attempt. */
 const QUOTAS_BACKOFF_MS = 60_000;
 
-/** What is remembered of pools until they are gone, and of their pods. */
+/** Memory about pools and their pods, until these are gone. */
 export interface PoolMemory {
   poolFailures: FailureRecord;
   poolRefusals: PoolRefusals;
   poolEvents: PoolEvents;
   refillPause: RefillPause;
   promisedPods: PromisedPods;
-  /** Of warm pods that are not ready. */
+  /** Of unclaimed pods that are not ready. */
   seenTimes: SeenTimes;
 }
 
@@ -45,7 +45,7 @@ export function startPoolInformers(start: StartInformer): PoolInformers {
   return { resourceQuotas: start({ isOptional: true, resource: resourceQuotas, indexes: {}, timings }) };
 }
 
-/** @param options.onChange called for a pool whose pods may be started now, or no longer */
+/** @param options.onChange called for a pool that may start pods again, or may not any more */
 export function createPoolMemory({
   events,
   onChange,
@@ -63,7 +63,7 @@ export function createPoolMemory({
   };
 }
 
-/** To be called when the pool is gone. */
+/** Call this when the pool is gone. */
 export function forgetPool(name: string, memory: PoolMemory): void {
   memory.poolEvents.forget(name);
   memory.poolFailures.forget(name);

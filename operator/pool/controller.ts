@@ -15,10 +15,10 @@ import { type FreshMembers, reconcilePool } from "./reconcile-pool.ts";
 import { writePoolStatus, writtenProblem } from "./write-pool-status.ts";
 
 const POOL_STATUS_DELAY_MS = 200;
-/** While claims come, each of which changes it. */
+/** While claims arrive: each changes the status. */
 const BUSY_POOL_STATUS_DELAY_MS = 1000;
 
-/** Keeps pools at their size. */
+/** Fills pools to their size. */
 export function createPoolController(context: PoolContext): Controller<"pool"> {
   const { informers } = context;
   let membersAreFresh = false;
@@ -52,14 +52,14 @@ export function createPoolController(context: PoolContext): Controller<"pool"> {
   };
 }
 
-/** Writes the status of pools. A controller of its own, so that a status is not late where pods are created slowly. */
+/** Writes the status of pools. It is a separate controller, so that slow creations of pods do not delay the status. */
 export function createPoolStatusController(context: PoolContext): Controller<"poolStatus"> {
   const { informers, refillPause } = context;
   return {
     name: "poolStatus",
     priority: 3,
     concurrency: 2,
-    // A burst of changes is one write.
+    // A burst of changes takes one write.
     batchMs(key) {
       const workload = informers.pools.store.get(key)?.spec.workloadRef;
       const isBusy = workload !== undefined && !refillPause.isCalm(workload);
@@ -86,7 +86,7 @@ function poolWatches(context: PoolContext): Watch[] {
       const { object, previous } = change;
       const [now, before] = memberStates(change);
       const pools = new Set([object, previous].flatMap((pod) => pod?.metadata.labels?.[label.pool] ?? []));
-      // Between two pools a pod moves when somebody edits its label, and when that is taken back.
+      // If a person edits its label, a pod moves to another pool, and back when the operator repairs it.
       const isChanged =
         now !== before ||
         pools.size > 1 ||
@@ -96,7 +96,7 @@ function poolWatches(context: PoolContext): Watch[] {
   ];
 }
 
-/** Forgets the failures of a workload's pools when the workload changes, which may have removed their cause. */
+/** Forgets the failures of a workload's pools when the workload changes: the change may have removed their cause. */
 function forgetFailures(change: Change<Workload>, context: PoolContext): [] {
   if (!hasNewPhase(change)) return [];
   const { informers, poolFailures, poolRefusals, refillPause } = context;
@@ -109,8 +109,8 @@ function forgetFailures(change: Change<Workload>, context: PoolContext): [] {
 }
 
 /**
- * Forgets a pool's failures when it is edited; at the start, takes over those that the former leader wrote into its
- * status.
+ * Forgets a pool's failures when the pool is edited. At the start, takes over the failures that the previous leader
+ * wrote into its status.
  */
 function resumeFailures({ type, object, previous }: Change<Pool>, context: PoolContext): [] {
   const { poolFailures, poolRefusals } = context;
@@ -159,8 +159,8 @@ function isUnschedulable(pod: Pod | undefined): boolean {
 }
 
 /**
- * Reads every unclaimed pod of every pool from the API server into the store. A new leader does this before it fills a
- * pool: what its predecessor created last may not have come by the watch yet, and would be created again.
+ * Reads all unclaimed pods of all pools from the API server into the cache. A new leader does this before it fills a
+ * pool: the watch may not show the last pods of its predecessor yet, and the pool would create them again.
  */
 async function refreshMembers({ cluster }: PoolContext): Promise<void> {
   const labelSelector = `${label.managed}=true,${label.pool}`;

@@ -5,9 +5,9 @@ import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 /** The conditions without which a pod is not ready. */
 const DECISIVE = ["Ready", ...SANDBOX_CONDITIONS];
 
-/** How a pod that is not ready stopped being so. */
+/** When and how a pod lost its readiness. */
 export interface LostReadiness {
-  /** Since when it is not ready, in milliseconds since the epoch, by the clocks of the cluster; 0 if unknown. */
+  /** Since when it is not ready, in milliseconds since the epoch, by the cluster's clocks; 0 if unknown. */
   readonly lostAt: number;
   /** Whether it was ready before. */
   readonly wasReady: boolean;
@@ -16,16 +16,15 @@ export interface LostReadiness {
 }
 
 /**
- * Reads it from the pod's status, since a label may be behind: the condition is false before the program starts, so
- * where it became false after that, it was true in between. Where both were in one second, the pod counts as never
- * ready.
+ * Reads it from the pod's status, since the label may be behind. The condition is false before the program starts: if
+ * it became false after that, it was true in between. If both happened in one second, the pod counts as never ready.
  */
 export function lostReadiness({ status }: Pod): LostReadiness {
   const lost = status?.conditions?.filter(({ type, status }) => DECISIVE.includes(type) && status !== "True") ?? [];
   const lostAt = Math.max(0, ...lost.map(({ lastTransitionTime }) => Date.parse(lastTransitionTime ?? "") || 0));
   const program = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
   const starts = [program?.lastState?.terminated, program?.state?.running, program?.state?.terminated];
-  // A start that failed has the year 1970.
+  // The time of a failed start is in 1970.
   const startedAt = starts.map((state) => Date.parse(state?.startedAt ?? "")).find((time) => time > 0);
   const runningSince = Date.parse(program?.state?.running?.startedAt ?? "");
   return { lostAt, wasReady: startedAt !== undefined && lostAt > startedAt, isSameRun: lostAt > runningSince };

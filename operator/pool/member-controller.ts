@@ -13,10 +13,10 @@ import { isBoundTo, isInstance, markChanges, ownerOf } from "../pod/pod-identity
 import { noteEdit, repairPod } from "../pod/repair-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { PoolContext } from "./context.ts";
-import { isNobodys, memberStatesOfPools } from "./pool-member.ts";
+import { memberStatesOfPools, neverHadTenant } from "./pool-member.ts";
 import { reconcileMember } from "./reconcile-member.ts";
 
-/** Looks after pods that no claim looks after, and after the marks of every pod. */
+/** Reconciles unclaimed pods, and the labels and annotations of all pods. */
 export function createPodController(context: PoolContext): Controller<"pod"> {
   const { informers } = context;
   return {
@@ -65,13 +65,13 @@ function* podsOfDeletedPool({ type, object }: Change<Pool>, { informers }: PoolC
 }
 
 /**
- * Repairs a pod that somebody edited, and looks after what no claim looks after: a pool's warm pods, and pods that
- * belong to no claim and no pool, which a crash, a forced deletion or an edit can leave behind.
+ * Repairs a pod that another client edited. Reconciles unclaimed pods of a pool. Deletes pods that belong to no claim
+ * and no pool: a crash, a forced deletion or an edit can leave them behind.
  */
 async function reconcilePod(key: string, context: PoolContext): Promise<ReconcileResult> {
   const pod = context.informers.pods.store.get(key);
   if (pod === undefined) return undefined;
-  // What it was before an edit says whose it is: an edit can leave no mark, or name another claim in all of them.
+  // The pod's state before an edit shows its owner: an edit can remove all marks, or name another claim in all of them.
   const known = context.editedPods.get(pod.metadata.uid ?? "") ?? pod;
   const owner = ownerOf(known, context);
   if (owner === undefined && !isInstance(known)) return undefined;
@@ -83,7 +83,7 @@ async function reconcilePod(key: string, context: PoolContext): Promise<Reconcil
     return undefined;
   }
   const pool = pod.metadata.labels?.[label.pool];
-  if (pool !== undefined && isNobodys(pod)) return reconcileMember(pod, pool, context);
+  if (pool !== undefined && neverHadTenant(pod)) return reconcileMember(pod, pool, context);
   const unseen = await readOwner(pod, context);
   if (unseen !== undefined) {
     await repairPod(pod, unseen, context);
@@ -95,8 +95,8 @@ async function reconcilePod(key: string, context: PoolContext): Promise<Reconcil
 }
 
 /**
- * Asks the API server, since the store may not have seen the claim yet: by the name in the pod's annotation, and where
- * another claim has that or none, among all.
+ * The claim that owns the pod. Asks the API server, since the cache may not show the claim yet: first by the name in
+ * the pod's annotation, then among all claims.
  */
 async function readOwner(pod: Pod, { cluster }: PoolContext): Promise<Claim | undefined> {
   const name = pod.metadata.annotations?.[annotation.claim] ?? "";

@@ -3,10 +3,10 @@ import type { EventRecorder } from "../../crds/client/event-recorder.ts";
 import { pools } from "../../crds/kinds.ts";
 import type { Pool } from "../../crds/pool.ts";
 
-/** A repetition costs three requests. The metrics count each one, and the pool's status says what is so now. */
+/** A repeated Event costs three requests. The metrics count each one, and the pool's status shows the present state. */
 const INTERVAL_MS = 300_000;
 
-/** Warnings about pools that can come with every claim or every pod. */
+/** Warnings about pools that each claim or each pod can cause. */
 export interface PoolEvents {
   /** Records an Event on a pool, at most one in five minutes for each reason. */
   warn(pool: Pool, event: { reason: string; message: string }): void;

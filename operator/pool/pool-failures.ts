@@ -6,15 +6,15 @@ import { podState } from "../pod/pod-state.ts";
 
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 300_000;
-// From here on one pod at a time is tried: what failed twice is not one pod's bad luck.
+// From here on one pod at a time is started: two failures are not the bad luck of one pod.
 const FAILURES_UNTIL_DEGRADED = 2;
-// Without a health check a pod is ready as soon as its program runs, also one that ends right after.
+// Without a health check, a pod is ready as soon as its program runs, even if the program ends right after.
 const PROOF_MS = 10_000;
 
-/** How a pool's pods have been failing since one last started well. */
+/** The failures of a pool's pods since the last good start. */
 export interface PoolFailures {
   count: number;
-  /** What was wrong with the last one. */
+  /** Why the last one failed. */
   message: string;
 }
 
@@ -24,19 +24,19 @@ export interface FailureRecord {
   /** Milliseconds in which the pool starts no pod; 0 if it may. */
   waitMs(pool: string): number;
   failed(pool: string, message: string): void;
-  /** Takes over from an operator that has found the pool degraded. */
+  /** Takes over the failures of a pool that an earlier leader found degraded. */
   resume(pool: string, message: string): void;
-  /** A pod of the pool became ready, which it has to stay before the failures are forgotten. */
+  /** A pod of the pool became ready. It has to stay ready before the failures are forgotten. */
   started(pool: string, pod: Pod): void;
   /**
-   * Forgets the failures of a pool of which a pod has stayed ready since the last one, for 10 s without a restart;
-   * whether a tenant has it by now does not matter.
+   * Forgets a pool's failures once a pod that started after the last one has stayed ready for 10 s without a restart. A
+   * pod that a claim has taken in the meantime counts too.
    *
-   * @param find the pod of that key as it is now
-   * @returns milliseconds until it is time to look again; undefined where a pod that becomes ready is the next reason
+   * @param find returns the present pod of a key
+   * @returns milliseconds until the next review; undefined if only another pod that becomes ready needs one
    */
   review(pool: string, find: (key: string) => Pod | undefined): number | undefined;
-  /** The pool is another one now. */
+  /** The pool was edited, or is gone. */
   forget(pool: string): void;
 }
 
@@ -46,9 +46,9 @@ interface Start {
 }
 
 /**
- * Remembers failures by the pools' names, for as long as this process leads.
+ * Stores failures by pool name, for as long as this process leads.
  *
- * @param options.onChange called for a pool that has failed, begun to start or been forgotten
+ * @param options.onChange called for a pool when a pod has failed or become ready, or its failures are forgotten
  */
 export function createFailureRecord({
   onChange,
@@ -74,7 +74,7 @@ export function createFailureRecord({
     waitMs: (pool) => Math.max(0, (pools.get(pool)?.nextTryAt ?? 0) - clock.now()),
     failed(pool, message) {
       const record = pools.get(pool) ?? open(message);
-      // Pods that were started together fail together: one wait for all of them.
+      // Pods that were started together fail together: they share one wait.
       if (clock.now() >= record.nextTryAt) record.nextTryAt = clock.now() + record.backoff.next();
       record.count += 1;
       record.message = message;

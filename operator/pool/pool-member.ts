@@ -6,7 +6,7 @@ import { poolInstanceName } from "../../crds/names.ts";
 import { podState } from "../pod/pod-state.ts";
 import { lostReadiness } from "./lost-readiness.ts";
 
-/** What a binding and a tenant's use leave on a pod. */
+/** Annotations that a binding and a tenant's use leave on a pod. */
 const TRACES = [
   annotation.claimUid,
   annotation.claim,
@@ -17,17 +17,17 @@ const TRACES = [
 ];
 
 /**
- * Where an unclaimed pod of a pool stands. `unready` is one whose program was ready and still runs: its node may be
- * lost, or its health check fails. The pool does not wait for it, and does not take it for a start that fails.
+ * The state of an unclaimed pod of a pool. `unready`: its program was ready and still runs, so its node may be lost, or
+ * its health check fails. The pool does not wait for such a pod, and does not count it as a failed start.
  */
 export type MemberState = "ready" | "warming" | "unready" | "failed";
 export const memberStatesOfPools: readonly MemberState[] = ["ready", "warming", "unready", "failed"];
 
 /**
- * Whether no tenant ever had the pod: its name, which nobody can change, is one that pods get which are born in a pool,
- * and there is no trace of a binding. Labels alone do not say so, since they can be edited.
+ * Whether no tenant ever had the pod. Its name, which cannot be changed, has to be that of a pod created for a pool,
+ * and it may have no trace of a binding. Labels alone are no proof, since people can edit them.
  */
-export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boolean {
+export function neverHadTenant({ metadata: { name, labels, annotations } }: Pod): boolean {
   const suffix = /[^-]*$/.exec(name)?.[0];
   const workload = labels?.[label.workload];
   if (labels?.[label.managed] !== "true") return false;
@@ -36,12 +36,12 @@ export function isNobodys({ metadata: { name, labels, annotations } }: Pod): boo
   return TRACES.every((key) => annotations?.[key] === undefined);
 }
 
-/** By pod, which never changes once it is stored: indexes and controllers ask several times about the pod of a change. */
+/** Indexes and controllers ask several times about each pod. A stored pod object never changes. */
 const states = new WeakMap<Pod, { readonly state: MemberState | undefined }>();
 
 /**
- * How an unclaimed pod of a pool stands; undefined for a claimed pod and for one that is going. One that carries the
- * pool's label and was a tenant's once has failed: it is never counted as ready, and goes.
+ * The state of an unclaimed pod of a pool; undefined for a claimed pod and for a pod that is being deleted. A pod with
+ * the pool's label that once had a tenant is `failed`: it never counts as ready, and is deleted.
  */
 export function memberState(pod: Pod): MemberState | undefined {
   let known = states.get(pod);
@@ -52,7 +52,7 @@ export function memberState(pod: Pod): MemberState | undefined {
   return known.state;
 }
 
-/** How the pod of a change stands now, and how it stood before. */
+/** The state of a change's pod now, and before the change. */
 export function memberStates({
   type,
   object,
@@ -65,7 +65,7 @@ function findMemberState(pod: Pod): MemberState | undefined {
   const { labels, annotations, deletionTimestamp } = pod.metadata;
   if (labels?.[label.pool] === undefined || annotations?.[annotation.claimUid] !== undefined) return undefined;
   if (deletionTimestamp !== undefined) return undefined;
-  if (!isNobodys(pod)) return "failed";
+  if (!neverHadTenant(pod)) return "failed";
   const { state } = podState(pod);
   switch (state) {
     case "ready":
@@ -84,8 +84,8 @@ function findMemberState(pod: Pod): MemberState | undefined {
 }
 
 /**
- * The values under which the store's `pool` index finds a pod: by pool and state, and by pool, state and template, so
- * that a pool is counted without looking at its pods.
+ * The values of a pod in the cache's `pool` index: pool and state, and pool, state and template. So a pool is counted
+ * without reading its pods.
  */
 export function poolIndex(pod: Pod): string[] {
   const state = memberState(pod);
@@ -95,7 +95,7 @@ export function poolIndex(pod: Pod): string[] {
 }
 
 /**
- * The values under which the store's `warm` index finds a claimable pod: by workload, with its template, and with its
+ * The values of a claimable pod in the cache's `warm` index: its workload, alone, with its template and with its
  * isolation.
  */
 export function warmIndex(pod: Pod): string[] {
@@ -104,7 +104,7 @@ export function warmIndex(pod: Pod): string[] {
   return [workload, `${workload}/${templateOf(pod)}`, `${workload}/isolation/${isolationOf(pod)}`];
 }
 
-/** The hash that {@link isolationHash} gave for a pod; empty for one of a version that had none. */
+/** The hash that {@link isolationHash} gave for a pod; empty if an earlier version created the pod without one. */
 export function isolationOf(pod: Pod): string {
   return pod.metadata.annotations?.[annotation.isolation] ?? "";
 }

@@ -3,25 +3,25 @@ import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import type { PodRefusal } from "../pod/pod-refusal.ts";
 
 const FIRST_WAIT_MS = 1000;
-/** A change of a quota is seen at once. This is for what nothing shows: a policy, a limit, an account's rights. */
+/** A watch shows changes of a quota at once. This is for causes without a watch: a policy, a limit, missing rights. */
 const LONGEST_WAIT_MS = 30_000;
 
 /**
- * The pools whose last pod the API server did not take. That says nothing of whether their pods start, so it is kept
- * apart from failures: it is over as soon as one pod is taken.
+ * The pools whose last pod the API server refused. A refusal does not show whether the pods would start, so it is not
+ * counted as a failure. It is over as soon as one pod is accepted.
  */
 export interface PoolRefusals {
   get(pool: string): PodRefusal | undefined;
   /** Milliseconds in which the pool starts no pod; 0 if it may. */
   waitMs(pool: string): number;
   refused(pool: string, refusal: PodRefusal): void;
-  /** Takes over what another operator wrote; the pool tries at once whether it still holds. */
+  /** Takes over a refusal that another operator wrote; the pool tries at once again. */
   resume(pool: string, refusal: PodRefusal): void;
-  /** A pod was taken, or the pool lacks none or is another one now. */
+  /** A pod was accepted, or the pool lacks no pod, was edited or is gone. */
   forget(pool: string): void;
-  /** A quota has more room, so that every refused pool tries at once. */
+  /** A quota has more room: each refused pool tries at once. */
   roomMade(): void;
-  /** A pod is gone, after which a quota may follow: every refused pool tries within a second, unless it just has. */
+  /** A pod is gone, so a quota may have room soon: each refused pool tries within a second, unless it just has. */
   podGone(): void;
 }
 
@@ -31,7 +31,7 @@ interface Refused extends PodRefusal {
   nextTryAt: number;
 }
 
-/** @param options.onChange called for a pool that is refused now, is no longer, or may try again */
+/** @param options.onChange called for a pool that was refused, is not refused any more, or may try again */
 export function createPoolRefusals({
   onChange,
   clock = steadyClock,

@@ -1,20 +1,20 @@
 import { steadyClock } from "../../crds/client/clock.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 
-/** A claim that its pod keeps waiting for longer starts one of its own: the pod's node may be lost. */
+/** A claim that has waited so long starts a pod of its own: the node of the promised pod may be lost. */
 const LONGEST_WAIT_MS = 10_000;
 
 /**
- * Which claims wait for which warming pod. A claim that finds no warm pod waits for one that is already starting: that
- * one is ready before a cold pod would be, and costs no start beside the pool's own.
+ * Which claim waits for which warming pod. A claim that finds no warm pod waits for a pod that is already starting: it
+ * is ready before a cold pod would be, and saves an extra start.
  */
 export interface PromisedPods {
   /**
    * Promises a claim a warming pod that no other claim waits for.
    *
-   * @param warming the pods that can be promised, asked for only where the claim has none of them yet
-   * @returns the pod and for how many milliseconds to wait for it; undefined without one, and once the claim has waited
-   *   10 s
+   * @param warming returns the pods that can be promised; called only if the claim has no promise yet
+   * @returns the pod and for how many milliseconds to wait for it; undefined without a pod, and once the claim has
+   *   waited 10 s
    */
   promise(claimUid: string, warming: () => Iterable<Pod>): { pod: string; leftMs: number } | undefined;
   /** The uid of the claim that waits for the pod; undefined once it has waited 10 s. */

@@ -2,8 +2,7 @@ import type { Change } from "../../crds/client/watch/informer.ts";
 import type { ResourceQuota } from "../../crds/kubernetes.ts";
 
 /**
- * Whether a change of a ResourceQuota leaves more room for something than before. By its status, which admission goes
- * by.
+ * Whether a change of a ResourceQuota leaves more room for something than before. Reads its status, as admission does.
  *
  * https://kubernetes.io/docs/concepts/policy/resource-quotas/
  */
@@ -22,8 +21,8 @@ const DECIMAL = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const BINARY = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /**
- * The number that a quantity stands for, https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/;
- * NaN where it is none.
+ * The value of a quantity; NaN if the text is none.
+ * https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
  */
 export function amountOf(quantity: string): number {
   const [, digits = "", unit = ""] = /^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)([a-zA-Z]*)$/.exec(quantity) ?? [];

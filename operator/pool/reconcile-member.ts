@@ -13,19 +13,21 @@ import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
 import type { PoolContext } from "./context.ts";
 import { lostReadiness } from "./lost-readiness.ts";
-import { isNobodys } from "./pool-member.ts";
+import { neverHadTenant } from "./pool-member.ts";
 
-// A readiness probe that failed for a moment is no reason to throw a warm pod away.
+// A readiness probe may fail for a moment: that is no reason to delete a warm pod.
 const UNREADY_LIMIT_MS = 30_000;
 const RECHECK_MS = 1000;
-/** Until a pod whose label waits for a claim is looked at again. */
+/** Until the next look at a pod whose label is delayed, see {@link markReady}. */
 const [SHORTEST_LABEL_WAIT_MS, LONGEST_LABEL_WAIT_MS] = [1000, 4000];
 
-/** Looks after one unclaimed pod of a pool: its `pool-status` label, its start-up limit, and its end when it fails. */
+/**
+ * Reconciles one unclaimed pod of a pool: its `pool-status` label, its limit for starting, its deletion if it fails.
+ */
 export async function reconcileMember(pod: Pod, pool: string, context: PoolContext): Promise<ReconcileResult> {
-  // A claim is binding it; where that fails, no event may follow.
+  // A claim is binding the pod. If that fails, no event may follow.
   if (context.reservedPods.has(pod.metadata.uid ?? "")) return { requeueAfterMs: RECHECK_MS };
-  if (!isNobodys(pod) || !(await poolExists(pool, context))) {
+  if (!neverHadTenant(pod) || !(await poolExists(pool, context))) {
     await deleteUnclaimed(pod, context);
     return undefined;
   }
@@ -39,7 +41,7 @@ export async function reconcileMember(pod: Pod, pool: string, context: PoolConte
     case "failed":
       return replaceFailed(pod, pool, failureMessage(state, context.config), context);
     case "lost":
-      // One that the node never started may be refused by every node, so the next one is not tried at once.
+      // If the node never started the pod, each node may refuse it, so do not start the next one at once.
       return endedByNode(pod) && lostReadiness(pod).wasReady
         ? replaceLost(pod, pool, state.message, context)
         : replaceFailed(pod, pool, state.message, context);
@@ -61,20 +63,21 @@ export async function reconcileMember(pod: Pod, pool: string, context: PoolConte
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   if (isNodeSilent(pod, context))
     return replaceLost(pod, pool, `node "${pod.spec.nodeName}" does not answer for pod "${name}"`, context);
-  const { message, mend } = await explainStart({ pod, message: state.message }, context);
-  if (wasReady) return replaceLost(pod, pool, `pod "${name}" was ready and is not any more (${message})`, context);
-  return replaceFailed(pod, pool, `pod ${name} is not ready in time (${message}): mend ${mend}`, context);
+  const { message, fix } = await explainStart({ pod, message: state.message }, context);
+  if (wasReady)
+    return replaceLost(pod, pool, `pod "${name}" was ready and is not ready any more (${message})`, context);
+  return replaceFailed(pod, pool, `pod ${name} is not ready in time (${message}): fix ${fix}`, context);
 }
 
-/** Whether the pod's node was found not to answer, as this pod or another one of the workload there shows. */
+/** Whether this pod, or another pod of the workload on its node, shows that the node does not answer. */
 function isNodeSilent(pod: Pod, { informers }: PoolContext): boolean {
   const beside = informers.pods.store.by("workload", pod.metadata.labels?.[label.workload] ?? "");
   return [...beside].some((other) => other.spec.nodeName === pod.spec.nodeName && isMarkedByNode(other));
 }
 
 /**
- * Labels a pod that has become ready. Claims go by the pod's own status, so where one takes it in the next seconds the
- * label is left out: it would be one of seven writes of a claim with its refill.
+ * Labels a pod that has become ready. Claims read the pod's status, not the label. So if a claim will probably take the
+ * pod within seconds, the label is delayed, and often saved: it is one of seven writes of a claim with its refill.
  */
 async function markReady(pod: Pod, context: PoolContext): Promise<ReconcileResult> {
   const { [label.poolStatus]: status, [label.workload]: name = "" } = pod.metadata.labels ?? {};
@@ -86,7 +89,7 @@ async function markReady(pod: Pod, context: PoolContext): Promise<ReconcileResul
   return { requeueAfterMs: Math.min(Math.max(turnMs, SHORTEST_LABEL_WAIT_MS), LONGEST_LABEL_WAIT_MS) };
 }
 
-/** Claims go by the label of a pod that no probe checks, so it is written at once, with the run that it is about. */
+/** Claims need the label of a pod without a probe, so it is written at once, with the run of the program it is for. */
 async function proveRun(pod: Pod, context: PoolContext): Promise<ReconcileResult> {
   const leftMs = context.programRuns.leftMs(pod);
   if (leftMs === 0) return writeStatusLabel(pod, "ready", context);
@@ -100,14 +103,14 @@ async function poolExists(name: string, { cluster, config, informers }: PoolCont
   return (await cluster(pools).named(name).find({ refresh: true })) !== undefined;
 }
 
-/** Replaces a pod that is the workload's own failure. */
+/** Replaces a pod that failed because of its workload. */
 async function replaceFailed(pod: Pod, pool: string, message: string, context: PoolContext): Promise<undefined> {
   context.poolFailures.failed(pool, message);
   await deleteUnclaimed(pod, context);
   return undefined;
 }
 
-/** Replaces a pod that was ready once. The next one is not held back for it. */
+/** Replaces a pod that was ready once. It does not delay the next one. */
 async function replaceLost(pod: Pod, pool: string, why: string, context: PoolContext): Promise<undefined> {
   const owner = context.informers.pools.store.get({ namespace: context.config.namespace, name: pool });
   if (owner !== undefined) context.poolEvents.warn(owner, { reason: "PodLost", message: `${why}; it is replaced` });
@@ -115,7 +118,7 @@ async function replaceLost(pod: Pod, pool: string, why: string, context: PoolCon
   return undefined;
 }
 
-/** On the condition that the pod is as it was read, so that it never marks a pod that a claim has just taken. */
+/** The resourceVersion is the precondition, so that the label never reaches a pod that a claim has just taken. */
 async function writeStatusLabel(
   pod: Pod,
   status: "warming" | "ready",

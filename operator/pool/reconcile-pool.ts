@@ -17,25 +17,28 @@ import { isolationOf, type MemberState } from "./pool-member.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
 const RECHECK_MS = 1000;
-/** What cannot be claimed now, but may be later. */
+/** States of pods that cannot be claimed now, but may be later. */
 const STARTING: readonly MemberState[] = ["warming", "unready"];
 
-/** Whether the store has every member that a former leader created. */
+/** Whether the cache has all pods that the previous leader created. */
 export interface FreshMembers {
   areFresh(): boolean;
-  /** Sees to it that they are. */
+  /** Reads them from the API server. */
   refresh(): Promise<void>;
 }
 
 /**
- * Keeps a pool at its size.
+ * Fills a pool to its size.
  *
- * The pods that it has created are in the store before the next run, so a store whose watch lags never makes it create
- * twice. Pods of an old template go as pods of the new one become ready, so a roll never takes the pool below its size,
- * unless their isolation is another than the workload asks for now: those no claim may have, and they go at once. Pods
- * of unknown history, which no claim may have either, go as pods of an old template do: they can be all that there are. A
- * pool that is too large loses pods that are still warming first. Pods that were ready and are not any more count for
- * nothing: others are started in their place at once, and where they recover, the pool is too large for a moment.
+ * - Created pods are cached before the next run, so a watch that is behind causes no second creation.
+ * - Pods of an old template are deleted as pods of the new one become ready, so an update never makes the pool smaller
+ *   than its size.
+ * - Pods whose isolation differs from what the workload now asks for are deleted at once: no claim may have them.
+ * - Pods of unknown history, which no claim may have either, are deleted like pods of an old template: they can be the
+ *   whole pool.
+ * - A pool that is too large first loses pods that are still warming.
+ * - Pods that have lost their readiness do not count. Others are started at once, and if the first ones recover, the
+ *   pool is too large for a moment.
  */
 export async function reconcilePool(
   key: string,
@@ -43,13 +46,13 @@ export async function reconcilePool(
 ): Promise<ReconcileResult> {
   const { context, fresh } = options;
   const { informers, config, poolFailures, poolRefusals } = context;
-  // Another pool's run can refresh them after this one has counted.
+  // Read this first: another pool's run can refresh the cache after this run has counted.
   const wereFresh = fresh.areFresh();
   const pool = informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
   const workload = informers.workloads.store.get({ namespace: config.namespace, name: pool.spec.workloadRef });
   const template = workload !== undefined && isReadyToUse(workload) ? templateHash(workload, config) : undefined;
-  // The workload's next event starts the next run. Its pods stay, as many as the pool may have.
+  // The workload's next event starts the next run. Until then the pool keeps its pods, up to its size.
   if (workload === undefined || template === undefined) {
     await removeSurplus(pool, context);
     return undefined;
@@ -65,7 +68,7 @@ export async function reconcilePool(
   if (missing <= 0) {
     context.refillPause.filled(name);
     poolRefusals.forget(name);
-    // A pod that changed at this moment was not deleted, and not every change of a pod starts a run.
+    // A pod that changed at the same time was not deleted, and not every change of a pod starts a run.
     const isTooLarge = missing < 0 || members.all("ready").size > size;
     return isTooLarge ? { requeueAfterMs: RECHECK_MS } : undefined;
   }
@@ -78,8 +81,7 @@ export async function reconcilePool(
   }
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);
-  // Pods that are unready hold no slot, but no more of them than the pool's size: a program that never stays ready would
-  // be started again and again.
+  // Up to `size` unready pods take no slot. More do, or a program that never stays ready would be started without end.
   const [warming, failed, unready] = [members.all("warming"), members.all("failed"), members.all("unready")];
   const held = warming.size + failed.size + Math.max(0, unready.size - size);
   const count = Math.min(missing, atOnce - held);
@@ -88,15 +90,15 @@ export async function reconcilePool(
   return retryAfterMs > 0 ? { requeueAfterMs: retryAfterMs } : undefined;
 }
 
-/** The pods of a pool, as the store has them at the moment of each question. */
+/** The pods of a pool, read from the cache at each call. */
 interface PoolMembers {
   all(state: MemberState): Iterable<Pod> & { readonly size: number };
   /** How many are not stale. */
   current(state: MemberState): number;
-  /** Whether the pod is of an old template, or of unknown history, so that another one takes its place. */
+  /** Whether the pod is of an old template or of unknown history, so that it has to be replaced. */
   isStale(pod: Pod): boolean;
   isOld(pod: Pod): boolean;
-  /** Whether one may be stale, without a look at each. */
+  /** Whether a pod of the state may be stale, without a look at each pod. */
   mayBeStale(state: MemberState): boolean;
 }
 
@@ -114,14 +116,14 @@ function membersOf(pool: Pool, template: string, { informers, historySince }: Po
   };
 }
 
-/** Deletes the pods that are too many, whatever their template; those that are warming first. */
+/** Deletes pods above the pool's size, of any template; warming ones first. */
 async function removeSurplus({ metadata: { name }, spec }: Pool, context: PoolContext): Promise<void> {
   const { store } = context.informers.pods;
   const kept = [...store.by("pool", `${name}/ready`), ...store.by("pool", `${name}/warming`)];
   await Promise.all(last(kept, kept.length - spec.size).map((pod) => deleteUnclaimed(pod, context)));
 }
 
-/** Deletes the pods that no claim may have, those that are too many, and where there is no room one stale pod. */
+/** Deletes the pods that no claim may have, pods above the pool's size, and one stale pod if new ones have no room. */
 async function removeMembers(
   members: PoolMembers,
   { pool, workload }: { pool: Pool; workload: Workload },
@@ -145,7 +147,7 @@ async function removeMembers(
   if (hasStale && [...all("warming")].some(isUnschedulable)) await makeRoom(pool, isStale, context);
 }
 
-/** Starts one pod first where the last one was refused, and the others only when that one is taken. */
+/** Starts the pods. If the last one was refused, starts one first, and the others only if that one is accepted. */
 async function startPods(
   count: number,
   { pool, workload, isStale }: { pool: Pool; workload: Workload; isStale: (pod: Pod) => boolean },
@@ -167,12 +169,12 @@ function isUnschedulable(pod: Pod): boolean {
   return podState(pod).state === "unschedulable";
 }
 
-/** The `count` pods that came last; none when `count` is negative. */
+/** The newest `count` pods; none if `count` is negative. */
 function last(bucket: Iterable<Pod>, count: number): Pod[] {
   return count > 0 ? [...bucket].slice(-count) : [];
 }
 
-/** Which ready pods are too many: stale ones first, then those that became ready last. */
+/** The `count` ready pods to delete: stale ones first, then those that became ready last. */
 function surplusReady(
   ready: Iterable<Pod>,
   { isStale, count }: { isStale: (pod: Pod) => boolean; count: number },
@@ -184,8 +186,8 @@ function surplusReady(
 }
 
 /**
- * Where there is no room for a new pod beside the stale ones, one stale pod goes first: ready falls to `size - 1`, no
- * further.
+ * Deletes one stale pod if the cluster has no room for a new pod beside the stale ones: ready falls to `size - 1`, no
+ * lower.
  */
 async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: PoolContext): Promise<void> {
   const ready = context.informers.pods.store.by("pool", `${pool.metadata.name}/ready`);
@@ -194,7 +196,7 @@ async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: Poo
   if (stale !== undefined) await deleteUnclaimed(stale, context);
 }
 
-/** @returns whether the API server took the pod */
+/** @returns whether the API server accepted the pod */
 async function start(pool: Pool, workload: Workload, context: PoolContext): Promise<boolean> {
   const { cluster, config } = context;
   const { name } = pool.metadata;
@@ -207,7 +209,7 @@ async function start(pool: Pool, workload: Workload, context: PoolContext): Prom
   } catch (error) {
     const refusal = podRefusal(error);
     if (refusal === undefined) throw error;
-    // Without the name, which is another one each time.
+    // Remove the pod's name, which differs each time.
     const said = refusal.message.replace(`pods "${podName}" is forbidden: `, "");
     const message =
       refusal.reason === "QuotaExceeded"

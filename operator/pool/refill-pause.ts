@@ -1,45 +1,42 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 
-/** As long as claims keep coming this fast, they come first. */
+/** While claims follow each other this fast, they go before the refill. */
 const QUIET_MS = 100;
-/**
- * But no longer than this from the first pod that is missing, so that a steady stream of claims does not keep a pool
- * empty.
- */
+/** The refill waits at most so long after the first missing pod: a steady stream of claims may not empty the pool. */
 const LONGEST_MS = 1000;
-/** Nor when fewer than so many pods are left, or than half of a smaller pool. */
+/** The refill does not wait if fewer pods than this are left, or less than half of a smaller pool. */
 const RESERVE = 20;
-/** After that long without a claim a pool is filled as fast as it may be. */
+/** After so long without a claim, a pool is filled at full speed. */
 const CALM_MS = 1000;
-/** Over how long the rate of claims is measured. */
+/** The time over which the rate of claims is measured. */
 const RATE_MS = 1000;
-/** A slower stream is none: what can be put off for it is not worth its being late. */
+/** At a lower rate, `turnMs` is undefined: to delay a label would save too few writes. */
 const LOWEST_RATE_PER_SECOND = 5;
-/** A pod that waits longer for its claim is one that people see waiting. */
+/** A person would notice a label that is later than this. */
 const SOON_MS = 10_000;
 
 /**
- * Lets a burst of claims go before the refill that it causes: each refilled pod costs the API server and the kubelet
- * more writes than a claim does, and nobody waits for it yet.
+ * Delays the refill behind the burst of claims that caused it: each new pod costs the API server and the kubelet more
+ * writes than a claim does, and no claim waits for it yet.
  */
 export interface RefillPause {
   /** A claim took a warm pod of the workload. */
   taken(workload: string): void;
-  /** A claim's files are on their way into a pod of the workload, until the function that this gives is called. */
+  /** A claim's files are being restored into a pod of the workload, until the returned function is called. */
   restoring(workload: string): () => void;
-  /** Milliseconds that a pool which lacks pods should wait before it starts some; 0: start them now. */
+  /** Milliseconds for which a pool that lacks pods should start none; 0: start them now. */
   waitMs(pool: { name: string; workload: string; size: number; ready: number }): number;
   /**
-   * Which share of its pods at once a pool may start now, from 0 to 1: while claims come, no more than the pool's
-   * emptiness asks for. Under a steady stream the refill then goes at the pace of the claims, and not in bursts that
-   * they wait behind.
+   * The share of `maxFillConcurrency` that a pool may use now, from 0 to 1. While claims arrive, it grows with the
+   * number of missing pods. So under a steady stream, the refill runs at the pace of the claims, not in bursts that
+   * delay them.
    */
   share(pool: { workload: string; size: number; ready: number; missing: number }): number;
   /**
-   * Milliseconds until a pod of the workload that becomes ready now is probably claimed; undefined where claims do not
-   * come so fast that this is within ten seconds.
+   * Milliseconds until a pod of the workload that becomes ready now will probably be claimed; undefined if that takes
+   * longer than 10 s at the present rate of claims.
    *
-   * @param workload.ready how many pods can be claimed, of which the one that has been ready longest goes first
+   * @param workload.ready the number of claimable pods; claims take the one that has been ready longest
    */
   turnMs(workload: { name: string; ready: number }): number | undefined;
   /** Whether no claim took a pod of the workload within the last second. */
@@ -50,7 +47,7 @@ export interface RefillPause {
   forget(workload: string): void;
 }
 
-/** When the last pod was taken, and how many were until then, of which each counts the less the longer it is ago. */
+/** When the last pod was taken, and the number of taken pods until then, each weighted less the older it is. */
 interface Takes {
   readonly at: number;
   readonly weight: number;
@@ -61,7 +58,7 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
   const restores = new Map<string, number>();
   const lackingSince = new Map<string, number>();
 
-  /** A clock that was set back makes the last claim no newer than one that was set forward. */
+  /** An absolute value: a clock that was set back must not make the last claim seem new for long. */
   function sinceLastMs(workload: string): number {
     return Math.abs(clock.now() - (taken.get(workload)?.at ?? Number.NEGATIVE_INFINITY));
   }
@@ -70,7 +67,7 @@ export function createRefillPause(clock: Clock = systemClock): RefillPause {
     return sinceLastMs(workload) >= CALM_MS;
   }
 
-  /** Claims a second. */
+  /** Claims per second. */
   function rateOf(workload: string): number {
     const weight = taken.get(workload)?.weight ?? 0;
     return (weight * Math.exp(-sinceLastMs(workload) / RATE_MS) * 1000) / RATE_MS;

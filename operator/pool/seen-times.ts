@@ -1,16 +1,16 @@
 import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 
 /**
- * For how long pods have been in a state, as this process has seen it.
+ * For how long this process has seen pods in a state.
  *
- * Counted from the first look, so that time in which no operator watched, and clocks that differ, end no pod. A new
- * leader counts from zero.
+ * Counted from the first look, so that no pod is deleted because clocks differ, or for time in which no operator
+ * watched. A new leader starts from zero.
  */
 export interface SeenTimes {
   /**
    * Milliseconds since the pod was first seen in the state.
    *
-   * @param since changes when the pod was in another state in between
+   * @param since differs if the pod was in another state in between
    */
   forMs(uid: string, seen: { state: "starting" | "unready"; since: string | number }): number;
   /** The pod is gone. */

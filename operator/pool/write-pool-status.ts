@@ -17,7 +17,7 @@ const RETRIED = "; one pod is tried again at least twice a minute, and when a qu
 const PROBLEMS = ["PodsFail", "QuotaExceeded", "PodRefused"] as const;
 type PoolProblem = (typeof PROBLEMS)[number];
 
-/** What kept a pool from filling, as another operator has written it; undefined where its pods start. */
+/** Why a pool does not fill, as an earlier leader wrote it; undefined if its pods start. */
 export function writtenProblem({ metadata, status }: Pool): { reason: PoolProblem; message: string } | undefined {
   const { phase, reason, message = "", observedGeneration } = status ?? {};
   if (phase !== "Degraded" || observedGeneration !== metadata.generation) return undefined;
@@ -25,7 +25,7 @@ export function writtenProblem({ metadata, status }: Pool): { reason: PoolProble
   return known && { reason: known, message: message.replace(SLOWED, "").replace(RETRIED, "") };
 }
 
-/** Writes what a pool has into its status, when that has changed, and an Event when it begins to fail. */
+/** Writes a pool's status if it has changed, and an Event when the pool begins to fail. */
 export async function writePoolStatus(key: string, context: PoolContext): Promise<ReconcileResult> {
   const { informers, poolFailures } = context;
   const pool = informers.pools.store.get(key);
@@ -54,7 +54,7 @@ async function writeStatus(pool: Pool, context: PoolContext): Promise<undefined>
   const { phase, reason, message } = status;
   const isNews = former?.find(({ type }) => type === "Degraded")?.status !== "True";
   if (!isNews || reason == null || message == null || !isFailing(phase)) return undefined;
-  // Under a full quota a pool is refused again after each pod that ends.
+  // With a full quota, a pool is refused again after each pod that ends.
   if (context.poolRefusals.get(name)?.reason === reason) context.poolEvents.warn(pool, { reason, message });
   else context.events.record({ resource: pools, object: pool, type: "Warning", reason, message });
   return undefined;
@@ -71,7 +71,7 @@ function conditionsOf({ phase, reason, message, ready, desired }: ReturnType<typ
     status: holds ? "True" : "False",
     ...said,
   });
-  // With `Error` it waits for its workload, whose own status says what a person has to do.
+  // In `Error` it waits for its workload, and the workload's status says what a person has to do.
   const state = phase === "Ready" ? "ready" : phase === "Degraded" ? "stalled" : "reconciling";
   return [
     ...readiness(state, said),
@@ -124,7 +124,7 @@ function statusOf(pool: Pool, context: PoolContext): Written & { ready: number; 
   }
   const unready = informers.pods.store.by("pool", `${name}/unready`).size;
   if (unready > 0) {
-    const message = `pods that were ready and are not any more: ${unready}; others are started in their place`;
+    const message = `pods that were ready and are not ready any more: ${unready}; others are started in their place`;
     return { ...counts, phase: "Filling", reason: "PodsUnready", message };
   }
   return { ...counts, phase: "Filling", reason: null, message: null };

@@ -10,30 +10,29 @@ import {
 } from "../../crds/snapshots/snapshot-store.ts";
 import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
 
-/** Finds out which archives there are, and never takes another store for an empty one. */
+/** Looks up archives. It never mistakes a replaced or emptied store for one without archives. */
 export interface ArchiveLooks {
   /**
-   * @throws StoreError when the mark of the store is gone that was seen before
+   * @throws StoreError if the store had its mark before and has none now
    *   (docs/decisions/snapshots.md#a-volume-without-its-mark-is-not-trusted)
    * @throws as `SnapshotStore` does
    */
   look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots>;
   /**
-   * What is recorded of one archive; undefined when there is none.
+   * The metadata of one archive; undefined if there is none.
    *
-   * @param call.version an older version, or the newest, by its SHA-256 or the first 16 digits of that.
-   *   @default the newest
-   * @throws ArchiveError when there is an archive that nothing recorded fits, or not that version
+   * @param call.version of the archive, by its SHA-256 or the first 16 digits of it. @default the newest
+   * @throws ArchiveError if the archive does not match its metadata, or the version does not exist
    */
   find(
     key: SnapshotKey,
     call: StoreCall & { readonly version?: string | undefined },
   ): Promise<SnapshotMetadata | undefined>;
   /**
-   * The store has its mark. Never waited for: what was saved or found is so without it, and the next time tries again.
+   * Records that the store has its mark. Do not wait for it: if it fails, the next call tries again.
    */
   noteMark(): void;
-  /** Forgets the mark, where the store is made anew. */
+  /** Forgets the mark, if the store is recreated. */
   forgetMark(): void;
 }
 
@@ -59,10 +58,10 @@ export function createArchiveLooks(options: {
   async function look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots> {
     const kept = await archives.look(key, call);
     if (kept.state === "unmarked" && (isMarked || (await mark.wasSeen(call.signal)))) {
-      const why = `the mark that was in the store is gone, so it is another or was emptied. Should that be meant, ${mark.advice}`;
+      const why = `the mark that was in the store is gone, so the store was replaced or emptied. If that was intended, ${mark.advice}`;
       throw new StoreError(`Cannot look at the archive: ${why}`, { isTransient: false });
     }
-    // An archive says nothing of the mark: it may be older than marks are.
+    // An archive is no proof of a mark: an earlier version without marks may have saved it.
     if (kept.state === "none") noteMark();
     return kept;
   }
@@ -76,7 +75,7 @@ export function createArchiveLooks(options: {
       if (found !== undefined) return found;
       if (version !== undefined) throw noVersion(version, { newest, versions });
       if (state !== "unrecorded") return undefined;
-      throw new ArchiveError("Corrupt", "the archive has changed: nothing that was recorded beside it fits it");
+      throw new ArchiveError("Corrupt", "the archive has changed: it does not match its metadata");
     },
     noteMark,
     forgetMark() {

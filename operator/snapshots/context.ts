@@ -24,15 +24,17 @@ export interface SnapshotInformers {
   readonly helperPods: Informer<Pod, never>;
 }
 
-/** When the helper pod begins to run. */
+/** The start of the helper pod. */
 export interface HelperStart {
-  /** What this operator makes it of; undefined until its Secret is filled. Another one is about to be replaced. */
+  /** The pod as this operator renders it; undefined until its Secret is filled. A pod that differs will be replaced. */
   wanted: Pod | undefined;
-  /** Whether the last try to fill its Secret, make it or replace it failed, so that one that runs may stay. */
+  /**
+   * Whether the last try to fill its Secret, or to create or replace it, failed: a running helper pod may then stay.
+   */
   isFailing: boolean;
-  /** Whether its volume is there, as the API server said last; undefined until it was asked. */
+  /** Whether its volume exists, by the API server's last answer; undefined before the first. */
   hasVolume: boolean | undefined;
-  /** Resolves when it next does. */
+  /** Resolves at the next announcement. */
   next(): Promise<void>;
   announce(): void;
 }

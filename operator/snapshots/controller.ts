@@ -23,10 +23,10 @@ import { ensureStoreSecret } from "./store-secret.ts";
 // A new leader has more urgent work first.
 const FIRST_SWEEP_MS = 60_000;
 
-/** Keeps the helper pod with the snapshots volume. */
+/** Reconciles the helper pod and the snapshots volume. */
 export function createHelperController(context: SnapshotsContext): Controller<"helper"> {
   const { informers, helperStart, snapshots } = context;
-  // The image of a pod that runs does not change.
+  // The image of a running pod does not change.
   let known: HelperProgram | undefined;
   const findProgram = async (): Promise<HelperProgram> => {
     known ??= await findHelperProgram(context);
@@ -36,7 +36,7 @@ export function createHelperController(context: SnapshotsContext): Controller<"h
     name: "helper",
     priority: 3,
     concurrency: 1,
-    // Also when no workload keeps files any longer, because the volume may exist.
+    // Start also without a workload that saves files: the volume may exist.
     initial: [{ key: SNAPSHOTS_NAME }],
     watches: [
       watch(informers.pods, ({ type, object }) => {
@@ -63,7 +63,7 @@ export function createHelperController(context: SnapshotsContext): Controller<"h
   };
 }
 
-/** Sweeps the snapshots volume now and then. */
+/** Deletes unused archives at intervals. */
 export function createArchivesController(context: SnapshotsContext): Controller<"archives"> {
   return {
     name: "archives",
@@ -76,9 +76,9 @@ export function createArchivesController(context: SnapshotsContext): Controller<
 }
 
 /**
- * Keeps the helper pod running, with its volume and its policy, from the first workload on that keeps files, or takes
- * an uploaded build context. The volume is never deleted here, and while it is there so is the pod, since archives
- * outlive their workloads.
+ * Creates the helper pod, its volume and its network policy with the first workload that saves files or takes an
+ * uploaded build context, and keeps the pod running. It never deletes the volume, since archives outlive their
+ * workloads. While the volume exists, the pod runs.
  */
 async function reconcileHelper(
   context: SnapshotsContext,
@@ -121,7 +121,7 @@ async function reconcileHelper(
   const hasEnded = pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded";
   if (pod.metadata.deletionTimestamp !== undefined || !(hasEnded || isHelperOutdated(pod, wanted)))
     return { requeueAfterMs };
-  // The event of its end starts the next run.
+  // The event of the pod's end starts the next run.
   const deletion = await cluster(pods).of(pod).delete();
   if (deletion.error !== undefined) throw deletion.error;
   return { requeueAfterMs };
@@ -130,7 +130,7 @@ async function reconcileHelper(
 function keepsFiles({ config, informers }: SnapshotsContext): boolean {
   for (const { spec } of informers.workloads.store.values()) {
     const { dockerfile, context } = spec.image;
-    // A build context that is uploaded is kept there too.
+    // An uploaded build context is stored there too.
     if (config.builds !== undefined && dockerfile !== undefined && context === undefined) return true;
     if (withDefaults(spec).filesystem.overlayDirs.length > 0) return true;
   }

@@ -3,16 +3,16 @@ import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import type { SnapshotsContext } from "./context.ts";
 
 /**
- * Whether archives can be asked for at all: a volume is made with the helper pod, for the first workload that keeps
- * files; object storage is there.
+ * Whether the store can be asked for archives. A volume is created with the helper pod, for the first workload that
+ * saves files; object storage always exists.
  */
 export function hasStore({ config, informers }: Pick<SnapshotsContext, "config" | "informers">): boolean {
   return config.snapshots.store.place.kind === "s3" || informers.helperPods.store.size > 0;
 }
 
 /**
- * Whether archives can be there, also while the helper pod is replaced. Asks the API server for the volume once, where
- * nothing else has told.
+ * Whether archives can exist, also while the helper pod is being replaced. Asks the API server for the volume, unless
+ * the answer is known.
  */
 export async function mayHaveArchives(context: SnapshotsContext): Promise<boolean> {
   if (hasStore(context)) return true;
@@ -21,7 +21,7 @@ export async function mayHaveArchives(context: SnapshotsContext): Promise<boolea
   return helperStart.hasVolume;
 }
 
-/** Whether there is a snapshots volume, as the API server has it. */
+/** Asks the API server whether the snapshots volume exists. */
 export async function hasVolume({ cluster }: SnapshotsContext): Promise<boolean> {
   return (await cluster(persistentVolumeClaims).named(SNAPSHOTS_NAME).find()) !== undefined;
 }

@@ -7,20 +7,19 @@ import { SNAPSHOTS_CONTAINER, SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crd
 
 const USER = 65532;
 
-/** What the helper pod runs. */
+/** The program of the helper pod. */
 export interface HelperProgram {
   readonly image: string;
-  /** A ConfigMap with the program, for an image that has Node alone. @default the image is the operator's */
+  /** A ConfigMap with the program, for an image with only Node. @default the image has the program */
   readonly configMap?: string | undefined;
   readonly pullSecrets?: PodSpec["imagePullSecrets"];
 }
 
-/** The program's key in such a ConfigMap. */
+/** The program's key in the ConfigMap. */
 export const PROGRAM_KEY = "snapshots.mjs";
 
 /**
- * Renders the pod that mounts the snapshots volume, which no other pod does, and serves its archives. It is labelled as
- * no instance.
+ * Renders the pod that serves the archives. Only this pod mounts the snapshots volume. It has no labels of an instance.
  */
 export function renderSnapshotsPod(options: { namespace: string; program: HelperProgram; logLevel: string }): Pod {
   const { namespace, program, logLevel } = options;
@@ -43,10 +42,10 @@ export function renderSnapshotsPod(options: { namespace: string; program: Helper
       {
         name: SNAPSHOTS_CONTAINER,
         image,
-        // The operator's image says itself how its program is run.
+        // The entrypoint of the operator's image runs the program.
         ...(configMap === undefined ? { args: ["snapshots"] } : { command: ["node", `/program/${PROGRAM_KEY}`] }),
         env: [
-          // What streams through is outside of it: eight archives at once take 120 MiB in all.
+          // Streamed archives are outside the heap: with eight at the same time, the process takes 120 MiB.
           { name: "NODE_OPTIONS", value: "--max-old-space-size=96" },
           { name: "TENANCY_LOG_LEVEL", value: logLevel },
           { name: "TENANCY_POD_UID", valueFrom: { fieldRef: { fieldPath: "metadata.uid" } } },
@@ -91,7 +90,7 @@ export function renderSnapshotsPod(options: { namespace: string; program: Helper
   };
 }
 
-/** Whether the helper pod is of another template: of another version or another configuration of the operator. */
+/** Whether another version or configuration of the operator created the helper pod. */
 export function isHelperOutdated(pod: Pod, wanted: Pod): boolean {
   const [hash, wantedHash] = [pod, wanted].map(({ metadata }) => metadata.annotations?.[annotation.templateHash]);
   return hash !== wantedHash;
@@ -124,8 +123,9 @@ export function renderSnapshotsClaim({ namespace, size, storageClass }: Snapshot
 }
 
 /**
- * Renders the policy of the helper pod: it reaches nobody, and the operator and edges alone reach it. Where they go
- * through the API server, whose address no policy can know, certificate and token keep the others out.
+ * Renders the helper pod's network policy: no outbound traffic, and inbound traffic only from the operator and the
+ * edges. If these connect through the API server, the policy allows all sources, since it cannot name that address;
+ * then only the certificate and the token protect the pod.
  */
 export function renderSnapshotsPolicy({
   namespace,
@@ -146,7 +146,7 @@ export function renderSnapshotsPolicy({
   };
 }
 
-/** Whether the helper pod's program runs; its readiness probe may take some seconds more to say so. */
+/** Whether the helper pod's program runs; its readiness probe may succeed some seconds later. */
 export function isHelperRunning({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && status?.containerStatuses?.[0]?.state?.running !== undefined;
 }

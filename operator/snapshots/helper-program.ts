@@ -7,9 +7,9 @@ import type { HelperProgram } from "./helper-pod.ts";
 const CONTAINER = "operator";
 
 /**
- * What the helper pod runs: what is configured, else the image of the operator's own pod.
+ * The program of the helper pod: the configured one, else the image of the operator's own pod.
  *
- * @throws Error where neither is known, and as the client does
+ * @throws Error if both are unknown, and as the client does
  */
 export async function findHelperProgram({
   cluster,
@@ -19,7 +19,7 @@ export async function findHelperProgram({
   if (image !== undefined) return { image, configMap };
   if (ownPod === undefined) {
     throw new Error(
-      "Cannot make the helper pod: set TENANCY_SNAPSHOT_IMAGE to the operator's image, or TENANCY_POD_NAME to its pod",
+      "Cannot create the helper pod: set TENANCY_SNAPSHOT_IMAGE to the operator's image, or TENANCY_POD_NAME to its pod",
     );
   }
   return programOf(await cluster(pods).named(ownPod).get());
@@ -27,6 +27,6 @@ export async function findHelperProgram({
 
 function programOf({ metadata, spec }: Pod): HelperProgram {
   const own = spec.containers.find(({ name }) => name === CONTAINER) ?? spec.containers[0];
-  if (own?.image === undefined) throw new Error(`Cannot make the helper pod: pod ${metadata.name} names no image`);
+  if (own?.image === undefined) throw new Error(`Cannot create the helper pod: pod ${metadata.name} has no image`);
   return { image: own.image, pullSecrets: spec.imagePullSecrets };
 }

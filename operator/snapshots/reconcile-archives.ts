@@ -10,17 +10,17 @@ import { hasStore } from "./has-store.ts";
 
 const HOUR_MS = 3_600_000;
 const PAGE_KEYS = 500;
-/** A sweep is at rest for so many times as long as it took, where nothing is in use. */
+/** After a sweep, the pause is so many times as long as the sweep took, unless archives are in use. */
 const REST_TIMES = 10;
 
 /**
- * Once an hour deletes what interrupted saves left in the store, and, where `TENANCY_SNAPSHOT_TTL` is set,
- * the archives that nobody has used for so long.
+ * Once an hour, deletes what interrupted saves left in the store. If `TENANCY_SNAPSHOT_TTL` is set, deletes archives
+ * that have not been used for that time.
  *
- * An archive is in use while its tenant has a claim on the workload, which is noted in the store again and again, so
- * that the time counts from the end of the last claim. Since the last note may be missing, a tenth of the time, at most
- * an hour, is added. The clocks of the operator, of the API server and of the store all have to agree that the time is
- * over. The archives are read in pages, whose reading lets other work go on in between.
+ * An archive is in use while its tenant has a claim on the workload. The sweep notes this in the store repeatedly, so
+ * the time counts from the end of the last claim. The last note may be missing, so a tenth of the time, at most an
+ * hour, is added. An archive is deleted only if the time is over by the clocks of the operator, of the API server and
+ * of the store. The archives are read in pages, so that other work can run in between.
  */
 export async function reconcileArchives(context: SnapshotsContext, signal: AbortSignal): Promise<ReconcileResult> {
   const { snapshots, config } = context;
@@ -42,14 +42,14 @@ export async function reconcileArchives(context: SnapshotsContext, signal: Abort
     after = next;
   } while (after !== undefined);
 
-  // Of a million archives one is due each moment.
+  // With a million archives, one is always due.
   const restMs = REST_TIMES * (performance.now() - began);
   const nextMs = Math.max(restMs, nextEnd - systemClock.now());
   return { requeueAfterMs: Math.max(1000, Math.min(HOUR_MS, isAnyInUse ? graceMs / 2 : HOUR_MS, nextMs)) };
 }
 
 /**
- * Notes which archives of a page are in use, and deletes those that are due.
+ * Notes the use of a page's archives, and deletes those that are due.
  *
  * @returns when the next one is due, in milliseconds since 1970
  */
@@ -59,7 +59,7 @@ async function sweepPage(
   { unusedForMs, noteAfterMs, signal }: { unusedForMs: number; noteAfterMs: number; signal: AbortSignal },
 ): Promise<{ isAnyInUse: boolean; nextEnd: number }> {
   const { snapshots, log } = context;
-  // This machine's own clock, as one of the three that have to agree.
+  // This machine's clock, one of the three that have to agree.
   const now = systemClock.now();
   const inUse = page.filter((key) => isInUse(key, context));
   const stale = inUse.filter(({ usedAt }) => Date.parse(usedAt) + noteAfterMs < now);
@@ -89,7 +89,7 @@ function isInUse(key: SnapshotKey, { informers }: SnapshotsContext): boolean {
   return informers.claims.store.by("key", claimKey(key)).size > 0;
 }
 
-/** By the API server's word and the cache's: one that was made with kubectl a moment ago has no label yet. */
+/** Asks the API server, and the cache too: a claim that was just made with kubectl has no label yet. */
 async function hasClaim(key: SnapshotKey, context: SnapshotsContext, signal: AbortSignal): Promise<boolean> {
   const { tenantId, workloadRef } = key;
   const labelSelector = `${label.tenant}=${tenantId}`;
@@ -97,10 +97,10 @@ async function hasClaim(key: SnapshotKey, context: SnapshotsContext, signal: Abo
   return items.some(({ spec }) => spec.workloadRef === workloadRef) || isInUse(key, context);
 }
 
-/** What time it is on the API server. */
+/** The API server's time. */
 async function apiServerTime({ client }: SnapshotsContext, signal: AbortSignal): Promise<number> {
   const { headers } = await client.request({ method: "GET", path: "/version", verb: "get", signal });
   const time = Date.parse(headers.date ?? "");
-  if (Number.isNaN(time)) throw new Error("Cannot tell the time of the API server: its answers carry no date");
+  if (Number.isNaN(time)) throw new Error("Cannot read the time of the API server: its responses have no Date header");
   return time;
 }

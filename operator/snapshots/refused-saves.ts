@@ -1,10 +1,10 @@
 import { QuotaError } from "../../crds/snapshots/snapshot-store.ts";
 import { areSameFiles, createQuietFilesReader, type QuietFiles, type QuietFilesReader } from "./pods/quiet-files.ts";
 
-/** No archive takes less. */
+/** The least size of an archive. */
 const SMALLEST_BYTES = 1;
 
-/** Which pods' archives were more than a quota allows, so that the same one is not sent again to be refused. */
+/** The pods whose archive exceeded a quota, so that the same archive is not uploaded again only to be refused. */
 export interface RefusedSaves {
   /** @param uid of the pod */
   begin(uid: string): RefusableSave;
@@ -12,11 +12,11 @@ export interface RefusedSaves {
 }
 
 export interface RefusableSave {
-  /** Is to read the list of the files before they are saved; undefined of a pod whose save was not refused. */
+  /** Give it the list of the files before the save; undefined if no save of the pod was refused. */
   readonly reader: QuietFilesReader | undefined;
-  /** What the archive takes at least, when that list is whole. */
+  /** The least size of the archive. Call it once the list is complete. */
   leastBytes(): number;
-  /** Remembers what the save fails with, where that is a quota. @param save has its archive passed on by `count` */
+  /** Runs a save, and stores its refusal by a quota. @param save has to pipe its archive through `count` */
   run<T>(save: (count: CountBytes) => Promise<T>): Promise<T>;
 }
 
@@ -24,7 +24,7 @@ export type CountBytes = (archive: AsyncIterable<Uint8Array>) => AsyncIterable<U
 
 interface Refusal {
   readonly sizeBytes: number;
-  /** As they were before the archive was made; undefined where that is not known. */
+  /** The files before the archive was made; undefined if unknown. */
   readonly files: QuietFiles | undefined;
 }
 

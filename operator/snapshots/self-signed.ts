@@ -1,17 +1,17 @@
 import { createHash, generateKeyPairSync, randomBytes, sign } from "node:crypto";
 
-/** A certificate that nobody but itself vouches for, and its key, both in PEM. */
+/** A self-signed certificate and its key, both in PEM. */
 export interface SelfSigned {
   readonly certificate: string;
   readonly key: string;
 }
 
 /**
- * Makes the certificate of a server that its clients know by the certificate itself (RFC 5280): ECDSA on P-256.
+ * Creates a self-signed server certificate (RFC 5280), ECDSA on P-256, which its clients pin.
  *
- * @param options.name its one DNS name, in ASCII
- * @param options.from ISO 8601 time from which it is valid, before 2050
- * @param options.until the end of that
+ * @param options.name the only DNS name, in ASCII
+ * @param options.from the start of its validity, before 2050
+ * @param options.until the end of its validity
  */
 export function makeSelfSigned({ name, from, until }: { name: string; from: Date; until: Date }): SelfSigned {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
@@ -75,7 +75,7 @@ function integer(value: Buffer): Buffer {
   return tagged(0x02, value);
 }
 
-/** UTCTime, whose years have two digits. */
+/** UTCTime: the year has two digits. */
 function time(at: Date): Buffer {
   return tagged(0x17, Buffer.from(`${at.toISOString().replace(/^..|\..*|[-:T]/g, "")}Z`));
 }
@@ -88,7 +88,7 @@ function sequence(...parts: readonly Buffer[]): Buffer {
   return tagged(0x30, Buffer.concat(parts));
 }
 
-/** In DER, ITU-T X.690: a tag, the length in as few bytes as it takes, and the content. */
+/** An element in DER, ITU-T X.690: a tag, the length in as few bytes as possible, and the content. */
 function tagged(tag: number, content: Buffer): Buffer {
   const { length } = content;
   if (length < 0x80) return Buffer.concat([Buffer.from([tag, length]), content]);

@@ -35,25 +35,26 @@ import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
 import type { ArchiveRoom } from "./streams/archive-room.ts";
 import { createTransferHeap } from "./streams/transfer-heap.ts";
 
-// For what only looks at the volume or changes a name on it.
+// For calls that only read metadata or rename a file.
 const LOOK_LIMIT_MS = 20_000;
 const LIST_LIMIT_MS = 120_000;
-/** Of a million tenants each folder is looked into. */
+/** With a million tenants, each folder is read. */
 const TIDY_LIMIT_MS = 3_600_000;
 
-/** What a save has made, and what it has left as an older version, which nobody has asked for. */
+/** The result of a save. */
 export interface SavedSnapshot extends SnapshotMetadata {
+  /** The previous archive, if it stays as an older version because the session did not resume from it. */
   readonly replaced?: SnapshotMetadata;
-  /** Whether it is what was restored into the pod, since no file was changed. */
+  /** Whether no file has changed since the restore, so that the restored archive stays the newest. */
   readonly isUnchanged?: boolean;
 }
 
-/** Tenants' files and their archives: every call fails as the function that it stands for does. */
+/** Tenants' files and their archives. Each call throws what the function behind it throws. */
 export interface Snapshots {
   /**
-   * Runs what the pod's program asks for before a save, where it does.
+   * Runs the workload's preSave command, if it has one.
    *
-   * @throws ExecFailure when it fails, or does not end in its time
+   * @throws ExecFailure if it fails, or does not end within its limit
    */
   runPreSave(pod: Pod, signal: AbortSignal): Promise<void>;
   /**
@@ -65,23 +66,22 @@ export interface Snapshots {
   /**
    * What is recorded of the archive; undefined when there is none.
    *
-   * @param options.version an older version, or the newest, by its SHA-256 or the first 16 digits of that.
-   *   @default the newest
+   * @param options.version of the archive, by its SHA-256 or the first 16 digits of it. @default the newest
    */
   find(
     key: SnapshotKey,
     options: { version?: string | undefined; signal: AbortSignal },
   ): Promise<SnapshotMetadata | undefined>;
   /**
-   * Saves the overlay directories of a running pod in the place of the archive before. That stays as an older version
-   * where it is not what was restored into the pod, and else where versions are kept. Where no file was changed since,
-   * only that it was in use is noted.
+   * Saves the overlay directories of a running pod as the newest archive. The previous archive stays as an older
+   * version if it is not the one that was restored into the pod, or if versions are kept. If no file has changed since
+   * the restore, the save only notes the use of the archive.
    *
-   * @param overlayId names the directories that the tenant was given: no others are saved. @default whatever is there
-   * @param isErased whether somebody has asked to erase what was saved: then the archive of before is not relied on.
-   *   @default false
-   * @param isFenced asked before the new archive takes that place: whether another operator may be at work by now
-   * @param onBytes called with how many bytes have come from the pod
+   * @param overlayId of the directories that the tenant was given: no others are saved. @default any
+   * @param isErased whether the saved files were to be erased: the previous archive is then not relied on. @default
+   * false
+   * @param isFenced called before the new archive becomes the newest: whether another operator may be active now
+   * @param onBytes called with the number of bytes received from the pod
    */
   save(
     key: SnapshotKey,
@@ -95,11 +95,11 @@ export interface Snapshots {
     },
   ): Promise<SavedSnapshot>;
   /**
-   * Restores an archive into a pod; undefined when it is not there.
+   * Restores an archive into a pod; undefined if the archive does not exist.
    *
-   * @param sha256 which archive. @default the newest
-   * @param into whether the workload runs already, or its start waits for this
-   * @param onBytes called with how many bytes have gone to the pod
+   * @param sha256 of the archive. @default the newest
+   * @param into whether the workload runs already, or its start waits for the restore
+   * @param onBytes called with the number of bytes sent to the pod
    */
   restore(
     key: SnapshotKey,
@@ -111,32 +111,33 @@ export interface Snapshots {
       onBytes?: ((bytes: number) => void) | undefined;
     },
   ): Promise<RestoredSnapshot | undefined>;
-  /** Has a restore into a running pod wait there for its beginning; it changes nothing until then. */
+  /** Prestarts the restore command in a running pod; it changes nothing there until it is used. */
   prepare(pod: Pod): void;
-  /** To be called when the pod is about to be bound for a restore: has what waits there answer meanwhile. */
+  /** Call this when a restore is about to bind the pod: the prestarted command answers in the meantime. */
   warm(pod: Pod): void;
-  /** Ends what waits there. */
+  /** Ends the pod's prestarted command. */
   cancelPrestarted(pod: Pod): void;
-  /** To be called when the pod is gone. */
+  /** Call this when the pod is gone. */
   forgetPod(pod: Pod): void;
-  /** A page of when archives were last in use. */
+  /** A page of archives with their last use. */
   uses(page: PageFilter, signal: AbortSignal): Promise<StorePage<StoreUse>>;
   /**
-   * Deletes what is kept of a key, when nothing has written or touched it for so long by the store's clock. One that
-   * nothing recorded fits, or that is not the key's own, stays for a person to look at.
+   * Deletes the archives of a key if they were not written or touched for so long, by the store's clock. An archive
+   * that does not match its metadata, or belongs to another key, stays for a person to look at.
    *
-   * @returns whether it was there and is gone now
+   * @returns whether archives were deleted
    */
   delete(key: SnapshotKey, options: { unusedForMs: number; signal: AbortSignal }): Promise<boolean>;
-  /** Notes on archives that they are in use now. */
+  /** Notes that archives are in use now. */
   touch(keys: readonly SnapshotKey[], signal: AbortSignal): Promise<void>;
-  /** Deletes what saves left behind that were ended in the middle. */
+  /** Deletes what interrupted saves left behind. */
   tidy(signal: AbortSignal): Promise<void>;
   /**
-   * To be called when the volume is made anew: until then, one that is empty is not believed where archives were seen.
+   * Call this when the volume is recreated. Without this call, an empty volume counts as replaced or emptied if the
+   * store had its mark before.
    */
   forgetVolume(): void;
-  /** Ends all that stays in pods between calls. */
+  /** Ends all prestarted commands. */
   close(): void;
 }
 
@@ -148,7 +149,7 @@ export function createSnapshots(options: {
   most: MostKept;
   namespace: string;
   timeoutMs: number;
-  /** @default an archive takes what there is */
+  /** @default an archive has no limit */
   room?: ArchiveRoom | undefined;
   log?: Log | undefined;
 }): Snapshots {
@@ -178,14 +179,14 @@ export function createSnapshots(options: {
     const { metadata } = opened ?? {};
     if (metadata === undefined || (metadata.sha256 === wanted && isOf(key, metadata))) return opened;
     opened?.close();
-    throw new StoreError("the snapshots store gives another archive than the one that it was asked for", {
+    throw new StoreError("the snapshots store returned another archive than the requested one", {
       isTransient: false,
     });
   }
 
   /**
-   * Whether an archive is still the newest, as when it was looked at, and can be read: nothing else is left of the files
-   * when the pod is gone. A head in object storage can name one that a rule of the bucket has deleted.
+   * Whether an archive is still the newest and can be read: after the pod is gone, it is the only copy of the files. In
+   * object storage, the head can name an archive that a rule of the bucket has deleted.
    */
   async function isKept(
     key: SnapshotKey,
@@ -229,7 +230,7 @@ export function createSnapshots(options: {
           if (isUnchanged) return newest;
         }
         if (isLimited(most)) {
-          // The first of a store's process counts all archives.
+          // The first call in a process of the store counts all archives.
           const call = { signal, timeoutMs: LIST_LIMIT_MS };
           await archives.checkRoom(key, { ...call, sizeBytes: attempt.leastBytes(), keep, most });
         }
@@ -245,7 +246,7 @@ export function createSnapshots(options: {
             const { metadata } = await archives.put(key, count(archive), {
               ...{ ...call, replaces, keep, most },
               describe() {
-                if (isFenced()) throw new Error("Cannot save the files: another operator may be at work on them");
+                if (isFenced()) throw new Error("Cannot save the files: another operator may be active");
                 return { ...describe(), podUid };
               },
             });
@@ -265,7 +266,7 @@ export function createSnapshots(options: {
           open: (call) => open(key, { sha256, ...call }),
           ...{ opensGate, signal, onBytes },
           onRestored(files) {
-            // What else keeps files for the pod, such as gVisor, may know other times of them.
+            // Another runtime, such as gVisor, may report different file times; do not cache them.
             if (sha256 === undefined || pod.spec.runtimeClassName !== undefined) return;
             restored.set(idOf(pod), { ...files, sha256 });
           },
@@ -308,7 +309,7 @@ function isLimited({ tenantBytes, workloadBytes }: MostKept): boolean {
   return tenantBytes !== undefined || workloadBytes !== undefined;
 }
 
-/** As what the archive before stays. */
+/** How the previous archive is kept; undefined if it is not. */
 function keptAs(
   { state, newest }: KeptSnapshots,
   { pod, podUid, most }: { pod: Pod; podUid: string; most: MostKept },
@@ -320,11 +321,11 @@ function keptAs(
   return most.history > 0 ? "history" : undefined;
 }
 
-/** Whether the pod was given the files of that archive. */
+/** Whether the archive was restored into the pod. */
 function isContinued({ sha256 }: SnapshotMetadata, pod: Pod): boolean {
   const { annotations = {} } = pod.metadata;
   const resumedFrom = annotations[annotation.resumedFrom];
-  // Pods that an older operator bound do not say which archive.
+  // A pod that an earlier version bound does not name its archive.
   if (resumedFrom === undefined) return annotations[annotation.source]?.endsWith("+data") === true;
   return resumedFrom === sha256;
 }

@@ -12,28 +12,28 @@ import { makeSelfSigned } from "./self-signed.ts";
 const DAY_MS = 24 * 3_600_000;
 const VALID_MS = 365 * DAY_MS;
 const RENEWED_BEFORE_MS = 30 * DAY_MS;
-/** For clocks that are behind. */
+/** The certificate is valid from so much earlier, for clocks that are behind. */
 const EARLIER_MS = 3_600_000;
-/** The kubelet takes up to some minutes to show a pod what is in a Secret. */
+/** The kubelet takes up to some minutes to update a mounted Secret. */
 const OVERLAP_MS = 3_600_000;
-/** Nobody tells when a person empties it, and until it is filled again no client has a token. */
+/** No watch shows when a person empties the Secret, and until it is filled again no client has a token. */
 const LONGEST_MS = 60_000;
 
 type Data = Readonly<Record<string, string>>;
 
 /**
- * Sees to it that the Secret of the helper pod has a certificate with its key, and its tokens: where a person has
- * emptied it, they are made anew; before the certificate ends they are renewed, and for an hour the former ones count as
- * well. What whoever may only ask for names needs of it is copied to a Secret of its own.
+ * Fills the helper pod's Secret with a certificate, its key and tokens. If a person has emptied it, they are created
+ * again. Before the certificate ends they are renewed, and the previous ones are accepted for another hour. A second
+ * Secret gets what a client needs that may only list names.
  *
  * @returns in how many milliseconds to look again
- * @throws ApiError 403 where there is no such Secret and none may be made
+ * @throws ApiError 403 if the Secret does not exist and may not be created
  */
 export async function ensureStoreSecret(options: {
   cluster: Cluster;
   namespace: string;
   nowMs: number;
-  /** Called with the certificate that is there, also where it cannot be renewed. */
+  /** Called with the times of the present certificate, also if it cannot be renewed. */
   onCertificate?: ((times: { endsAt: Date; renewAt: Date }) => void) | undefined;
   log?: Log | undefined;
 }): Promise<number> {
@@ -42,16 +42,16 @@ export async function ensureStoreSecret(options: {
   const present = await cluster(secrets).named(SNAPSHOTS_NAME).find();
   const before = decoded(present?.data);
   const { data, nextMs } = renew(before, nowMs);
-  tell(before);
+  report(before);
   if (data !== undefined) {
     await write(reference, { present, data, cluster });
-    tell(data);
+    report(data);
   }
-  // What is looked at each minute is told when it changes.
+  // This runs each minute: log a failure only when the data has changed.
   await ensureNamesSecret(data ?? before, { cluster, namespace, log: data === undefined ? undefined : log });
   return Math.min(nextMs, LONGEST_MS);
 
-  function tell(data: Data): void {
+  function report(data: Data): void {
     const { until } = validity(data) ?? {};
     if (until === undefined) return;
     onCertificate?.({ endsAt: new Date(until), renewAt: new Date(until - RENEWED_BEFORE_MS) });
@@ -73,9 +73,9 @@ async function ensureNamesSecret(
     if (present !== undefined && isDeepStrictEqual(decoded(present.data), Object.fromEntries(wanted))) return;
     await write(reference, { present, data: Object.fromEntries(wanted), cluster });
   } catch (error) {
-    // With the manifests of the version before; saves and restores do not wait for it.
+    // The Role of an earlier version forbids it. Saves and restores do not need this Secret.
     if (!(error instanceof ApiError && error.status === 403)) throw error;
-    log?.warn({ error, secret: NAMES_SECRET }, "a Secret cannot be filled: apply the manifests of this version");
+    log?.warn({ error, secret: NAMES_SECRET }, "cannot fill a Secret: apply the manifests of this version");
   }
 }
 
@@ -94,7 +94,7 @@ async function write(
     .replace({ metadata, type, data: encodedOf(data) } as Secret);
 }
 
-/** What is to be written, and when to look again; `data` undefined: it is well as it is. */
+/** The data to write, undefined if nothing has changed, and when to look again. */
 function renew(present: Data, nowMs: number): { data?: Data | undefined; nextMs: number } {
   const { certificate, key, token, namesToken, certificateBefore, tokenBefore, namesTokenBefore } = SECRET_KEYS;
   const valid = validity(present);
@@ -110,7 +110,7 @@ function renew(present: Data, nowMs: number): { data?: Data | undefined; nextMs:
     const own = { [key]: made.key, [certificate]: made.certificate, [token]: newToken(), [namesToken]: newToken() };
     return { data: { ...own, ...former }, nextMs: former === undefined ? LONGEST_MS : OVERLAP_MS };
   }
-  // What an earlier version has filled has none.
+  // A Secret that an earlier version filled has no token for names.
   const added = present[namesToken] ? undefined : { ...present, [namesToken]: newToken() };
   const hasFormer = [certificateBefore, tokenBefore, namesTokenBefore].some((name) => present[name] !== undefined);
   const overlapEnds = valid.from + EARLIER_MS + OVERLAP_MS;
@@ -120,7 +120,7 @@ function renew(present: Data, nowMs: number): { data?: Data | undefined; nextMs:
   return { data, nextMs: renewAt - nowMs };
 }
 
-/** Between which times the certificate is valid; undefined where the Secret does not hold all that it takes. */
+/** When the certificate is valid; undefined if the Secret is incomplete. */
 function validity(data: Data): { from: number; until: number } | undefined {
   const [certificate, key, token] = [SECRET_KEYS.certificate, SECRET_KEYS.key, SECRET_KEYS.token].map(
     (name) => data[name],
@@ -131,7 +131,7 @@ function validity(data: Data): { from: number; until: number } | undefined {
     if (!read.checkPrivateKey(createPrivateKey(key))) return undefined;
     return { from: Date.parse(read.validFrom), until: Date.parse(read.validTo) };
   } catch {
-    // What is there is no certificate, or no key.
+    // The value is no certificate, or no key.
     return undefined;
   }
 }

@@ -35,7 +35,7 @@ export interface WorkloadContext extends BuildsContext, WorkloadMemory {
   informers: BuildsContext["informers"] &
     IndexedBy<typeof workloadIndexes> & {
       /**
-       * The objects of the workloads' proxies; undefined without an image for these, where the operator may not read
+       * The objects of the workloads' proxies; undefined without an image for proxies: then the operator may not read
        * them.
        */
       readonly egress: EgressInformers | undefined;
@@ -54,11 +54,11 @@ export function createWorkloadMemory(): WorkloadMemory {
   };
 }
 
-/** Metadata only: it is enough to know that an object has changed. */
+/** Metadata only: it is enough to see that an object has changed. */
 export interface EgressInformers {
-  /** Managed ones. */
+  /** Managed ConfigMaps only. */
   configMaps: Informer<KubernetesObject, never>;
-  /** All, since workloads name others. */
+  /** All Secrets, since workloads name Secrets that are not managed. */
   secrets: Informer<KubernetesObject, never>;
 }
 
@@ -70,7 +70,6 @@ export function startEgressInformers(
   const shared = { transform: withoutAnnotations, indexes: {} };
   return {
     configMaps: start({ ...shared, resource: metadataOf(configMaps), labelSelector: `${label.managed}=true` }),
-    // Workloads name Secrets that are not managed.
     secrets: start({ ...shared, resource: metadataOf(secrets) }),
   };
 }

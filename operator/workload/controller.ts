@@ -69,13 +69,13 @@ export function createWorkloadController(context: WorkloadContext): Controller<"
   };
 }
 
-/** The workload's key, if the workload is being deleted: it goes when nothing uses it any longer. */
+/** The workload's key, if the workload is being deleted: it is removed once it has no users. */
 function ifDeleted(workload: string | undefined, { config, informers }: WorkloadContext): string[] {
   const held = informers.workloads.store.get({ namespace: config.namespace, name: workload ?? "" });
   return held?.metadata.deletionTimestamp === undefined ? [] : [keyOf(held)];
 }
 
-/** Maps a policy that a person edited or deleted to its workload; leaves out what the operator writes itself. */
+/** Maps a policy that a person edited or deleted to its workload; ignores the operator's own writes. */
 function workloadOfPolicy({ type, object, previous }: Change<NetworkPolicy>, { config }: WorkloadContext): string[] {
   const workload = object.metadata.labels?.[label.workload];
   const isEdited = type === "modified" && previous?.metadata.generation !== object.metadata.generation;
@@ -91,14 +91,14 @@ function* workloadsOfEgress(
 ): Iterable<string> {
   for (const workload of informers.workloads.store.values())
     if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
-  // If the label itself was changed, the workload that it named before.
+  // If the label was changed, use the workload that it named before.
   const workload = (previous ?? object).metadata.labels?.[label.workload];
   if (workload !== undefined) yield keyAt({ namespace: config.namespace, name: workload });
 }
 
 /**
- * Brings one workload to `Ready` or `Error`. Its network policy is in place before it is `Ready`, and no pod
- * is made before that, so no pod is ever without its policy.
+ * Brings one workload to `Ready` or `Error`. It becomes `Ready` only after its network policy exists, and its pods are
+ * created only after that, so no pod is ever without its policy.
  */
 async function reconcileWorkload(key: string, context: WorkloadContext): Promise<ReconcileResult> {
   const workload = context.informers.workloads.store.get(key);
@@ -111,7 +111,7 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     if (!workload.metadata.finalizers?.includes(finalizer.inUse))
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await ensurePolicy(workload, context);
-    // What is wrong with it is said before anything is built.
+    // Report problems of the spec before an image is built.
     const template = withImage(workload, context.config);
     const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(template, context);
     const egress = problem === undefined ? await ensureEgress(template, context) : {};
@@ -138,8 +138,8 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
 }
 
 /**
- * The workload with an image where that is not there yet, to find out whether pods can be made of the rest. Admission
- * judges an image by its registry.
+ * The workload with a placeholder for an image that is not built yet, to check whether its pods can be rendered and
+ * admitted. Admission checks an image by its registry.
  */
 function withImage(workload: Workload, { builds }: OperatorConfig): Workload {
   const { metadata, spec, status } = workload;
@@ -166,13 +166,15 @@ function stateOf(
   return { phase: state === "Failed" ? "Error" : "Building", reason, message };
 }
 
-/** A problem that no rule finds and only rendering a pod shows. */
+/** A problem that only rendering a pod shows. */
 function renderingProblem(workload: Workload, { config }: WorkloadContext) {
   const message = templateProblem(workload, config);
   return message === undefined ? undefined : { reason: "Invalid", message };
 }
 
-/** Applies the policy unless it is there as rendered; a policy that a person deleted or edited comes back. */
+/**
+ * Applies the policy if it differs from the rendered one, or does not exist: an edited or deleted policy is restored.
+ */
 async function ensurePolicy(workload: Workload, context: WorkloadContext): Promise<void> {
   const { cluster, informers, config } = context;
   const wanted = renderPolicy(workload, config.namespace);
@@ -182,8 +184,8 @@ async function ensurePolicy(workload: Workload, context: WorkloadContext): Promi
 }
 
 /**
- * Deletes the policy that an earlier version made under another name: policies add up, so what it opens would stay
- * open.
+ * Deletes the policy that an earlier version created under another name. Policies add up, so it would keep open what it
+ * opens.
  */
 async function deleteFormerPolicy(
   { metadata }: Workload,
@@ -240,10 +242,10 @@ async function writeStatus(
     entrypoint: before?.entrypoint ?? null,
   };
   if (isDeepStrictEqual(status, present)) return false;
-  // What was learnt of one image does not count for another.
+  // `runsAsRoot` of one image does not apply to another.
   const isOther = workload.spec.image.dockerfile === undefined && before?.observedGeneration !== generation;
   const forgotten = isOther || image !== before?.image ? { runsAsRoot: null } : {};
-  // A merge leaves out no field that is not named.
+  // A merge patch keeps fields that it does not name, so name them all.
   const left = Object.fromEntries(Object.keys(before?.build ?? {}).map((field) => [field, null]));
   await cluster(workloads)
     .of(workload)
@@ -251,13 +253,13 @@ async function writeStatus(
   return true;
 }
 
-/** Holds a deleted workload while claims, pools or pods use it; the last one's end starts the next run. */
+/** Keeps a deleted workload until no claim, pool or pod uses it. The end of the last one starts the next run. */
 async function finalizeWhenUnused(workload: Workload, context: WorkloadContext): Promise<ReconcileResult> {
   const { name } = workload.metadata;
   if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return undefined;
-  // Nobody waits for what they would build. Their end starts the next run.
+  // The images of these builds are not needed any more. The end of the builds starts the next run.
   if (!(await deleteBuilds(workload, context))) {
-    const left = { reason: "BuildsLeft", message: "The workload goes when the builds of its image have ended" };
+    const left = { reason: "BuildsLeft", message: "The workload is deleted when the builds of its image have ended" };
     await writeStatus(workload, { phase: "Terminating", ...left }, context);
     return { requeueAfterMs: LOOK_AGAIN_MS };
   }
@@ -279,7 +281,7 @@ async function finalizeWhenUnused(workload: Workload, context: WorkloadContext):
   if (contexts.state === "failed") {
     const { error, retryInMs } = contexts;
     const because = error instanceof Error ? error.message : String(error);
-    const message = `The build contexts that were uploaded cannot be deleted (${because}): to leave them, set the annotation ${annotation.buildContext} to "left"`;
+    const message = `The uploaded build contexts cannot be deleted (${because}): to leave them, set the annotation ${annotation.buildContext} to "left"`;
     await writeStatus(workload, { phase: "Terminating", reason: "ContextsLeft", message }, context);
     return { requeueAfterMs: retryInMs };
   }
@@ -298,8 +300,8 @@ function usersOf(workload: string, { informers }: WorkloadContext): WorkloadUser
 }
 
 /**
- * Reads into the stores what uses a workload and no watch has shown yet: the policy goes with the workload, and its
- * pods would be open.
+ * Reads the users of a workload into the caches, since a watch may be behind. The network policy is deleted with the
+ * workload, and pods that still run would be open.
  */
 async function readUsers(workload: string, { cluster }: WorkloadContext): Promise<void> {
   const labelSelector = `${label.managed}=true,${label.workload}=${workload}`;
@@ -310,7 +312,7 @@ async function readUsers(workload: string, { cluster }: WorkloadContext): Promis
   ]);
 }
 
-/** Replaces this system's finalizers on the workload and leaves others alone. */
+/** Replaces the operator's finalizers on the workload and keeps all others. */
 async function patchFinalizers(workload: Workload, ours: string[], { cluster }: WorkloadContext): Promise<undefined> {
   const others = workload.metadata.finalizers?.filter((held) => held !== finalizer.inUse) ?? [];
   await cluster(workloads)
@@ -319,7 +321,7 @@ async function patchFinalizers(workload: Workload, ours: string[], { cluster }: 
   return undefined;
 }
 
-/** Why a workload cannot be Ready, and what to change; undefined when it can. */
+/** Why a workload cannot be Ready, and what to change; undefined if it can. */
 function workloadProblem(
   spec: WorkloadSpec,
   config: Pick<OperatorConfig, "egress" | "builds">,
@@ -330,12 +332,12 @@ function workloadProblem(
     return {
       reason: "BuildUnavailable",
       message:
-        "the operator has no registry to keep built images in: set TENANCY_REGISTRY (docs/reference/settings.md), or build spec.image.dockerfile elsewhere and give the result's name as spec.image.ref",
+        "the operator has no registry for built images: set TENANCY_REGISTRY (docs/reference/settings.md), or build spec.image.dockerfile elsewhere and set spec.image.ref to the image",
     };
   }
   const egress = egressProblems(spec);
   if (egress.length > 0) return { reason: "Invalid", message: egress.join("; ") };
-  // Accepting these without doing what they say would let a tenant out.
+  // Without the proxy, these fields would have no effect, and the tenant could reach everything.
   if (config.egress.image === undefined && needsProxy(spec)) {
     return {
       reason: "EgressProxyUnavailable",

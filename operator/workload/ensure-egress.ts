@@ -20,21 +20,21 @@ import { renderPod } from "../pod/render-pod.ts";
 import type { EgressInformers, WorkloadContext } from "./context.ts";
 
 export interface EgressOutcome {
-  /** Why no pod can be made with the proxy. */
+  /** Why no pod with the proxy can be created. */
   readonly problem?: { readonly reason: "RedirectForbidden" | "SecretRefused"; readonly message: string };
   /** When to look again, in milliseconds. */
   readonly requeueAfterMs?: number;
 }
 
-// Of a pod that is never made.
+// The name of a pod that is never created.
 const PROBE = "tenancy-egress-probe";
-// Whether the cluster still takes such pods; what a person deletes or edits is seen at once.
+// How often to check that the cluster still accepts such pods; watches show edits and deletions at once.
 const LOOK_AGAIN_MS = 10 * 60_000;
 const ASK_AGAIN_MS = 60_000;
 
 /**
- * Brings the objects that a workload's proxy lives by to what its spec says, renews its certificates, and asks the API
- * server once whether it would take a pod with NET_ADMIN. For a workload without a proxy, those of an older spec go.
+ * Applies the objects of a workload's proxy, renews its certificates, and asks the API server whether it accepts a pod
+ * with NET_ADMIN. For a workload without a proxy, it deletes the objects of an older spec.
  */
 export async function ensureEgress(workload: Workload, context: WorkloadContext): Promise<EgressOutcome> {
   const { name, uid = "", generation = 0 } = workload.metadata;
@@ -66,24 +66,24 @@ export async function ensureEgress(workload: Workload, context: WorkloadContext)
   return { requeueAfterMs: Math.max(0, untilMs - now) };
 }
 
-/** Deletes what is left of the proxy of a workload that has none now, or is gone. */
+/** Deletes the proxy's objects of a workload that needs no proxy any more, or is gone. */
 export async function deleteUnusedEgress(workload: string, context: WorkloadContext): Promise<void> {
   if (presentObjects(workload, context).length === 0) return;
-  // Asked of the API server: no watch says how far it is behind another one.
+  // Ask the API server, since the workloads' watch may be behind that of the objects.
   const found = await context.cluster(workloads).named(workload).find();
   if (found === undefined || egressRules(found.spec) === undefined) await deleteEgress(workload, context);
 }
 
 /**
- * Deletes what a workload's proxy lived by. Without an image for proxies there is no right to: it stays until there is
- * one, or until the workload goes, which owns it.
+ * Deletes the objects of a workload's proxy. Without an image for proxies, the operator may not delete them: they stay
+ * until it has one, or until the workload is deleted, which owns them.
  */
 export async function deleteEgress(workload: string, context: WorkloadContext): Promise<void> {
   for (const { resource, object } of presentObjects(workload, context))
     await context.cluster(resource).of(object).delete();
 }
 
-/** Forgets what was found of a workload's proxy. */
+/** Forgets the state of a workload's proxy. */
 export function forgetEgress({ metadata: { uid = "" } }: Workload, { ensuredEgress, metrics }: WorkloadContext): void {
   ensuredEgress.delete(uid);
   metrics.forgetCertificate({ use: "egress", uid });
@@ -93,11 +93,11 @@ interface PresentObject {
   readonly resource: Resource<KubernetesObject>;
   readonly part: keyof EgressNames;
   readonly object: KubernetesObject;
-  /** Whether an earlier version made it, under a name that is not its own any longer. */
+  /** Whether an earlier version created it under another name. */
   readonly isFormer: boolean;
 }
 
-/** What there is of a workload's proxy, by what the watches show. */
+/** The objects of a workload's proxy in the caches. */
 function presentObjects(workload: string, { config, informers: { egress } }: WorkloadContext): PresentObject[] {
   if (egress === undefined) return [];
   const [names, former] = [egressNames(workload), formerEgressNames(workload)];
@@ -112,19 +112,19 @@ function presentObjects(workload: string, { config, informers: { egress } }: Wor
       if (object === undefined) return [];
       const { labels } = object.metadata;
       const isFormer = name !== names[part];
-      // Another workload's objects may have such a name as well.
+      // Another workload's objects may have the same former name.
       const isOwn = !isFormer || (labels?.[label.managed] === "true" && labels[label.workload] === workload);
       return isOwn ? [{ resource: resource as Resource<KubernetesObject>, part, object, isFormer }] : [];
     }),
   );
 }
 
-/** What an earlier version made for a workload under names that are not its own any longer. */
+/** The objects of a workload's proxy that an earlier version created under other names. */
 function formerObjects(workload: string, context: WorkloadContext): PresentObject[] {
   return presentObjects(workload, context).filter(({ isFormer }) => isFormer);
 }
 
-/** Keeps what pods of an earlier version mount as it should be until they are gone, and deletes the rest. */
+/** Updates former objects that pods of an earlier version still mount, and deletes the others. */
 async function ensureFormer(workload: string, objects: EgressObjects, context: WorkloadContext): Promise<void> {
   const { cluster, informers } = context;
   for (const { resource, part, object } of formerObjects(workload, context)) {
@@ -145,7 +145,7 @@ function mounts({ spec }: Pod, name: string): boolean {
   return sources.some(({ configMap, secret }) => configMap?.name === name || secret?.name === name);
 }
 
-/** Whether the objects still have the versions that were found right. */
+/** Whether the objects still have the checked versions. */
 function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, informers }: WorkloadContext): boolean {
   const names = egressNames(metadata.name);
   const versionOf = (informer: EgressInformers["secrets"] | undefined, name: string) =>
@@ -159,11 +159,11 @@ function isCurrent({ metadata }: Workload, versions: EgressVersions, { config, i
   );
 }
 
-/** What credentials name, as the API server has it at this moment. */
+/** The Secrets that credentials name, read from the API server. */
 interface NamedSecrets {
   readonly versions: ReadonlyMap<string, string | undefined>;
   readonly usable: ReadonlySet<string>;
-  /** Why the others cannot be used; Secrets that do not exist are not among them. */
+  /** Why other existing Secrets cannot be used. */
   readonly refusals: readonly string[];
 }
 
@@ -223,13 +223,13 @@ async function applyObjects(
   });
   const isMarked = hasMarksOf(found.authority, objects.authority) && hasMarksOf(found.leaves, objects.leaves);
   if (certificates?.isChanged || !isMarked) {
-    // The key first: what it signed is of no use without it.
+    // Write the authority first: leaves are useless without it.
     found = {
       authority: objects.authority && (await cluster(secrets).apply(objects.authority)),
       leaves: objects.leaves && (await cluster(secrets).apply(objects.leaves)),
     };
     const renewAt = certificates?.renewAt.toISOString();
-    if (certificates?.isChanged) log.info({ workload: metadata.name, renewAt }, "egress certificates made");
+    if (certificates?.isChanged) log.info({ workload: metadata.name, renewAt }, "egress certificates issued");
   }
   const certificate = { use: "egress", uid: metadata.uid ?? "" } as const;
   if (certificates === undefined) metrics.forgetCertificate(certificate);
@@ -247,7 +247,7 @@ async function applyObjects(
   };
 }
 
-/** Whether a Secret has the labels that tell whose it is, and the owner with which it goes. */
+/** Whether a Secret has the labels and the owner of the rendered one. */
 function hasMarksOf(found: Secret | undefined, wanted: Secret | undefined): boolean {
   const { labels = {}, ownerReferences = [] } = wanted?.metadata ?? {};
   return (
@@ -256,7 +256,7 @@ function hasMarksOf(found: Secret | undefined, wanted: Secret | undefined): bool
   );
 }
 
-/** A Secret of an earlier version, so that programs which trust its authority go on trusting it. */
+/** A Secret of an earlier version: its authority stays in use, since programs trust it. */
 async function readFormer(
   part: "authority" | "leaves",
   workload: string,
@@ -267,7 +267,7 @@ async function readFormer(
   return context.cluster(secrets).of(former.object).find();
 }
 
-/** Why admission refuses such a pod, found out by a create with `dryRun`; undefined when it is accepted. */
+/** Why admission refuses the workload's pod, from a create with `dryRun`; undefined if it accepts the pod. */
 async function podRefusal(workload: Workload, { cluster, config }: WorkloadContext): Promise<string | undefined> {
   const pod = renderPod(workload, { name: PROBE, labels: {}, annotations: {} }, config);
   try {
@@ -276,7 +276,7 @@ async function podRefusal(workload: Workload, { cluster, config }: WorkloadConte
   } catch (error) {
     if (error instanceof ApiError && error.status === 403 && !/exceeded quota/.test(error.message))
       return error.message;
-    // Whatever else is wrong with it, its claims will report.
+    // Claims will report all other problems.
     if (error instanceof ApiError && error.status < 500) return undefined;
     throw error;
   }

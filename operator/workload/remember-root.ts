@@ -5,16 +5,17 @@ import { imageOf } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 
 /**
- * Remembers on the workload that its image runs as root, so that its next pods are made without `runAsNonRoot`.
+ * Writes to the workload's status that its image runs as root, so that its next pods are created without
+ * `runAsNonRoot`.
  *
- * @param pod whose image does; it may be an older one than the workload has now
+ * @param pod with the image, which may be older than the workload's present one
  */
 export async function rememberRoot(pod: Pod, { cluster, config, informers }: OperatorContext): Promise<void> {
   const workload = pod.metadata.labels?.[label.workload] ?? "";
   const known = informers.workloads.store.get({ namespace: config.namespace, name: workload });
   if (known?.status?.runsAsRoot === true) return;
   const image = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.image;
-  // By its digest: all before that may be what admission has made of it, as all of an image that is named may.
+  // Compare only the digest: admission may have changed the rest of the image reference.
   const isBuilt = known?.spec.image.dockerfile !== undefined;
   if (isBuilt && digestOf(imageOf(known)) !== digestOf(image)) return;
   await cluster(workloads).named(workload).patchStatus({ runsAsRoot: true });

@@ -6,7 +6,7 @@ import type { Workload } from "../../crds/workload.ts";
 import { metadataRanges, partsOf } from "../cluster/address-ranges.ts";
 import { clusterDns } from "../cluster/dns-rule.ts";
 
-// Closed in every mode.
+// The metadata addresses are closed for each `network.access`.
 const anyAddressButMetadata = ["0.0.0.0/0", "::/0"].map((cidr) => ({
   ipBlock: { cidr, except: partsOf(cidr, metadataRanges) },
 }));
@@ -19,13 +19,13 @@ const egressRules: Record<"none" | "restricted" | "unrestricted", NetworkPolicyE
 };
 
 /**
- * Renders the network policy of a workload's pods, warm and claimed alike: egress as
- * `network.access` says, and ingress from every pod but the managed ones, so that no tenant reaches another.
+ * Renders the network policy of a workload's pods, warm and claimed. Egress follows `network.access`. Ingress is open
+ * to all pods except the managed ones, so that no tenant reaches another.
  *
- * Written as the API server stores it, so that what is stored can be compared with it.
+ * It has the form in which the API server stores it, so that the two can be compared.
  */
 export function renderPolicy(workload: Workload, namespace: string): NetworkPolicy {
-  // An access that this version does not know is closed.
+  // An unknown access is closed.
   const egress = egressRules[withDefaults(workload.spec).network.access] ?? egressRules.none;
   return {
     apiVersion: "networking.k8s.io/v1",

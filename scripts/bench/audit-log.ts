@@ -7,24 +7,24 @@ export interface RequestCount {
   /** `operator` or `edge`. */
   readonly client: string;
   readonly verb: string;
-  /** With its subresource, as in `tenancyclaims/status`. */
+  /** The resource with its subresource, such as `tenancyclaims/status`. */
   readonly resource: string;
-  /** Whether it filled a pool up, so that it is no claim's. */
+  /** Whether it refilled a pool, and so does not belong to a claim. */
   readonly refill: boolean;
   readonly count: number;
 }
 
-// A leader's heartbeat and a watch are there whether anybody claims or not.
+// A leader's heartbeat and the watches exist independently of claims.
 const NEVER_A_CLAIMS = new Set(["leases"]);
 
 /**
- * Counts what an audit log says that operator and edge asked of the API server.
+ * Counts the requests of operator and edge to the API server in an audit log.
  *
- * What concerns a pod that no claim was given, and a pool's own status, is counted as refill: the caller begins to
- * count when the pool is full, so whatever is written of a pod that was given out, was written to give it out.
+ * Requests about a pool's status, and about pods that no claim got, count as refill. The caller begins to count when
+ * the pool is full, so all writes to a pod that a claim got belong to that claim.
  *
- * @param log lines of JSON, one an event
- * @param given names of the pods that the counted claims were given
+ * @param log lines of JSON, one per event
+ * @param given the names of the pods that the counted claims got
  */
 export function countRequests(log: string, given: ReadonlySet<string>): RequestCount[] {
   const counts = new Map<string, RequestCount>();
@@ -44,7 +44,7 @@ export function countRequests(log: string, given: ReadonlySet<string>): RequestC
   return [...counts.values()].sort((a, b) => Number(a.refill) - Number(b.refill) || b.count - a.count);
 }
 
-/** The slice of an audit event that is counted, https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/ */
+/** The part of an audit event that is counted, https://kubernetes.io/docs/reference/config-api/apiserver-audit.v1/ */
 interface AuditEvent {
   readonly stage: string;
   readonly verb: string;
@@ -56,7 +56,7 @@ interface AuditEvent {
   };
 }
 
-/** What an API server writes down of each request: one line when it has ended, with no bodies. */
+/** The audit policy: one line per request at its end, without bodies. */
 export const AUDIT_POLICY = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -64,7 +64,7 @@ rules:
   - level: Metadata
 `;
 
-/** What claims of one path asked of the API server. */
+/** The requests to the API server for claims of one path. */
 export interface CountedPath {
   /** How many claims were counted. */
   readonly claims: number;
@@ -75,7 +75,7 @@ export interface CountedPath {
 
 const READS = new Set(["get", "list"]);
 
-/** What one of `claims` claims cost the API server, without what refilled the pool. */
+/** The requests per claim of `claims` claims, without the refill of the pool. */
 export function requestsPerClaim(counts: readonly RequestCount[], claims: number): RequestsPerClaim {
   const total = (isRead: boolean) =>
     counts
@@ -86,11 +86,11 @@ export function requestsPerClaim(counts: readonly RequestCount[], claims: number
 
 /** Reads a log that grows. */
 interface LogReader {
-  /** The whole lines that came since the last call. */
+  /** The complete lines since the last call. */
   next(): string;
 }
 
-/** Begins at the file's start; a file that is not there yet has no lines. */
+/** Reads from the start of the file. A file that does not exist yet has no lines. */
 export function createLogReader(path: string): LogReader {
   let position = 0;
   return {

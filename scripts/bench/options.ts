@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 
-/** What can be measured, in the order in which it is. */
+/** The measurements, in their order. */
 export const PATHS = [
   "existing",
   "cold-simulated",
@@ -34,10 +34,10 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
                       there, which slows them down
   --compare           show by how much two reports of --json differ, and what of it is within noise`;
 
-/** What leaves so many claims behind that others would be measured in a crowd. */
+/** Measurements that leave many claims behind, which would influence later ones. */
 const NAMED_ONLY: readonly PathName[] = ["ladder", "overload"];
 
-/** What of it takes longer than a quick look may. */
+/** Measurements that take too long for a quick run. */
 const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "pool-beside", "http", "proxy"];
 
 export interface BenchOptions {
@@ -46,7 +46,7 @@ export interface BenchOptions {
   readonly jsonPath: string | undefined;
   readonly seed: number;
   readonly profileFolder: string | undefined;
-  /** Two reports to compare, instead of measuring. */
+  /** Two reports to compare instead of measuring. */
   readonly compare: readonly [string, string] | undefined;
   readonly help: boolean;
 }
@@ -54,7 +54,7 @@ export interface BenchOptions {
 /**
  * Reads the command line.
  *
- * @throws Error that names what is wrong with it
+ * @throws Error that describes the mistake
  */
 export function parseOptions(commandArguments: readonly string[]): BenchOptions {
   const { values, positionals } = parseArgs({

@@ -2,15 +2,15 @@ import { linkSignals, orAborted } from "../../crds/waits.ts";
 import type { Log } from "../cluster/log.ts";
 import type { Measurement } from "./report/measurement.ts";
 
-/** What became of one path: what was measured, or why it could not be. */
+/** The result of one path: its measurement, or why it could not be measured. */
 export type PathResult =
   | { readonly kind: "measured"; readonly measurements: readonly Measurement[] }
   | { readonly kind: "failed"; readonly path: string; readonly error: unknown };
 
 /**
- * Measures one path within its limit; its failure is a result, so that the other paths are measured all the same.
+ * Measures one path within its limit. A failure is a result, so the other paths are still measured.
  *
- * @throws the signal's reason when the whole bench is stopped
+ * @throws the signal's reason if the whole bench is stopped
  */
 export async function runPath(options: {
   path: string;

@@ -19,7 +19,7 @@ const HELLO: WorkloadSpec = {
   health: { httpGet: { path: "/", port: 8080 } },
 };
 
-/** What takes real containers. */
+/** The measurements that need real containers. */
 export const REAL = ["cold", "pool+data", "cold+data", "pool-beside"] as const satisfies readonly PathName[];
 
 type RealPath = (typeof REAL)[number];
@@ -28,7 +28,7 @@ export function isRealPath(path: PathName): path is RealPath {
   return REAL.some((real) => real === path);
 }
 
-/** Measures what takes real containers, on a cluster that is there for this alone. */
+/** Runs the measurements that need real containers, on a separate cluster. */
 export async function runReal(
   options: BenchOptions & { bundle: string; log: Log; signal: AbortSignal },
 ): Promise<{ kubernetes: string; results: PathResult[] }> {
@@ -49,7 +49,7 @@ export async function runReal(
         signal,
       });
       results.push(result);
-      // Without an environment there is nothing for the others either.
+      // Without an environment, the other measurements cannot run either.
       if (environment === undefined) break;
     }
     return { kubernetes: environment?.version ?? "", results };

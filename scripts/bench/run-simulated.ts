@@ -17,7 +17,7 @@ import type { ScaleResult } from "./report/bench-report.ts";
 import type { Measurement } from "./report/measurement.ts";
 import { type PathResult, runPath } from "./run-path.ts";
 
-/** What was found on simulated nodes. */
+/** The results on simulated nodes. */
 export interface SimulatedResult {
   readonly kubernetes: string;
   readonly results: readonly PathResult[];
@@ -41,7 +41,7 @@ const COUNTED_AS: Readonly<Partial<Record<PathName, CountablePath>>> = {
   scale: "pool",
 };
 
-/** Measures the named paths one after the other on one control plane, then counts what they cost its API server. */
+/** Measures the named paths one after the other on one control plane. Then counts their requests to the API server. */
 export async function runSimulated(
   options: BenchOptions & { bundle: string; log: Log; signal: AbortSignal },
 ): Promise<SimulatedResult> {

@@ -11,10 +11,10 @@ import { writeTemplate, YAML_1_1 } from "./write-template.ts";
 const CHART = "manifests/chart";
 const MADE = "Made from the manifests by `npm run chart`: change those, not this file.";
 const DIGESTS = `${CHART}/made-from.sha256`;
-/** Names what a chart is made from: files, and folders with all files below them. */
+/** The paths that the chart is generated from: files, and folders with all files below them. */
 const SOURCES = ["crds", "manifests/base", "manifests/builds", "manifests/components", "scripts/chart"];
 
-/** The files of the chart that are made, by their path below the root. */
+/** The generated files of the chart, by their path below the root. */
 export async function chartFiles(root: string): Promise<Map<string, string>> {
   const { objects, defaults } = await chartObjects(root);
   const schema = withDefaults(valuesSchema, defaults, "");
@@ -31,7 +31,7 @@ export async function chartFiles(root: string): Promise<Map<string, string>> {
   return files;
 }
 
-/** Of what the chart is made from and of what was made, as `sha256sum` prints them. */
+/** The SHA-256 of all sources and all generated files, as `sha256sum` prints them. */
 export function staleFiles(root: string): string[] {
   const kept = readFileSync(join(root, DIGESTS), "utf8").split("\n").filter(Boolean);
   const made = kept.map((line) => line.slice(66)).filter((path) => path.startsWith(`${CHART}/`));
@@ -75,7 +75,7 @@ function template(objects: ChartObject[]): string {
   return `{{- /* ${MADE} */}}\n${objects.map(objectText).join("\n")}\n`;
 }
 
-/** A namespace may be there already: the helper decides. */
+/** A namespace may exist already: the helper decides whether it is created. */
 function objectText(object: ChartObject): string {
   if (object.template !== undefined)
     return `{{- define "${object.template}" }}\n${writeTemplate(object)}\n{{- end }}\n{{- include "${object.template}" . }}`;

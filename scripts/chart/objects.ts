@@ -7,13 +7,13 @@ import { both, type Choice, isMap, mark, type Node, nameOf, nodeOf, nodesAt } fr
 export interface ChartObject extends Choice {
   kind: string;
   name: string;
-  /** The component that brings it, or `base`. */
+  /** The component that adds it, or `base`. */
   from: string;
-  /** The name of its template, where another object includes it. */
+  /** The name of its template, if another object includes it. */
   template?: string;
 }
 
-/** The objects of the chart, with values in their places, and the defaults that the manifests have there. */
+/** The objects of the chart with values at their places, and the defaults of these values from the manifests. */
 export async function chartObjects(
   root: string,
 ): Promise<{ objects: ChartObject[]; defaults: ReadonlyMap<string, unknown> }> {
@@ -35,7 +35,7 @@ export async function chartObjects(
   return { objects, defaults };
 }
 
-/** What Helm leaves when a release is uninstalled: with these, tenants' objects would go. */
+/** The kinds that Helm keeps when a release is uninstalled, since deleting them would delete tenants' objects. */
 const KEPT = new Set(["CustomResourceDefinition", "Namespace"]);
 
 async function markedObjects(root: string): Promise<{ objects: ChartObject[]; all: Rendered[] }> {
@@ -77,7 +77,7 @@ function markChanges(
   }
 }
 
-/** Whether the place was there. */
+/** Whether the place exists. */
 function fill(root: Node, place: Place): boolean {
   const { path, write, when, append, name, brings, of } = place;
   const node: Node = { type: "written", write, ...(name !== undefined && { name }) };
@@ -113,10 +113,10 @@ function valueAt(value: unknown, path: readonly string[]): unknown {
 }
 
 const NAMESPACES = ["tenancy", "tenancy-builds"];
-/** Keys of fields that name a namespace, or several. */
+/** The keys of fields that name one or several namespaces. */
 const NAMING = /\.(namespaces?|matchNames)$/;
 
-/** A node with the values that name namespaces where these are named. */
+/** Replaces the names of namespaces in a node by the values for them. */
 function withNamespaces(node: Node, { kind, keys, inList }: { kind: string; keys: string; inList: boolean }): Node {
   if (node.type === "map")
     for (const { key, choices } of node.entries)
@@ -152,7 +152,7 @@ function keep(root: Node): void {
 }
 
 /**
- * Pods read ConfigMaps at their start: with an annotation that tells of these, an upgrade that changes one replaces the
+ * Pods read ConfigMaps at their start. An annotation with a hash of these makes an upgrade that changes one replace the
  * pods.
  */
 function restartWithConfigMaps(objects: readonly ChartObject[], deployment: Rendered): void {

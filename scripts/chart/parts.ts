@@ -1,16 +1,16 @@
 import type { Condition } from "./tree.ts";
 
-/** A component of `manifests/components`, and when the chart has it. */
+/** A component of `manifests/components`, and the condition under which the chart has it. */
 export interface Part {
   component: string;
   when: string;
-  /** What it patches where it is not of the base. */
+  /** The component that it patches, if that is not the base. */
   of?: "builds";
 }
 
 /**
- * All that the chart can have beside the base, each after what it patches. A new component is one line here, and its
- * values in `values.ts`.
+ * All components that the chart can have in addition to the base, each after the one that it patches. A new component
+ * needs one line here, and its values in `values.ts`.
  */
 export const PARTS: readonly Part[] = [
   { component: "split-edge", when: ".Values.edge.split" },
@@ -34,15 +34,15 @@ export const PARTS: readonly Part[] = [
   { component: "quota", when: ".Values.quota.enabled" },
 ];
 
-/** When the chart has `manifests/builds`, a kustomization of its own. */
+/** The condition under which the chart has `manifests/builds`, which is a separate kustomization. */
 export const BUILDS = ".Values.builds.enabled";
 
-/** What an object of a kind takes beside the condition of its part. */
+/** The additional condition of an object of a kind. */
 export function conditionOf({ kind, name }: { kind: string; name: string }): Condition {
   if (kind === "CustomResourceDefinition") return ".Values.crds.install";
   if (kind === "NetworkPolicy") return ".Values.networkPolicies.enabled";
   if (kind.startsWith("ValidatingAdmissionPolicy")) return ".Values.admission.policies";
-  // With a single replica it would keep every node from being drained.
+  // With a single replica, it would prevent the drain of a node.
   const program = Object.entries(PROGRAMS).find(([deployment]) => deployment === name)?.[1];
   if (kind === "PodDisruptionBudget" && program !== undefined) return `gt (int .Values.${program}.replicas) 1`;
   return undefined;

@@ -1,24 +1,24 @@
 import { PROGRAMS } from "./parts.ts";
 import type { Condition, Write } from "./tree.ts";
 
-/** Where in the manifests a value goes. */
+/** The place of a value in the manifests. */
 export interface Place {
-  /** Of the object, such as `Deployment tenancy-edge`. */
+  /** The object, such as `Deployment tenancy-edge`. */
   object: string;
-  /** Keys, an item of a list by its name or place; below a key that is not there, the last one is added. */
+  /** Keys, and the names or indexes of list items. If the last key is missing, it is added. */
   path: readonly string[];
   write: Write;
-  /** When it is there at all. */
+  /** The condition under which the place exists. */
   when?: Condition;
-  /** The one value there that it stands for, where there are several or none. @default all of them */
+  /** The only value at this place that is replaced. @default any */
   of?: string;
-  /** The value whose default is what the manifests have there, such as `edge.replicas`. */
+  /** The chart value, such as `edge.replicas`. Its default is what the manifests have at this place. */
   defaultOf?: string;
   /** Adds an item to the list at the path. */
   append?: boolean;
   /** The name of that item. */
   name?: string;
-  /** When the items added bring one of a name, which the list's own then gives way to. */
+  /** If an added item has the same name as an item of the list, it replaces that item. */
   brings?: (name: string) => string;
 }
 
@@ -37,12 +37,12 @@ const listOf = (expressions: readonly string[]): Write =>
 const pod = ["spec", "template", "spec"] as const;
 const container = [...pod, "containers", "0"] as const;
 
-/** A value in place of what the manifests have, which is its default. */
+/** A value that replaces what the manifests have; that is its default. */
 function value(object: string, path: readonly string[], name: string, how = quoted): Place {
   return { object, path, write: how(`.Values.${name}`), defaultOf: name };
 }
 
-/** An environment variable that is there when its value is not empty. */
+/** An environment variable that exists if its value is not empty. */
 function variable(
   object: string,
   name: string,
@@ -72,8 +72,8 @@ function traceHeaders(object: string): Place {
 }
 
 /**
- * All settings of `env` and the program's own `env`, of which the latter win, in place of what the manifests have: of two
- * entries with one name an upgrade loses one (docs/decisions/install.md#a-setting-stands-once).
+ * The settings of `env` and of the program's own `env`, which takes precedence. They replace those of the manifests,
+ * because an upgrade loses one of two entries with the same name (docs/decisions/install.md#a-setting-stands-once).
  */
 function settings(object: string, program: string): Place {
   const write: Write = (indent) => {
@@ -81,7 +81,7 @@ function settings(object: string, program: string): Place {
     return [
       `{{- range $name, $value := merge (dict) .Values.${program}.env .Values.env }}`,
       `${space}- name: {{ $name }}`,
-      // As JSON, since Helm reads a number as a float, and Go prints one of seven digits with an exponent.
+      // As JSON, since Helm reads a number as a float, and Go prints a float of seven digits with an exponent.
       `${space}  value: {{ ternary $value (toJson $value) (kindIs "string" $value) | quote }}`,
       "{{- end }}",
     ].join("\n");
@@ -117,7 +117,7 @@ function apiKey(object: string): Place[] {
   ];
 }
 
-/** With `edge.split` the API's account is another one. */
+/** With `edge.split`, the API has another account. */
 const ACCOUNTS = {
   "tenancy-operator": "operator",
   "tenancy-edge": "edge",
@@ -183,14 +183,14 @@ const ofBuilds = (name: string) => ({
   expression: `.Values.builds.${name}`,
   when: `and .Values.builds.enabled .Values.builds.${name}`,
 });
-/** Of an object that is the cluster's, where a second release has one too. No namespace has a dot. */
+/** The name of a cluster-scoped object, so that a second release can have one too. A namespace's name has no dot. */
 const ownName = (name: string): Write =>
   quoted(`ternary "${name}" (printf "${name}.%s" .Values.namespace.name) (eq .Values.namespace.name "tenancy")`);
 const priorityLevel = "PriorityLevelConfiguration tenancy";
 const traces = "NetworkPolicy tenancy-traces";
 const tracesTo = ["spec", "egress", "0"] as const;
 
-/** In the namespace of builds alone. The tenants' ConfigMap has the same name. */
+/** Only in the namespace of builds. The ConfigMap in the namespace of tenants has the same name. */
 export const JOB_CONTROLLERS = "system:serviceaccount:kube-system:job-controller system:kube-controller-manager";
 
 export const PLACES: readonly Place[] = [
@@ -256,6 +256,6 @@ export const PLACES: readonly Place[] = [
   })),
   value("ResourceQuota tenancy", ["spec", "hard"], "quota.hard", block),
   value("LimitRange tenancy", ["spec", "limits"], "quota.limits", block),
-  // Last, so that they replace what values have added too.
+  // They come last, so that they also replace what values have added.
   ...Object.entries(PROGRAMS).map(([deployment, program]) => settings(`Deployment ${deployment}`, program)),
 ];

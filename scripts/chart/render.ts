@@ -5,14 +5,14 @@ import { parseAllDocuments, stringify } from "yaml";
 import { findKubectl } from "../cluster/kubernetes/kubectl.ts";
 import { runCommand } from "../cluster/process/run-command.ts";
 
-/** What kustomize renders. */
+/** An object that kustomize renders. */
 export interface Rendered {
   apiVersion: string;
   kind: string;
   metadata: { name: string; namespace?: string; annotations?: Record<string, string> };
 }
 
-/** A kustomization of one's own, such as users write it. */
+/** A kustomization such as users write. */
 export interface Kustomization {
   /** Folders below `manifests`. */
   resources: readonly string[];
@@ -25,7 +25,7 @@ export interface Kustomization {
 export async function render(root: string, kustomization: Kustomization): Promise<Rendered[]> {
   const folder = await mkdtemp(join(tmpdir(), "tenancy-kustomize-"));
   try {
-    // Kustomize takes only paths that are relative.
+    // Kustomize accepts only relative paths.
     const from = (...parts: string[]): string => relative(folder, join(root, "manifests", ...parts));
     const { resources, components, ...rest } = kustomization;
     const text = stringify({
@@ -45,13 +45,13 @@ export async function render(root: string, kustomization: Kustomization): Promis
 const OF_THE_CLUSTER =
   /^(Namespace|CustomResourceDefinition|ValidatingAdmissionPolicy(Binding)?|PriorityClass|FlowSchema|PriorityLevelConfiguration)$/;
 
-/** Kustomize puts one into objects of the cluster too, of kinds that it does not know. */
+/** Removes the namespace that kustomize adds to cluster-scoped objects of kinds that it does not know. */
 function withoutNamespace(object: Rendered): Rendered {
   if (OF_THE_CLUSTER.test(object.kind)) delete object.metadata.namespace;
   return object;
 }
 
-/** Tells objects of a rendering apart. */
+/** Identifies an object of a rendering. */
 export function keyOf({ apiVersion, kind, metadata }: Rendered): string {
   return [apiVersion, kind, metadata.namespace ?? "", metadata.name].join(" ");
 }

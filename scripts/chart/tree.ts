@@ -1,9 +1,10 @@
-// Objects with what depends on values marked in them: which parts a value adds or leaves out, and which texts it sets.
+// Objects in which everything that depends on values is marked: parts that a value adds or omits, and texts that it
+// sets.
 
-/** A Go template's expression that is true or false; always where undefined. */
+/** A Go template's expression that is true or false. Undefined means always true. */
 export type Condition = string | undefined;
 
-/** Writes what stands after a key, where lines of its own have that indentation, or an item of a list with its dash. */
+/** Writes the text after a key, or a list item with its dash. Additional lines have that indentation. */
 export type Write = (indent: number) => string;
 
 export type Node =
@@ -12,13 +13,13 @@ export type Node =
   | { type: "list"; items: Choice[] }
   | { type: "written"; write: Write; name?: string };
 
-/** What stands somewhere under a condition. */
+/** A part of an object with its condition. */
 export interface Choice {
   when: Condition;
   node: Node;
 }
 
-/** A key with its value, or values of which never two hold. */
+/** A key with its value, or with several values of which at most one applies. */
 export interface Entry {
   key: string;
   choices: Choice[];
@@ -26,7 +27,7 @@ export interface Entry {
 
 export type Plain = Record<string, unknown>;
 
-/** All of an object, unconditional. */
+/** A whole object, without conditions. */
 export function nodeOf(value: unknown): Node {
   if (Array.isArray(value)) return { type: "list", items: value.map((item) => always(nodeOf(item))) };
   if (isMap(value))
@@ -44,11 +45,11 @@ export function both(first: Condition, second: Condition): Condition {
 }
 
 /**
- * Marks in a node of `before` what is another thing in `after`.
+ * Marks the differences between a node of `before` and `after`.
  *
  * @param node changed in place
- * @param when the condition under which it is as in `after`
- * @returns the node itself, or where it has to be another one as a whole, undefined
+ * @param when the condition under which the node is as in `after`
+ * @returns the node itself, or undefined if it has to be replaced as a whole
  */
 export function mark(node: Node, change: { before: unknown; after: unknown; when: string }): Node | undefined {
   const { before, after, when } = change;
@@ -80,7 +81,10 @@ function markMap(entries: Entry[], { before, after, when }: { before: Plain; aft
   }
 }
 
-/** Items of the same name, or equal ones, are the same; the items of the result that hold with all parts stand in the order of `after`. */
+/**
+ * Items of the same name, or equal ones, are the same; the items of the result that hold with all parts stand in the
+ * order of `after`.
+ */
 function markList(
   items: readonly Choice[],
   { before, after, when }: { before: unknown[]; after: unknown[]; when: string },
@@ -111,10 +115,10 @@ function markList(
   return result;
 }
 
-/** Items that are not there when all parts are. */
+/** Items that do not exist if all parts are on. */
 const gone = new WeakSet<Choice>();
 
-/** The nodes at a path of keys, under all conditions; an item of a list is named by its place or its `name`. */
+/** The nodes at a path of keys, with any condition. A list item is named by its index or its `name`. */
 export function nodesAt(node: Node, [key, ...rest]: readonly string[]): Node[] {
   if (key === undefined) return [node];
   const inner: Choice[] = [];

@@ -1,5 +1,5 @@
-// The chart's values, from which values.yaml, values.schema.json and the chart's page are made. A value without a default has that of
-// its place in the manifests (places.ts).
+// The chart's values. values.yaml, values.schema.json and the chart's page are generated from them. A value without a
+// default has the default of its place in the manifests (places.ts).
 import { type TSchema, Type } from "@sinclair/typebox";
 import { JOB_CONTROLLERS } from "./places.ts";
 
@@ -9,7 +9,7 @@ const replicas = (what: string) => Type.Integer({ minimum: 1, description: `repl
 const text = (description: string, options: object = {}) => Type.String({ description, ...options });
 const flag = (description: string, fallback = false) => Type.Boolean({ description, default: fallback });
 const list = (description: string, options: object = {}) => Type.Array(Type.Any(), { description, ...options });
-/** Of any keys. */
+/** An object with any keys. */
 const map = (description: string, options: object = {}) =>
   Type.Object({}, { additionalProperties: true, description, ...options });
 
@@ -24,7 +24,7 @@ const resources = (what: string) =>
     },
     additionalProperties: false,
   });
-/** Settings that are, or hold, secrets. */
+/** Settings that are or contain secrets. */
 const SECRETS = [
   ...["TENANCY_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"],
   ...["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"],
@@ -66,7 +66,7 @@ const ingressFields = {
   }),
 };
 const parentRefs = list("the Gateways that it belongs to, whose listeners have the certificates", { minItems: 1 });
-/** An Ingress or an HTTPRoute before a Service. */
+/** An Ingress or an HTTPRoute in front of a Service. */
 const routes = (what: string) => ({
   ingress: Type.Object(
     {

@@ -34,7 +34,7 @@ function itemOf(node: Node, { space, indent }: { space: string; indent: number }
   if (node.type === "written") return node.write(indent).split("\n");
   const [first, ...rest] = linesOf(node, indent + 2);
   if (first === undefined) return [`${space}- ${node.type === "map" ? "{}" : "[]"}`];
-  // A dash of its own before what may not be there.
+  // The dash is on its own line, since what follows may be omitted.
   if (first.startsWith("{{")) return [`${space}-`, first, ...rest];
   return [`${space}- ${first.slice(indent + 2)}`, ...rest];
 }
@@ -43,9 +43,9 @@ function under(when: string | undefined, lines: string[]): string[] {
   return when === undefined ? lines : [`{{- if ${when} }}`, ...lines, "{{- end }}"];
 }
 
-/** As YAML, with Go's own braces escaped. */
+/** A value as YAML, in which Go's braces are escaped. */
 function scalar(value: unknown, indent: number): string {
-  // Below a key, since that is where it stands.
+  // It is written below a key, since that is its position in the template.
   const text = stringify({ k: value }, YAML_1_1).trimEnd().slice("k: ".length);
   const [first = "", ...rest] = text.split("\n");
   const block = rest.map((line) => (line === "" ? "" : `${" ".repeat(indent - 2)}${line}`));

@@ -4,19 +4,19 @@ import { DEFAULT_CLUSTER } from "./folders.ts";
 export const COMMANDS = ["up", "down", "status", "kubeconfig", "load"] as const;
 export type Command = (typeof COMMANDS)[number];
 
-/** What the command line asks for. */
+/** The arguments of the command line. */
 export type ClusterArguments =
   | { readonly command: "help" }
   | {
       readonly command: Command;
       readonly name: string;
-      /** Whether only etcd and the API server are meant. */
+      /** Whether to start only etcd and the API server. */
       readonly controlPlane: boolean;
-      /** How many simulated nodes stand beside them. */
+      /** The number of simulated nodes. */
       readonly simulatedNodes: number;
-      /** Name of the only place that the Kubernetes programs may come from, besides the cache. */
+      /** The only source, besides the cache, that the Kubernetes programs may come from. */
       readonly source?: string;
-      /** What `load` loads: an archive, an OCI layout's folder or `docker://NAME`. */
+      /** The image to load: an archive, an OCI layout's folder or `docker://NAME`. */
       readonly image?: string;
     };
 
@@ -41,7 +41,7 @@ export const USAGE = `npm run cluster -- up | down | status | kubeconfig | load 
 /**
  * Reads the command line.
  *
- * @throws Error that says what is wrong with it
+ * @throws Error that describes the mistake
  */
 export function parseArguments(words: readonly string[]): ClusterArguments {
   const { values, positionals } = parseArgs({

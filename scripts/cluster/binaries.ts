@@ -14,11 +14,11 @@ import { officialReleaseSource } from "./sources/official-release.ts";
 
 /** A set of Kubernetes programs of one version. */
 export interface Binaries {
-  /** Name of the source that they came from. */
+  /** The source of the programs. */
   readonly source: string;
   /** Version of Kubernetes, such as `v1.34.10`. */
   readonly version: string;
-  /** Where each of the programs is that were asked for. */
+  /** The path of each requested program. */
   readonly programs: Readonly<Partial<Record<ProgramName, string>>>;
 }
 
@@ -27,13 +27,13 @@ export interface FindBinariesOptions {
   need?: readonly ProgramName[];
   log?: Log;
   environment?: NodeJS.ProcessEnv;
-  /** Places to look in, best first. @default BINARIES_SOURCES */
+  /** The sources to search, the best first. @default BINARIES_SOURCES */
   sources?: readonly BinariesSource[];
-  /** Installs Debian's own etcd or kubectl, where neither the set nor the PATH has one. */
+  /** Installs Debian's etcd or kubectl if neither the set nor the PATH has one. */
   install?: typeof installDebianPackages;
 }
 
-/** Where Kubernetes programs can come from, best first. */
+/** The sources of Kubernetes programs, the best first. */
 export const BINARIES_SOURCES: readonly BinariesSource[] = [
   namedFolderSource,
   cacheSource(),
@@ -48,9 +48,9 @@ const DEBIAN_PACKAGES = { etcd: "etcd-server", kubectl: "kubernetes-client" } as
 const LOCK_LIMIT_MS = 90 * 60_000;
 
 /**
- * Returns the Kubernetes programs of the first source that has them, fetched or built now where that is what it takes.
+ * Returns the Kubernetes programs of the first source that has them. They are fetched or built if necessary.
  *
- * @throws Error that says of every source why it has none
+ * @throws Error that says for every source why it has none
  */
 export async function findBinaries(options: FindBinariesOptions = {}): Promise<Binaries> {
   const { log = silent, need = PROGRAMS, environment = process.env, sources = BINARIES_SOURCES } = options;
@@ -80,7 +80,7 @@ export async function findBinaries(options: FindBinariesOptions = {}): Promise<B
 /**
  * Returns the path of one program of a set.
  *
- * @throws Error when the set was found without it
+ * @throws Error if the set does not have it
  */
 export function programPath(binaries: Binaries, name: ProgramName): string {
   const path = binaries.programs[name];
@@ -95,7 +95,7 @@ async function findIn(
 ): Promise<{ source: string; version: string; folder: string } | undefined> {
   for (const source of sources) {
     const result = await source.find(context).catch((error: Error) => {
-      // Another source can make up for a build that fails; for a folder that the user has named, none can.
+      // If a build fails, the next source is tried. A folder that the user has named must work.
       if (source.takesLong) return { because: error.message };
       throw error;
     });
@@ -116,7 +116,7 @@ async function locate(
     const path = isProgram(inSet) ? inSet : findOnPath(name, options.environment);
     if (path !== undefined) programs[name] = path;
   }
-  // A set that someone else made, or an official release, has no etcd in it; Debian's serves every version.
+  // An official release, or a set from elsewhere, has no etcd. Debian's etcd works with every version.
   for (const name of ["etcd", "kubectl"] as const) {
     if (programs[name] !== undefined || !options.need.includes(name)) continue;
     await (options.install ?? installDebianPackages)([DEBIAN_PACKAGES[name]], options.log);

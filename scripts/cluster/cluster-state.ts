@@ -13,7 +13,7 @@ export interface RecordedProcess {
   readonly identity: ProcessIdentity;
 }
 
-/** What is written down of a cluster, so that any later process can find, show and stop it. */
+/** The recorded state of a cluster. With it, any later process can find, show and stop the cluster. */
 export interface ClusterState {
   readonly name: string;
   readonly kind: "control-plane" | "complete";
@@ -21,15 +21,15 @@ export interface ClusterState {
   readonly server: string;
   /** In the order in which they were started. */
   readonly processes: readonly RecordedProcess[];
-  /** Which ports, bridge and pod network a complete cluster has; see `slot.ts`. */
+  /** The number that determines ports, bridge and pod network of a complete cluster; see `slot.ts`. */
   readonly slot?: number;
-  /** Of a complete cluster, once it is up. */
+  /** Only for a complete cluster that has started. */
   readonly policies?: Policies;
-  /** The process that takes it down when it ends; without one, it stays until `down`. */
+  /** The process whose end stops the cluster. Without one, the cluster runs until `down`. */
   readonly owner?: ProcessIdentity;
 }
 
-/** Returns what is written down of the cluster in a folder, or undefined when there is none. */
+/** Returns the state of the cluster in a folder, or undefined if there is none. */
 export function readClusterState(folder: string): ClusterState | undefined {
   try {
     return JSON.parse(readFileSync(join(folder, "cluster.json"), "utf8")) as ClusterState;
@@ -39,19 +39,19 @@ export function readClusterState(folder: string): ClusterState | undefined {
   }
 }
 
-/** Returns a process that the cluster in a folder has started, or undefined when none of that name is written down. */
+/** Returns a process that the cluster in a folder has started, or undefined if none of that name is recorded. */
 export function findProcess(folder: string, name: string): RecordedProcess | undefined {
   return readClusterState(folder)?.processes.find((recorded) => recorded.name === name);
 }
 
-/** Writes it down, whole or not at all. */
+/** Writes the state atomically. */
 export function writeClusterState(folder: string, state: ClusterState): void {
   const path = join(folder, "cluster.json");
   writeFileSync(`${path}.new`, `${JSON.stringify(state, undefined, 2)}\n`, { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }
 
-/** Takes a process that has been stopped out of what is written down. */
+/** Removes a stopped process from the state. */
 export function forgetProcess(folder: string, name: string): void {
   changeState(folder, (state) => ({
     ...state,
@@ -59,17 +59,17 @@ export function forgetProcess(folder: string, name: string): void {
   }));
 }
 
-/** Writes down whether a cluster's network policies are enforced. */
+/** Records whether a cluster's network policies are enforced. */
 export function recordPolicies(folder: string, policies: Policies): void {
   changeState(folder, (state) => ({ ...state, policies }));
 }
 
-/** Writes down who takes the cluster down when it ends. */
+/** Records the process whose end stops the cluster. */
 export function recordOwner(folder: string, owner: ProcessIdentity): void {
   changeState(folder, (state) => ({ ...state, owner }));
 }
 
-/** Adds a process to what is written down, in place of an earlier one with the same name. */
+/** Adds a process to the state. It replaces an earlier process of the same name. */
 export function recordProcess(folder: string, { name, identity }: RecordedProcess): void {
   changeState(folder, (state) => {
     const others = state.processes.filter((recorded) => recorded.name !== name);
@@ -83,7 +83,7 @@ function changeState(folder: string, change: (state: ClusterState) => ClusterSta
   writeClusterState(folder, change(state));
 }
 
-/** Runs `work` while no other command is at work on the cluster of that name. */
+/** Runs `work` while no other command changes the cluster of that name. */
 export function withClusterLock<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
   const what = `another command on the cluster "${name}"`;
   return withFileLock(join(clustersFolder(), `${name}.lock`), { what, limitMs: LOCK_LIMIT_MS }, work);

@@ -23,11 +23,11 @@ export interface StartControlPlaneOptions {
   binaries: Binaries;
   /** TCP port of the API server on 127.0.0.1. @default a free one */
   port?: number;
-  /** Added to the API server's command line, as in `--watch-cache=false`. */
+  /** Additional flags of the API server, such as `--watch-cache=false`. */
   apiServerFlags?: readonly string[];
-  /** Starts simulated nodes too, in a process of their own. */
+  /** Also starts simulated nodes, in a separate process. */
   simulatedNodes?: SimulatedNodesOptions;
-  /** `parent`: the kernel kills it all when this process ends, however it ends. @default parent */
+  /** `parent`: when this process ends, however it ends, the kernel kills everything. @default parent */
   lifetime?: "parent" | "detached";
   log?: Log;
 }
@@ -47,15 +47,15 @@ export interface ControlPlane {
     readonly adminKeyPath: string;
   };
   readonly etcd: Etcd & {
-    /** Starts it again with the same ports and what its folder holds. */
+    /** Starts it again with the same ports and data. */
     start(): Promise<void>;
     /** Ends it without warning. */
     kill(): Promise<void>;
   };
   readonly apiServer: {
-    /** Starts it again with the same port, keys and data; flags given here last until it stops. */
+    /** Starts it again with the same port, keys and data. The flags apply until it stops. */
     start(options?: { extraFlags?: readonly string[] }): Promise<void>;
-    /** Asks it to stop, and insists after 2 s: open watches keep it for much longer. */
+    /** Sends SIGTERM, and SIGKILL after 2 s: with open watches it would take much longer. */
     stop(): Promise<void>;
     /** Ends it without warning, as a crash would. */
     kill(): Promise<void>;
@@ -69,7 +69,7 @@ export interface ControlPlane {
 /**
  * Starts etcd and an API server on loopback, without a kubelet, a scheduler or controllers.
  *
- * @throws Error when the name is in use, or with the end of the log of what does not start
+ * @throws Error if the name is in use; or with the end of the log of a program that does not start
  */
 export async function startControlPlane(options: StartControlPlaneOptions): Promise<ControlPlane> {
   const { name, binaries, lifetime = "parent", log = silent } = options;

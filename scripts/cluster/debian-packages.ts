@@ -10,9 +10,9 @@ const APT_LIMIT_MS = 600_000;
 const ENVIRONMENT = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
 
 /**
- * Installs those of the named Debian packages that are missing, and says which; the rest is left as it is.
+ * Installs the missing packages of the named Debian packages, and logs which. The others are not changed.
  *
- * @throws Error when this is not Debian, not root, or apt fails
+ * @throws Error if this is not Debian, not root, or apt fails
  */
 export async function installDebianPackages(packages: readonly string[], log: Log): Promise<void> {
   const missing = missingDebianPackages(packages);
@@ -29,7 +29,7 @@ async function install(packages: readonly string[], log: Log): Promise<void> {
   // Another process has installed them in the meantime.
   if (packages.length === 0) return;
   const list = packages.join(" ");
-  // An upgrade that the machine does by itself is waited for.
+  // Wait for an automatic upgrade of the machine.
   const install = [
     ...["-o", "DPkg::Lock::Timeout=300"],
     "install",
@@ -41,7 +41,8 @@ async function install(packages: readonly string[], log: Log): Promise<void> {
   try {
     await runCommand("apt-get", install, { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
   } catch (first) {
-    // Lists that are missing or old name files that the archive no longer has; anything else fails again just the same.
+    // The package lists may be missing, or old and name files that the archive no longer has. Other errors would
+    // return.
     log(`apt-get update, since they could not be installed with the lists that are there`);
     await runCommand("apt-get", ["update", "-qq"], { environment: ENVIRONMENT, limitMs: APT_LIMIT_MS });
     try {
@@ -85,7 +86,7 @@ export function missingDebianPackages(packages: readonly string[], statusPath?: 
   );
 }
 
-/** Returns the names of what dpkg lists as installed; undefined where there is no dpkg. */
+/** Returns the packages that dpkg lists as installed; undefined without dpkg. */
 export function installedDebianPackages(statusPath = "/var/lib/dpkg/status"): ReadonlySet<string> | undefined {
   const status = readIfThere(statusPath);
   if (status === undefined) return undefined;
@@ -100,7 +101,7 @@ export function installedDebianPackages(statusPath = "/var/lib/dpkg/status"): Re
 /** Longer than the slowest installation takes. */
 const LIMIT_MS = 30 * 60_000;
 
-/** Runs `work` while no other command of this project uses apt, which accepts one at a time and turns others away. */
+/** Runs `work` while no other command of this project uses apt, which refuses to run twice at the same time. */
 export function withDebianLock<Result>(work: () => Promise<Result>): Promise<Result> {
   const what = "Debian's packages";
   return withFileLock(join(cacheFolder(), "debian.lock"), { what, limitMs: LIMIT_MS }, work);

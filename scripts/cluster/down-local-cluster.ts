@@ -20,10 +20,10 @@ export interface DownLocalClusterOptions {
 }
 
 /**
- * Stops a cluster, complete or a control plane alone, and removes all that it has made; does nothing when there is
+ * Stops a complete cluster or a control plane, and removes everything that it has created. Does nothing if there is
  * none.
  *
- * @throws Error when something does not end or cannot be removed
+ * @throws Error if something does not end or cannot be removed
  */
 export async function downLocalCluster({
   name = DEFAULT_CLUSTER,
@@ -47,8 +47,8 @@ export async function removeLocalCluster(name: string, log: Log = silent): Promi
   }
   log(`stopping the cluster "${name}"`);
   if (state.kind === "complete") {
-    // The kubelet first, since it would restart what ends; then the containers' processes, so that containerd sees them
-    // end and cleans up; and containerd last.
+    // The kubelet is stopped first, since it would restart the containers. Then the containers' processes are stopped,
+    // so that containerd sees their end and cleans up. containerd is stopped last.
     for (const process of state.processes.toReversed()) {
       if (process.name !== "containerd") await stopProcess(process.identity, { name: process.name, graceMs: 0 });
     }

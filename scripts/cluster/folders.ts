@@ -1,21 +1,21 @@
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Name of the cluster that is meant when none is named. */
+/** The default name of a cluster. */
 export const DEFAULT_CLUSTER = "tenancy";
 
-/** Returns the folder that everything below the user's cache folder is kept in. */
+/** Returns this project's folder in the user's cache folder. */
 export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): string {
   const base = environment.XDG_CACHE_HOME;
   return join(base?.startsWith("/") ? base : join(homedir(), ".cache"), "tenancy");
 }
 
-/** Returns the folder that holds one folder a set of built or fetched Kubernetes programs. */
+/** Returns the folder with a subfolder for each set of built or fetched Kubernetes programs. */
 export function binariesFolder(environment: NodeJS.ProcessEnv = process.env): string {
   return join(cacheFolder(environment), "kubernetes");
 }
 
-/** Returns the folder that holds one folder a cluster. */
+/** Returns the folder with a subfolder for each cluster. */
 export function clustersFolder(environment: NodeJS.ProcessEnv = process.env): string {
   return join(cacheFolder(environment), "clusters");
 }

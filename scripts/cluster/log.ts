@@ -1,5 +1,5 @@
-/** Receives one line about what is being done, for a person who waits. */
+/** Receives a line about the current step, for a person who waits. */
 export type Log = (message: string) => void;
 
-/** A log that says nothing. */
+/** A log that prints nothing. */
 export const silent: Log = () => undefined;

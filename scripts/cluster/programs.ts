@@ -10,5 +10,5 @@ export const PROGRAMS = [
 
 export type ProgramName = (typeof PROGRAMS)[number];
 
-/** What starts an API server, and nothing more. */
+/** The programs of a control plane without controllers. */
 export const CONTROL_PLANE_PROGRAMS: readonly ProgramName[] = ["etcd", "kube-apiserver"];

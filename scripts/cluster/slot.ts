@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 
-/** The numbers that keep one complete cluster apart from the others on the machine. */
+/** The numbers that separate a complete cluster from the others on the machine. */
 export interface Slot {
   readonly number: number;
   readonly ports: {
@@ -13,7 +13,7 @@ export interface Slot {
     readonly registry: number;
   };
   readonly bridge: string;
-  /** Number of the kernel's queue that packets of pods wait in until policies have been asked. */
+  /** The number of the kernel's queue in which packets of pods wait for the policy engine. */
   readonly queue: number;
   /** First three numbers of a /24. */
   readonly podNetwork: string;

@@ -1,9 +1,9 @@
 import { appendFileSync } from "node:fs";
 
-/** Names a file that each start of a control plane or cluster adds its seconds to, one a line. */
+/** The variable with the path of a file. Each start of a control plane or cluster adds a line with its seconds. */
 export const START_TIMES = "TENANCY_START_TIMES";
 
-/** Starts something and writes down how long that took, where somebody asks for it: the report of a test run does. */
+/** Starts something. Records how long that took if the variable is set, as it is for the report of a test run. */
 export async function timeStart<T>(start: () => Promise<T>): Promise<T> {
   const path = process.env[START_TIMES];
   if (path === undefined) return start();

@@ -13,13 +13,13 @@ export interface LocalClusterStatus {
   readonly server: string;
   readonly kubeconfigPath: string;
   readonly processes: readonly { readonly name: string; readonly pid: number; readonly running: boolean }[];
-  /** Whether all of it runs and the API server says that it is ready. */
+  /** Whether everything runs and the API server is ready. */
   readonly ready: boolean;
   /** Of a complete cluster. */
   readonly policies?: Policies;
 }
 
-/** Returns how a cluster is, or undefined when there is none of that name. */
+/** Returns the state of a cluster, or undefined if there is none of that name. */
 export async function statusLocalCluster({ name }: { name: string }): Promise<LocalClusterStatus | undefined> {
   const folder = clusterFolder(name);
   const state = readClusterState(folder);
@@ -31,7 +31,7 @@ export async function statusLocalCluster({ name }: { name: string }): Promise<Lo
     pid: process.identity.pid,
     running: isRunning(process.identity),
   }));
-  // The registry is started again without the rest, since pods run on without it.
+  // The registry does not count: pods continue without it, and it can be started again separately.
   const needed = processes.filter((process) => process.name !== REGISTRY);
   const complete = needed.length > 0 && needed.every(({ running }) => running);
   const ready = complete && (await answersReady(kubeconfigPath));

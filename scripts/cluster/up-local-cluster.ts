@@ -22,26 +22,26 @@ export interface UpLocalClusterOptions {
   name?: string;
   /** @default the first that `findBinaries` finds */
   binaries?: Binaries;
-  /** The process on whose end the cluster is taken down. @default none */
+  /** The process whose end stops the cluster. @default none */
   owner?: ProcessIdentity;
-  /** Called when the API server answers, which a new cluster's does before its node takes pods. */
+  /** Called when the API server responds. In a new cluster, the node does not accept pods yet at that time. */
   onServing?: (serving: ServingCluster) => void;
   log?: Log;
 }
 
-/** What is known of a cluster as soon as its API server answers. */
+/** What is known about a cluster as soon as its API server responds. */
 export interface ServingCluster {
   readonly kubeconfigPath: string;
   readonly kubectlPath: string;
-  /** A folder of this machine for the volumes of the cluster's pods; it goes with the cluster. */
+  /** A folder of this machine for the volumes of the cluster's pods. It is deleted with the cluster. */
   readonly volumesFolder: string;
 }
 
 export interface LocalCluster extends ServingCluster {
   readonly name: string;
-  /** Whether it was up already. */
+  /** Whether it was already running. */
   readonly wasRunning: boolean;
-  /** Whether the `owner` that was given takes it down. */
+  /** Whether the end of the given `owner` stops it. */
   readonly isOwned: boolean;
   /** Of Kubernetes, such as `v1.34.10`. */
   readonly version: string;
@@ -55,11 +55,12 @@ export interface LocalCluster extends ServingCluster {
 }
 
 /**
- * Brings a complete cluster up, or finds it up already. One that is there in part, after a reboot for instance, is
- * removed and started afresh.
+ * Starts a complete cluster unless it is already running. A cluster that runs only in part, for example after a reboot,
+ * is removed and started again.
  *
- * @throws Error when not root, when there is an `owner` and another process that still runs owns it, or with the end of
- *   the log of what does not start; nothing is left running then
+ * @throws Error if the user is not root; if `owner` is set and another running process owns the cluster; or with the
+ * end
+ *   of the log of a program that does not start. Nothing is left running then
  */
 export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promise<LocalCluster> {
   const { name = DEFAULT_CLUSTER, owner, onServing, log = silent } = options;
@@ -130,7 +131,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
   }
 }
 
-/** Takes the place of an owner that has ended without taking the cluster down. @throws Error when it still runs */
+/** Replaces an owner that has ended without stopping the cluster. @throws Error if the owner still runs */
 function inherit(folder: string, owner: ProcessIdentity): void {
   const state = readClusterState(folder);
   if (state?.owner === undefined) return;

@@ -10,14 +10,14 @@ const HEADER = "# Generated from the TypeBox schemas in crds/ by `npm run crds`:
 
 /** One generated file. */
 export interface GeneratedFile {
-  /** Below the root, such as `crds/tenancyclaims.yaml`. */
+  /** The path below the root, such as `crds/tenancyclaims.yaml`. */
   path: string;
   text: string;
-  /** Whether the root holds another text there, or none. */
+  /** Whether the file below the root is missing or different. */
   stale: boolean;
 }
 
-/** The YAML files of the four kinds and the page of a workload's fields, compared with what is below a root. */
+/** The YAML files of the four kinds and the page of a workload's fields, compared with the files below a root. */
 export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
   const kinds = definitions.map((definition) => ({
     path: `crds/${definition.spec.names.plural}.yaml`,
@@ -35,7 +35,7 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
 const EXAMPLE = "manifests/examples/every-field-workload.yaml";
 const BUILT_EXAMPLES = ["manifests/examples/built-workload.yaml", "manifests/examples/git-workload.yaml"];
 
-/** The page of a workload's fields; those of an image that is built are in examples of their own. */
+/** The page of a workload's fields. The fields of an image that is built are in separate examples. */
 async function workloadPage(): Promise<string> {
   const example = await readFile(new URL(`../../${EXAMPLE}`, import.meta.url), "utf8");
   const { spec } = parse(example) as { spec: WorkloadSpec };
@@ -137,7 +137,7 @@ function range(least: number | undefined, most: number | undefined): string {
   return least === undefined ? `at most ${most}` : `${least} to ${most}`;
 }
 
-/** As a value in YAML; a bar would end the table's cell. */
+/** A value as YAML. A bar is escaped, since it would end the table's cell. */
 function code(value: unknown): string {
   return `\`${(typeof value === "string" ? value : JSON.stringify(value)).replaceAll("|", "\\|")}\``;
 }

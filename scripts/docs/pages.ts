@@ -41,7 +41,7 @@ export function pageList(root: string): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** README.md and all pages, each after a line with its path. */
+/** The text of README.md and all pages. A line with its path comes before each. */
 export function allPages(root: string): string {
   const readme = { path: "README.md", text: readFileSync(join(root, "README.md"), "utf8") };
   return [readme, ...readPages(root)].map(({ path, text }) => `<!-- ${path} -->\n\n${text}`).join("\n");

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** A part of an image, as CycloneDX has it (https://cyclonedx.org/docs/1.6/json/). */
+/** A component of an image in CycloneDX (https://cyclonedx.org/docs/1.6/json/). */
 export interface Component {
   readonly type: "application" | "library";
   readonly name: string;
@@ -13,7 +13,7 @@ export interface Component {
   readonly sha512?: string;
 }
 
-/** Returns the list of what is in an image as CycloneDX in JSON: the same bytes for the same parts. */
+/** Returns the components of an image as CycloneDX in JSON: the same bytes for the same components. */
 export function billOfMaterials(
   image: { name: string; version: string; created?: string | undefined },
   components: readonly Component[],
@@ -53,7 +53,7 @@ export function debianComponent(control: string): Component {
   return { type: "library", name, version, purl };
 }
 
-/** What package-lock.json says of a package. */
+/** A package in package-lock.json. */
 interface Locked {
   readonly version: string;
   readonly license?: string;
@@ -90,17 +90,17 @@ export function npmComponent(
   return { ...component, type, purl: `pkg:npm/${name.replace("@", "%40")}@${version}` };
 }
 
-/** Before the toolchain's version, in a Go program that can be read by `go version`; its length is in the byte before it. */
+/** The bytes before the toolchain's version in a Go program, as `go version` reads it. */
 const GO_HEADER = Buffer.from("\xff Go buildinf:", "latin1");
 const GO_HEADER_LENGTH = 32;
-/** Around the list of modules. */
+/** The bytes around the list of modules. */
 const GO_MARK = Buffer.from("3077af0c9274080241e1c107e6d618e6", "hex");
 const GO_END = Buffer.from("f932433186182072008242104116d8f2", "hex");
 
 /**
  * Returns the modules that a Go program was built from, its own first and the standard library last.
  *
- * @throws Error when the file does not say it
+ * @throws Error if the file does not contain this list
  */
 export function goComponents(path: string): Component[] {
   const file = readFileSync(path);

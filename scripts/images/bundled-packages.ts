@@ -8,8 +8,8 @@ interface Metafile {
 }
 
 /**
- * Returns the npm packages of which a bundle holds something, such as `node_modules/pino`, as package-lock.json calls
- * them.
+ * Returns the npm packages whose code is in a bundle, with their names in package-lock.json, such as
+ * `node_modules/pino`.
  *
  * @param target as in `bun build --target`
  */
@@ -24,7 +24,7 @@ export async function bundledPackages(
     await runCommand(join(root, "node_modules/.bin/bun"), ["build", main, ...flags], { folder: root });
     const { outputs } = JSON.parse(readFileSync(metafile, "utf8")) as Metafile;
     const inputs = Object.values(outputs).flatMap((output) => Object.keys(output.inputs));
-    // A symbolic link to the packages of another folder is followed.
+    // The real path is used if node_modules is a symbolic link to another folder.
     return new Set(
       inputs.flatMap((input) => /node_modules\/(?:.*node_modules\/)?(?:@[^/]+\/)?[^/]+/.exec(input)?.[0] ?? []),
     );

@@ -11,16 +11,16 @@ const VERSION = "20.20.2";
 const SHA512 = "PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==";
 const FETCH_LIMIT_MS = 300_000;
 
-/** The Node that the operator's image has. */
+/** The Node of the operator's image. */
 export const nodeComponent: Component = npmComponent(
   { name: NAME, version: VERSION, license: "MIT", sha512: SHA512 },
   "application",
 );
 
 /**
- * Returns the folder of it, in the cache or fetched now from npm, with `bin/node` and `LICENSE`.
+ * Returns its folder in the cache, with `bin/node` and `LICENSE`. Fetches it from npm if it is missing.
  *
- * @throws Error where it would not run
+ * @throws Error if it would not run
  */
 export async function nodeFolder(log: Log): Promise<string> {
   if (process.arch !== "x64") throw new Error(`Cannot make an image with ${NAME} for ${process.arch}`);
@@ -35,7 +35,7 @@ export async function nodeFolder(log: Log): Promise<string> {
     const digest = createHash("sha512").update(readFileSync(archive)).digest("base64");
     if (digest !== SHA512) throw new Error(`Cannot use ${NAME} ${VERSION}: its SHA-512 is ${digest}, not ${SHA512}`);
     await runCommand("tar", ["-xzf", archive, "-C", work, "package/bin/node", "package/LICENSE"]);
-    // Whole, or not there at all; another process may have been faster.
+    // The rename makes the folder appear complete. Another process may have been faster.
     if (!existsSync(folder)) renameSync(join(work, "package"), folder);
   } finally {
     rmSync(work, { recursive: true });

@@ -13,10 +13,10 @@ import { nodeComponent, nodeFolder } from "./node-runtime.ts";
 import type { Source } from "./source.ts";
 import { debianProgram, debianRoot, systemLayer } from "./system-layer.ts";
 
-/** An image, and what is in it. */
+/** An image and its content. */
 export interface ProgramImage {
   readonly image: Image;
-  /** CycloneDX in JSON; the image holds it too. */
+  /** CycloneDX in JSON. The image contains it too. */
   readonly billOfMaterials: Buffer;
 }
 
@@ -29,12 +29,12 @@ interface Parts {
 
 const PARTS = { operator: operatorParts, edge: edgeParts, proxy: proxyParts } as const;
 
-/** As in the names of the Dockerfiles. */
+/** The names of the images, as in the names of the Dockerfiles. */
 export type ProgramImageName = keyof typeof PARTS;
 export const PROGRAM_IMAGES = Object.keys(PARTS) as ProgramImageName[];
 
 /**
- * Returns what a Dockerfile of `manifests/images` makes, without a base image: the same bundle, with a runtime from
+ * Builds what a Dockerfile of `manifests/images` builds, but without a base image: the same bundle, with a runtime from
  * npm and the libraries that it needs from Debian.
  */
 export async function programImage(name: ProgramImageName, source: Source, log: Log): Promise<ProgramImage> {
@@ -102,7 +102,7 @@ async function edgeParts({ root, version }: Source, log: Log): Promise<Parts> {
     ...(await bundledPackages("edge/dashboard/main.tsx", { root, target: "browser" })),
     "node_modules/bun",
   ];
-  // The edge's bundle without it would be made too, and serve no dashboard.
+  // Without this, the edge's bundle could still be built, but would have no dashboard.
   await bundleDashboard(root);
   return {
     base: layer,
@@ -117,7 +117,7 @@ async function edgeParts({ root, version }: Source, log: Log): Promise<Parts> {
   };
 }
 
-/** With a shell, which runs the scripts that the operator writes for it. */
+/** The image of the proxy. It has a shell, which runs the operator's scripts. */
 async function proxyParts(_: Source, log: Log): Promise<Parts> {
   const debian = await debianRoot(log);
   const busybox = debianProgram(debian, "/bin/busybox");
@@ -132,7 +132,7 @@ async function proxyParts(_: Source, log: Log): Promise<Parts> {
   };
 }
 
-/** With the folder that the Dockerfiles build in, where Bun writes the present one for `__dirname`. */
+/** Replaces this folder, which Bun writes for `__dirname`, by the folder that the Dockerfiles build in. */
 function app(name: string, bundle: string, root: string): TarEntry[] {
   const code = readFileSync(bundle, "utf8").replaceAll(`"${root}/`, '"/build/');
   return [{ path: "app" }, { path: `app/${name}`, content: Buffer.from(code) }];

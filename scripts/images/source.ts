@@ -2,18 +2,18 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { runCommand } from "../cluster/process/run-command.ts";
 
-/** What images are made from. */
+/** The source of the images. */
 export interface Source {
   /** The folder of the repository. */
   readonly root: string;
   readonly version: string;
-  /** Commit, with `-dirty` at the end when files differ from it; undefined where there is no git. */
+  /** The commit, followed by `-dirty` if files differ from it; undefined without git. */
   readonly revision?: string;
-  /** When that commit was made, ISO 8601. */
+  /** The ISO 8601 time of that commit. */
   readonly created?: string;
 }
 
-/** Returns what is there. */
+/** Reads the state of the repository. */
 export async function readSource(root: string): Promise<Source> {
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
   const git = (...words: string[]) => runCommand("git", ["-C", root, ...words]);

@@ -9,12 +9,12 @@ import type { Log } from "../cluster/log.ts";
 import { runCommand } from "../cluster/process/run-command.ts";
 import { type Component, debianComponent } from "./bill-of-materials.ts";
 
-/** Of Debian, whose packages on this machine's release are fetched and not installed. */
+/** Packages of this machine's Debian release. They are fetched, but not installed. */
 const PACKAGES = [
   ...["libc6", "libgcc-s1", "libstdc++6", "ca-certificates", "coreutils"],
   ...["haproxy", "nftables", "busybox-static"],
 ];
-/** The dynamic linker, where programs name it, and where it looks for libraries without a cache of its own. */
+/** The path of the dynamic linker in programs, and the folders where it looks for libraries without a cache. */
 const LINKERS: Partial<Record<NodeJS.Architecture, { path: string; libraries: string }>> = {
   x64: { path: "/lib64/ld-linux-x86-64.so.2", libraries: "/lib/x86_64-linux-gnu" },
   arm64: { path: "/lib/ld-linux-aarch64.so.1", libraries: "/lib/aarch64-linux-gnu" },
@@ -23,18 +23,18 @@ const USER = "nonroot:x:65532:65532:nonroot:/:/nonexistent";
 
 /** A program of an image. */
 export interface Program {
-  /** In the image. */
+  /** The path in the image. */
   readonly path: string;
-  /** On this machine. */
+  /** The path on this machine. */
   readonly file: string;
 }
 
-/** Returns the folder with what the images have of Debian's packages. */
+/** Returns the folder with the content of the Debian packages. */
 export function debianRoot(log: Log): Promise<string> {
   return unpackDebianPackages(PACKAGES, { name: "image-packages", log });
 }
 
-/** Returns a program of Debian's packages, which newer releases have below `usr` alone. */
+/** Returns a program of the Debian packages. Newer releases have programs only below `usr`. */
 export function debianProgram(root: string, path: string): Program {
   const file = ["", "usr"].map((folder) => join(root, folder, path)).find((one) => existsSync(one));
   if (file === undefined) throw new Error(`Cannot find ${path} in ${root}; delete that folder to fetch it again`);
@@ -42,11 +42,11 @@ export function debianProgram(root: string, path: string): Program {
 }
 
 /**
- * Returns the layer that an image's own files go on: programs, the libraries that they are linked with, certificate
- * authorities, and users. No shell and no package manager, unless a program is one.
+ * Returns the layer below an image's own files: programs, the libraries that they are linked with, certificate
+ * authorities, and users. It has no shell and no package manager, unless one of the programs is one.
  *
- * @param root what `debianRoot` returns; all libraries are taken from there
- * @throws Error when a program needs a library that is not there
+ * @param root the folder that `debianRoot` returns; all libraries come from there
+ * @throws Error if a program needs a library that is missing
  */
 export async function systemLayer(
   programs: readonly Program[],
@@ -67,7 +67,7 @@ export async function systemLayer(
   };
   add("/etc/passwd", `root:x:0:0:root:/root:/nonexistent\n${USER}\n`);
   add("/etc/group", "root:x:0:\nnonroot:x:65532:\n");
-  // For programs that look names up: the hosts file first.
+  // Programs that look up names read the hosts file first.
   add("/etc/nsswitch.conf", "hosts: files dns\n");
   add("/etc/os-release", readFileSync("/etc/os-release"));
   add("/etc/ssl/certs/ca-certificates.crt", authorities(root));
@@ -98,7 +98,7 @@ export async function systemLayer(
   };
 }
 
-/** Which package each file of the folder is from. */
+/** The package of each file in the folder. */
 function fileOwners(root: string): Map<string, string> {
   const status = join(root, PACKAGE_STATUS);
   const lists = readdirSync(status).filter((name) => name.endsWith(".md5sums"));
@@ -123,7 +123,7 @@ function findLinker(root: string) {
   return { linker, file };
 }
 
-/** What the linker of the packages, not this machine's, loads for a program. */
+/** The libraries that the packages' linker (not this machine's) loads for a program. */
 async function librariesOf(program: string, { root, linker }: { root: string; linker: string }): Promise<string[]> {
   const listed = await runCommand(linker, ["--library-path", libraryFolders(root).join(":"), "--list", program]);
   const found = [...listed.matchAll(/^\s*([^/\s]+) => (.+?)(?: \(0x\w+\))?$/gm)];

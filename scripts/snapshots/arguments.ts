@@ -4,16 +4,16 @@ import { type StorePlace, storePlace } from "../../crds/snapshots/store-config.t
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A store that the command line names. */
+/** A store named on the command line. */
 export interface NamedStore {
-  /** As it was named. */
+  /** The name on the command line. */
   readonly name: string;
   readonly place: StorePlace;
-  /** Where its credentials are. */
+  /** The environment with its credentials. */
   readonly env: Environment;
 }
 
-/** What the command line asks for. */
+/** The arguments of the command line. */
 export type SnapshotsArguments =
   | { readonly command: "help" }
   | {
@@ -22,30 +22,30 @@ export type SnapshotsArguments =
       readonly to: NamedStore;
       readonly deletes: boolean;
       readonly namespace: string;
-      /** Of the kubeconfig. @default the current one */
+      /** The context of the kubeconfig. @default the current one */
       readonly context: string | undefined;
     };
 
 export const USAGE = `npm run snapshots -- copy --from STORE --to STORE [--delete] [--from-env FILE] [--to-env FILE]
                                 [--namespace NAME] [--context NAME]
 
-  copy   copies all snapshots with their versions; what is there is not sent again, and what was used since in the
-         target stays; ends with 0 when all of them are there, with 1 when not
+  copy   copies all snapshots with their versions. Snapshots that the target has are not sent again. Those that were
+         used in the target since stay. Ends with 0 if the target has all snapshots, else with 1
 
   STORE              volume, or s3://bucket/prefix
-  --delete           deletes in the target what the source has not; nothing may use the target then, and nothing is
-                     deleted where the target was used since
-  --from-env FILE    variables of the store (TENANCY_SNAPSHOT_REGION, AWS_ACCESS_KEY_ID and the like), a NAME=VALUE a
-  --to-env FILE      line; without it those of this process
-  --namespace NAME   of the snapshots volume (tenancy)
-  --context NAME     of the kubeconfig, for the volume; which is reached through the API server unless
+  --delete           deletes in the target what the source does not have. Nothing may use the target then. Nothing is
+                     deleted if the target was used since the last copy
+  --from-env FILE    variables of the store (TENANCY_SNAPSHOT_REGION, AWS_ACCESS_KEY_ID and so on), one NAME=VALUE per
+  --to-env FILE      line; default: the variables of this process
+  --namespace NAME   the namespace of the snapshots volume; default: tenancy
+  --context NAME     the context of the kubeconfig, for the volume. The volume is reached through the API server unless
                      TENANCY_SNAPSHOT_ACCESS=direct
 `;
 
 /**
  * Reads the command line, and the files that it names.
  *
- * @throws Error that says what is wrong with it
+ * @throws Error that describes the mistake
  */
 export function parseArguments(words: readonly string[], env: Environment): SnapshotsArguments {
   const { values, positionals } = parseArgs({
@@ -77,7 +77,7 @@ export function parseArguments(words: readonly string[], env: Environment): Snap
 
 function namedStore(option: string, name: string | undefined, env: Environment): NamedStore {
   if (name === undefined) throw new Error(`Cannot copy without ${option}: name volume or s3://bucket/prefix`);
-  // A volume has no use for what the other store is told.
+  // A volume ignores the settings of the other store.
   const own = Object.entries(env).filter(([variable]) => name !== "volume" || !isOfObjects(variable));
   const access = env.TENANCY_SNAPSHOT_ACCESS ?? "api-server";
   const given = { ...Object.fromEntries(own), TENANCY_SNAPSHOT_STORE: name, TENANCY_SNAPSHOT_ACCESS: access };

@@ -1,11 +1,11 @@
 import type { CopyOutcome } from "../../crds/snapshots/copy-store.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 
-/** Says how far a copy is, now and then, and what did not go as planned. */
+/** Prints the progress of a copy from time to time, and everything that needs attention. */
 export interface CopyProgress {
   begin(keys: number): void;
   take(key: SnapshotKey, outcome: CopyOutcome): void;
-  /** Says how it ended; whether the target has all of the source. */
+  /** Prints the result. Returns whether the target has everything of the source. */
   end(): boolean;
 }
 

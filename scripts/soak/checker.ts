@@ -21,14 +21,14 @@ export interface Violation {
   readonly events: readonly string[];
 }
 
-/** What the checker knows of one pod, by etcd's order. */
+/** What the checker knows about one pod, in etcd's order. */
 export interface PodRecord {
   pod: Pod;
   tenant: string | undefined;
   claimUid: string | undefined;
   /** Names all claims that this pod was the instance of while they were Active. */
   readonly handedOutTo: Set<string>;
-  /** Why it may go without its claim's leave: what was done to it from outside. */
+  /** Why it may end although its claim does not: what was done to it from outside. */
   readonly excuse: () => string | undefined;
   deletingAt: Moment | undefined;
   deletedAt: Moment | undefined;
@@ -48,47 +48,47 @@ interface Moment {
 
 export interface Checker {
   onChange(change: Change): void;
-  /** Called before a tenant writes into its pod, with what is there. */
+  /** Called before a tenant writes into its pod, with the current files. */
   found(podUid: string, content: Content): void;
   /** Called before something outside the product ends a pod, or may do so. */
   excuse(podUid: string, why: string): void;
-  /** Called before somebody changes the labels or annotations of the pod; they are put back. */
+  /** Called before a fault changes the labels or annotations of the pod, which are then restored. */
   edited(podUid: string): void;
   /**
-   * Called with what asks for a release of the pair's claims: those that are there until it was answered may end. One
-   * that was not answered, with status 0, may still come.
+   * Called with a call that releases the pair's claims: claims that exist before its response may end. A call without a
+   * response, with status 0, may still take effect.
    */
   whileReleasing(pair: Pair, ask: () => Promise<{ status: number } | undefined>): Promise<void>;
-  /** Called when a destroy of the pod was answered: no claim call after that may answer it. */
+  /** Called after the response to a destroy of the pod: no later claim call may return this pod. */
   destroyed(podUid: string): void;
-  /** From that revision on, every pod that a new claim on the workload gets has the proxy; undefined: no longer. */
+  /** From that revision on, every pod of a new claim on the workload must have the proxy. Undefined: no longer. */
   fence(workload: string, sinceRevision: number | undefined): void;
-  /** Checks what a claim call has answered, once everything that it was answered from is known. */
+  /** Checks the response to a claim call, once everything that it is based on is known. */
   answered(pair: Pair, answer: { instanceId: string; host: string; resume: boolean; calledAtMs: number }): void;
   archive(pair: Pair): Archive;
   readonly pods: ReadonlyMap<string, PodRecord>;
   readonly claims: ReadonlyMap<string, ClaimRecord>;
   violate(invariant: Invariant, message: string, about: readonly string[]): void;
   readonly violations: readonly Violation[];
-  /** How often something was held against an invariant. */
+  /** How often an invariant was checked. */
   checks(): number;
-  /** How many releases saved files, and how many claims were seen to have got saved files back. */
+  /** How many releases saved files, and how many claims got saved files back. */
   files(): { saved: number; restored: number };
 }
 
-/** How long after a pod's end a claim call may still show it: the longest that the soak delays a watch, and some. */
+/** How long after a pod's end a claim call may still show it: longer than the longest delay of a watch in the soak. */
 const SHOWN_AFTER_END_MS = 40_000;
 const EVENTS_SHOWN = 25;
-/** How long after it was sent a call that was not answered may still do something. */
+/** How long a call without a response may still take effect after it was sent. */
 const MAY_STILL_COME_MS = 60_000;
-/** A claim is created somewhat before the checker sees it. */
+/** How long after a claim's creation the checker may see it. */
 const SEEN_LATE_MS = 2000;
-/** The API server's times are whole seconds, and the edges know its time to within one. */
+/** The API server's times are whole seconds, and the edges know its time with an error of at most a second. */
 const ROUNDED_MS = 3000;
 
 /**
- * Holds what it is told against the invariants. It decides by what etcd says and by the files themselves, and shares no
- * code with operator and edge.
+ * Checks everything that it is given against the invariants. It relies only on etcd's data and on the files themselves,
+ * and shares no code with operator and edge.
  */
 export function createChecker(options: {
   trace: Trace;
@@ -225,7 +225,7 @@ export function createChecker(options: {
     if (isNews) onHandedOut(record, about);
   }
 
-  /** A claim that no client released ends only by idleness, once its pod's last use is long enough ago. */
+  /** A claim that no client released may end only for idleness, if its pod's last use is long enough ago. */
   function onClaimEnding({ claim, createdAt }: ClaimRecord, about: readonly string[]): void {
     const { name, deletionTimestamp = "" } = claim.metadata;
     if (createdAt.ms <= (releasedUntilMs.get(pairOf(claim)) ?? 0) + SEEN_LATE_MS) return;
@@ -244,7 +244,7 @@ export function createChecker(options: {
     });
   }
 
-  /** A status shows an address: it is the pod's, and the pod the claim's. */
+  /** An address in a status must be the pod's, and the pod must be the claim's. */
   function onEndpoint({ claim }: ClaimRecord, about: readonly string[]): void {
     const { instanceId, endpoint } = claim.status ?? {};
     const pod = podNamed(instanceId, claim.metadata.uid);
@@ -360,7 +360,7 @@ export function createChecker(options: {
       });
       const holder = [...pods.values()].find((one) => isLive(one) && one.pod.status?.podIP === host);
       const isMine = holder === undefined || holder.tenant === pair.tenantId;
-      // A pod that ended after the call began may have had the address when the answer was made.
+      // A pod that ended after the call began may still have had the address when the response was created.
       const wasMine = own !== undefined && (endedMs === undefined || endedMs > calledAtMs - 1000);
       check(isMine || wasMine, "endpoint is the claim's own", {
         message: () => `${name} was answered ${host}, the address of ${holder?.pod.metadata.name} of ${holder?.tenant}`,

@@ -1,17 +1,17 @@
 import { seededRandom } from "../bench/load/open-loop.ts";
 
-/** A row of decisions that the same seed gives again. */
+/** A sequence of decisions. The same seed gives the same sequence. */
 export interface Decisions {
   /** From 0 (inclusive) to 1. */
   number(): number;
-  /** Whole, both ends included. */
+  /** A whole number; both ends are included. */
   between(least: number, most: number): number;
   chance(probability: number): boolean;
   pick<T>(from: readonly T[]): T;
 }
 
 /**
- * Returns the decisions of one part of a run; parts with names of their own do not disturb each other's rows.
+ * Returns the decisions of one part of a run. Each part has its own sequence, independent of the others.
  *
  * @param part such as `faults`, or a tenant
  */

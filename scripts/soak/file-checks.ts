@@ -2,29 +2,29 @@ import { type Content, EMPTY } from "./cluster/pod-files.ts";
 import { type Claim, type Finding, type Invariant, type Pair, pairName, pairOf } from "./objects.ts";
 import type { Trace } from "./trace.ts";
 
-/** What is known of a pair's archive. */
+/** What is known about a pair's archive. */
 export interface Archive {
-  /** What the last completed release saved. */
+  /** The files that the last completed release saved. */
   saved: Content;
-  /** What releases that were disturbed may have saved since. */
+  /** The files that disturbed releases may have saved since. */
   readonly perhaps: Set<Content>;
 }
 
-/** Where something happened: in which pod, and what the trace names with it. */
+/** Where something happened: the pod, and the related names in the trace. */
 interface Place {
   readonly podUid: string;
   readonly about: readonly string[];
 }
 
-/** Holds the files in pods against what releases have saved. */
+/** Compares the files in pods with those that releases have saved. */
 export interface FileChecks {
   archive(pair: Pair): Archive;
-  /** Takes what was in a pod when its tenant got it, before that one wrote. */
+  /** Called with the files in a pod when its tenant got it, before the tenant wrote. */
   found(podUid: string, content: Content): void;
   onReleased(claim: Claim, release: Place & { isExcused: boolean }): void;
   /** Called when a claim is Active with a pod for the first time. */
   onHandedOut(claim: Claim, place: Place): void;
-  /** Called when a call with `resume` was answered with the pod of a claim without. */
+  /** Called when a call with `resume` returned the pod of a claim without `resume`. */
   onAnswered(pair: Pair, place: Place): void;
   counts(): { saved: number; restored: number };
 }
@@ -69,7 +69,7 @@ export function createFileChecks(options: {
       const content = contentOf(podUid);
       if (content === undefined) return;
       const archive = archiveOf(pairOf(claim));
-      // A session that neither asked for files nor wrote any need not replace what is there.
+      // A session that did not request files and did not write any need not replace the archive.
       const isNothing = content === EMPTY && claim.spec.resume !== true;
       if (isExcused || isNothing) {
         archive.perhaps.add(content);

@@ -2,23 +2,23 @@ import type { ApiClient } from "../cluster/kubernetes/api-client.ts";
 import { pause, waitUntil } from "../cluster/process/wait-until.ts";
 import { type Claim, MARKS_NAMESPACE, type Pod } from "./objects.ts";
 
-/** One change of a pod or a claim, as etcd ordered it. */
+/** One change of a pod or a claim, in etcd's order. */
 export type Change =
   | { readonly kind: "pod"; readonly type: ChangeType; readonly revision: number; readonly object: Pod }
   | { readonly kind: "claim"; readonly type: ChangeType; readonly revision: number; readonly object: Claim };
 type ChangeType = "ADDED" | "MODIFIED" | "DELETED";
 
 /**
- * All changes of pods and claims in the one order that etcd gave them, which no watch of one kind shows.
+ * All changes of pods and claims in etcd's order, which a watch of one kind cannot show.
  *
- * Each kind has a watch. In a namespace of its own the history changes an object of each kind again and again: a watch
- * that has shown a mark has shown every change before it, so changes are told once both watches have shown a later
+ * Each kind has a watch. In its own namespace, the history repeatedly changes an object of each kind as a mark. A watch
+ * that has shown a mark has shown every change before it. So a change is reported once both watches have shown a later
  * mark.
  */
 export interface History {
-  /** Resolves when every change that the API server has accepted by now was told. */
+  /** Resolves when every change that the API server has accepted so far was reported. */
   upToNow(): Promise<void>;
-  /** The revision up to which changes were told. */
+  /** The revision up to which changes were reported. */
   revision(): number;
   stop(): Promise<void>;
 }
@@ -33,7 +33,7 @@ const KINDS = {
 } as const;
 type Kind = keyof typeof KINDS;
 
-/** Follows pods and claims of every namespace from now on; `onTrouble` is told what ends that. */
+/** Follows pods and claims of every namespace from now on. `onTrouble` is called with the error that ends this. */
 export async function followHistory(options: {
   api: ApiClient;
   onChange(change: Change): void;
@@ -47,10 +47,10 @@ export async function followHistory(options: {
   let told = 0;
 
   await expect(api, "POST", "/api/v1/namespaces", { metadata: { name: MARKS_NAMESPACE } });
-  // No scheduler takes it, so that it is never run.
+  // No scheduler handles it, so it never runs.
   const spec = { schedulerName: "soak-none", containers: [{ name: "mark", image: "soak/mark:1" }] };
   const first = { path: KINDS.pod.marks, body: { metadata: { name: "mark" }, spec } };
-  // Where controllers run, a namespace takes pods once they have made its service account.
+  // If controllers run, a namespace accepts pods only after they have created its service account.
   await waitUntil(async () => (await api.call({ method: "POST", ...first })).status === 201, {
     ...{ what: `a pod in ${MARKS_NAMESPACE} to be taken`, limitMs: 60_000 },
   });
@@ -96,7 +96,7 @@ export async function followHistory(options: {
     }
   }
 
-  /** Takes one line of a kind's watch, and returns its resource version. */
+  /** Handles one line of a kind's watch, and returns its resource version. */
   function show(kind: Kind, line: Buffer): string {
     const { type, object } = JSON.parse(line.toString("utf8")) as { type: string; object: Pod & Claim };
     if (type === "ERROR") throw new Error(`Cannot follow every ${kind}: ${line.toString("utf8").slice(0, 300)}`);
@@ -137,7 +137,7 @@ export async function followHistory(options: {
     }
   }
 
-  /** Marks each kind, and returns the revision of the mark that came first. */
+  /** Writes a mark of each kind, and returns the revision of the first mark. */
   async function mark(): Promise<number> {
     const revisions = await Promise.all(
       (["pod", "claim"] as const).map(async (kind) => {
@@ -159,7 +159,7 @@ export async function followHistory(options: {
   }
 }
 
-/** Sends a request and returns its answer; a PATCH is a merge patch. */
+/** Sends a request and returns the response. A PATCH is a merge patch. */
 export async function expect(
   api: ApiClient,
   method: "GET" | "POST" | "PATCH" | "DELETE",

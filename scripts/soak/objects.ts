@@ -1,16 +1,15 @@
-/** The namespace that operator and edge work in, and the one of the checker's own marks. */
+/** The namespace of operator and edge, and the namespace of the checker's own marks. */
 export const NAMESPACE = "tenancy";
 export const MARKS_NAMESPACE = "soak-marks";
 
 /**
- * Images that the workloads and the programs are told; they are looked at where pods are played, and run where they are
- * real.
+ * The images of the workloads and the programs. Simulated pods only check their names; real pods run them.
  */
 export const APP_IMAGE = "localhost/tenancy-hello:1";
 export const TOOLS_IMAGE = "localhost/tenancy-busybox:1";
 export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 
-/** The workload whose claims no tenant releases: they end by idleness. */
+/** The workload whose claims no tenant releases: they end for idleness. */
 export const IDLE = "idle";
 export const IDLE_SECONDS = 15;
 
@@ -20,7 +19,7 @@ export const WORKLOADS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE
 export const POOLS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancypools`;
 
 /**
- * The slice of an object that the soak reads. It declares its own, so that a mistake in the product's types is not
+ * The part of an object that the soak reads. It has its own type, so that a mistake in the product's types is not
  * repeated here.
  */
 export interface Metadata {
@@ -79,7 +78,7 @@ export interface Pool {
   };
 }
 
-/** What one tenant has of one workload. */
+/** A tenant and a workload. */
 export interface Pair {
   readonly tenantId: string;
   readonly workloadRef: string;
@@ -93,7 +92,7 @@ export function pairName({ tenantId, workloadRef }: Pair): string {
   return JSON.stringify([tenantId, workloadRef]);
 }
 
-/** What must hold at every moment; `docs/explanation/promises.md` says each in full. */
+/** The invariants, which must hold at every moment. `docs/explanation/promises.md` describes each. */
 export type Invariant =
   | "one tenant a pod"
   | "endpoint is the claim's own"
@@ -108,7 +107,7 @@ export type Invariant =
   | "rest is quiet"
   | "programs run";
 
-/** What is held against an invariant: what to say where it does not hold, and what it is about. */
+/** A check of an invariant: the message if it is violated, and the objects that it is about. */
 export interface Finding {
   readonly message: () => string;
   readonly about: readonly string[];

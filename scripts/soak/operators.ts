@@ -18,18 +18,18 @@ import { NAMESPACE } from "./objects.ts";
 import { startOperator } from "./programs.ts";
 import type { Trace } from "./trace.ts";
 
-/** A cluster with operators on it, each behind a proxy of its own, and the checker that watches them. */
+/** A cluster with operators, each behind its own proxy, and the checker that watches them. */
 export interface OperatedCluster extends Omit<FaultTargets, "edges" | "counts"> {
   readonly cluster: SoakCluster;
   readonly history: History;
   startProxy(name: string): Promise<FaultProxy>;
-  /** Reports a program that ended by itself. */
+  /** Called when a program has ended by itself. */
   onEnd(name: string, how: string): void;
 }
 
 export interface OperatedClusterOptions {
   tree: string;
-  /** Real ones instead of simulated pods. */
+  /** Real pods instead of simulated ones. */
   isContainers: boolean;
   seed: number;
   trace: Trace;
@@ -44,9 +44,9 @@ export const START_LIMIT_MS = 120_000;
  * Starts the cluster and the operators.
  *
  * @param options.names of the operators
- * @param options.environment more of their environment
+ * @param options.environment additional environment variables
  * @param options.tap sees the traffic of the operators
- * @param options.onStop takes what is to be done at the end, the last one first, also where the start fails
+ * @param options.onStop registers what to do at the end, in reverse order; it is also done if the start fails
  */
 export async function startOperators(
   options: OperatedClusterOptions & {
@@ -95,7 +95,7 @@ export async function startOperators(
   return { cluster, api, pods, objects, checker, history, trace, operators, startProxy, onEnd };
 }
 
-/** Which of the two stores snapshots are kept in. */
+/** The store of the snapshots. */
 function isInObjects(seed: number): boolean {
   return seed % 2 === 1;
 }

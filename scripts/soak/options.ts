@@ -22,9 +22,9 @@ export const usage = `usage: npm run soak -- [--failover N | --crash-everywhere 
                   on a failure)`;
 
 export interface SoakOptions {
-  /** How many leaders are lost, where nothing else is done. */
+  /** How many leaders are lost, if the run does only that. */
   readonly failover: number | undefined;
-  /** Which systematic driver runs instead. */
+  /** The systematic driver that runs instead. */
   readonly driver: "crash-everywhere" | "states" | undefined;
   readonly story: string | undefined;
   readonly at: string | undefined;
@@ -41,7 +41,7 @@ export interface SoakOptions {
 /**
  * Reads the command line.
  *
- * @throws Error that names what is wrong with it
+ * @throws Error that describes the mistake
  */
 export function parseOptions(commandArguments: readonly string[], root: string): SoakOptions {
   const { values } = parseArgs({

@@ -8,34 +8,34 @@ import { signalProcess, stopProcess } from "../cluster/process/stop-process.ts";
 import { OPERATOR_FLAGS } from "../start/bundle-programs.ts";
 import { NAMESPACE, PROXY_IMAGE, TOOLS_IMAGE } from "./objects.ts";
 
-/** Seconds of the leader's lease: short, so that many leaders are lost in a run. */
+/** The seconds of the leader's lease. It is short, so that many leaders are lost in a run. */
 export const LEASE_SECONDS = 4;
 
-/** One of our programs as a process of its own, that can be stopped and started again. */
+/** One of our programs as a process that can be stopped and started again. */
 export interface SoakProgram {
   readonly name: string;
   pid(): number | undefined;
   isRunning(): boolean;
   kill(): Promise<void>;
   terminate(): Promise<void>;
-  /** Lets it stand still until `resume`. */
+  /** Suspends it until `resume`. */
   suspend(): void;
   resume(): void;
   start(): Promise<void>;
   logTail(): string;
-  /** Sets its clock wrong by so many milliseconds. */
+  /** Shifts its clock by this many milliseconds. */
   shiftClock(ms: number): void;
 }
 
 const CLOCK = new URL("./shifted-clock.mjs", import.meta.url);
 const STOP_GRACE_MS = 25_000;
 
-/** `onEnd` is told of a program that ends without having been told to. */
+/** `onEnd` is called if a program ends without being stopped. */
 interface ProgramOptions {
   name: string;
   folder: string;
   kubeconfigPath: string;
-  /** More of its environment. */
+  /** Additional environment variables. */
   environment: Readonly<Record<string, string>>;
   onEnd(name: string, how: string): void;
 }
@@ -62,7 +62,7 @@ export async function startOperator(options: ProgramOptions & { bundle: string }
   });
 }
 
-/** Starts the edge under Bun, and waits until it answers. */
+/** Starts the edge under Bun, and waits until it responds. */
 export async function startEdge(options: ProgramOptions & { tree: string }): Promise<SoakProgram & { url: string }> {
   const { tree, kubeconfigPath } = options;
   const listen = `127.0.0.1:${await freePort()}`;
@@ -106,7 +106,7 @@ async function startAgain(
     const stopped = program;
     program = undefined;
     if (stopped === undefined) return;
-    // One that stands still hears of nothing but a kill.
+    // A suspended program reacts only to SIGKILL.
     if (graceMs > 0) signalProcess(stopped.identity, "SIGCONT");
     await stopProcess(stopped.identity, { name, graceMs });
   }

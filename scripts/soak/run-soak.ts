@@ -15,11 +15,11 @@ import { startWorld, type World } from "./world.ts";
 
 export interface SoakResult {
   readonly violations: readonly Violation[];
-  /** What kept the soak itself from going on. */
+  /** An error of the soak itself. */
   readonly trouble: readonly string[];
-  /** Of what happened, in words. */
+  /** A summary of the run in words. */
   readonly summary: string;
-  /** Where every event is, and what the programs wrote; undefined where it was not kept. */
+  /** The folder with all events and the logs of the programs; undefined if it was not kept. */
   readonly traceFolder: string | undefined;
 }
 
@@ -28,12 +28,12 @@ export type RandomSoakOptions = Pick<
   "seed" | "minutes" | "keepGoing" | "tree" | "isContainers" | "traceFolder"
 >;
 
-/** Of a round: until faults end, everything comes to rest, and every tenant comes back to its files. */
+/** The time limits of a round: until faults end, until everything is at rest, and until every tenant has its files. */
 const ROUND_MS: readonly [number, number] = [35_000, 60_000];
 const PROGRESS_EVERY_MS = 5000;
 
 /**
- * Runs rounds of faults until the time is over, and at least one; stops at the first violation unless it is to keep
+ * Runs rounds of faults until the time is over, but at least one. Stops at the first violation, unless set to keep
  * going.
  */
 export async function runSoak(options: RandomSoakOptions & { log: Log; signal: AbortSignal }): Promise<SoakResult> {
@@ -99,7 +99,7 @@ export async function runSoak(options: RandomSoakOptions & { log: Log; signal: A
     const decisions = decisionsOf(seed, `round ${round}`);
     const over = new AbortController();
     const roundSignal = AbortSignal.any([signal, over.signal]);
-    // Each tenant and each part of the faults listens.
+    // Each tenant and each part of the faults adds a listener.
     setMaxListeners(0, signal, roundSignal);
     const guard = (work: Promise<void>): Promise<void> => work.catch(onTrouble);
     const { edgeUrls, api, checker } = world;
@@ -111,7 +111,7 @@ export async function runSoak(options: RandomSoakOptions & { log: Log; signal: A
         moveFences({ edgeUrl, api, checker, decisions: decisionsOf(seed, `fences ${round}`), signal: roundSignal }),
       ),
     ];
-    // Tenants are there before the first fault.
+    // Tenants start before the first fault.
     await pause(2000, signal);
     const faulting = Object.keys(FAULT_PARTS).map((part) =>
       guard(
@@ -137,10 +137,10 @@ export async function runSoak(options: RandomSoakOptions & { log: Log; signal: A
 }
 
 const QUIET_MS = 5000;
-/** A status that is written together with others, some seconds late. */
+/** The writes that are allowed at rest: a status may be written some seconds late, together with others. */
 const QUIET_WRITES = 3;
 
-/** What is at rest costs the API server nothing. */
+/** Checks that operator and edge do not write to the API server at rest. */
 async function checkQuiet({ operators, edges, checker }: World, signal: AbortSignal): Promise<void> {
   const proxies = [...operators, ...edges].map(({ proxy }) => proxy);
   const before = proxies.map((proxy) => proxy.writes());

@@ -4,10 +4,10 @@ import type { Checker } from "./checker.ts";
 import { expect } from "./history.ts";
 import { CLAIMS_PATH, type Claim, IDLE, PODS_PATH, POOLS_PATH, type Pod, type Pool } from "./objects.ts";
 
-/** When everything should have come to rest once faults have ended. */
+/** The time in which everything should be at rest after the faults have ended. */
 const SHOULD_REST_MS = 60_000;
 
-/** What is not at rest, by the invariant that it breaks if it stays so. */
+/** What is not at rest yet, by the invariant that it violates if it stays so. */
 interface Unrest {
   readonly invariant: "no claim stuck" | "no orphan pod" | "endpoint is the claim's own" | "pool is full";
   readonly message: string;
@@ -15,14 +15,14 @@ interface Unrest {
 }
 
 /**
- * Waits until every claim is Active with its pod, or in Error with a reason, or gone, and every pod is of such a claim
- * or of a pool. Asks the API server each time. Returns how long that took, in milliseconds; what is not at rest by then
- * is a violation.
+ * Waits until every claim is Active with its pod, in Error with a reason, or gone, and every pod belongs to such a
+ * claim or to a pool. It reads from the API server each time. Returns the milliseconds that this took. What is not at
+ * rest in time is a violation.
  */
 export async function settle(options: {
   api: ApiClient;
   checker: Checker;
-  /** When a machine that is busy must have come to rest too. */
+  /** The time in which even a busy machine must be at rest. */
   mustRestMs: number;
   signal: AbortSignal;
 }): Promise<{ ms: number; isLate: boolean }> {
@@ -55,7 +55,7 @@ async function look(api: ApiClient): Promise<Unrest[]> {
   ];
 }
 
-/** Each pool has as many ready pods as it is to have, and says so. */
+/** Each pool must have its number of ready pods, also in its status. */
 function poolUnrest({ metadata: { name }, spec: { size }, status = {} }: Pool, pods: readonly Pod[]): Unrest[] {
   const ready = pods.filter(
     ({ metadata: { labels = {} } }) =>

@@ -11,12 +11,12 @@ import { CLAIMS_PATH, type Claim, IDLE, type Pair, pairName } from "./objects.ts
 import type { Counts, Trace } from "./trace.ts";
 
 /**
- * Ids that are hard to join, cut or compare: names of claims that coincide, cases, dots, and the longest possible one.
+ * Ids that are hard to join, cut or compare: with equal claim names, upper case, dots, and the longest possible id.
  */
 const TENANTS = { short: "a", joined: "a-b", upper: "Alice", lower: "alice", odd: "x_y", dotted: "A.b.C" };
 const LONGEST = `t${"0".repeat(61)}Z`;
 
-/** Who holds claims on what. */
+/** The tenants and the workloads that they claim. */
 export const PAIRS: readonly Pair[] = [
   { tenantId: TENANTS.joined, workloadRef: "c" },
   { tenantId: TENANTS.short, workloadRef: "b-c" },
@@ -44,16 +44,19 @@ export interface TenantOptions {
   counts: Counts;
 }
 
-/** One tenant's life with one workload: it claims, writes, releases and comes back, one step after the other. */
+/** A simulated tenant of one workload. It claims, writes, releases and comes back, one step after the other. */
 export interface Tenant {
   readonly pair: Pair;
-  /** Goes on until the signal is aborted, and ends its step then. */
+  /** Runs until the signal is aborted, and then finishes its step. */
   live(signal: AbortSignal): Promise<void>;
-  /** Claims its files while nothing is wrong, and releases again; throws what keeps it from that. */
+  /** Without faults, claims its files and releases again. @throws the error that prevents that */
   comeBack(signal: AbortSignal): Promise<void>;
 }
 
-/** What a session does, decided before it begins: what happens in it does not shift the decisions of the next. */
+/**
+ * What a session does. It is decided before the session begins, so that events in the session do not change the
+ * decisions of the next.
+ */
 interface Plan {
   readonly resume: boolean;
   readonly isDirect: boolean;
@@ -92,14 +95,14 @@ export function createTenant(options: TenantOptions): Tenant {
       counts.add(`answers ${response.status}`);
       return { status: response.status, json };
     } catch (error) {
-      // The edge was killed, or its answer did not come: what became of the call is not known.
+      // The edge was killed, or its response was lost: the result of the call is not known.
       trace.note("call failed", [name], { path, body, error: String(error) });
       counts.add("answers that did not come");
       return { status: 0, json: {} };
     }
   }
 
-  /** Asks the API server itself. */
+  /** Reads from the API server itself. */
   async function ownClaims(): Promise<Claim[]> {
     const { items } = JSON.parse(await expect(api, "GET", CLAIMS_PATH)) as { items: Claim[] };
     return items.filter(({ spec }) => spec.tenantId === tenantId && spec.workloadRef === workloadRef);
@@ -119,7 +122,7 @@ export function createTenant(options: TenantOptions): Tenant {
     return instanceId;
   }
 
-  /** Makes a claim as kubectl does, and waits for what becomes of it. */
+  /** Creates a claim as kubectl does, and waits for its result. */
   async function claimDirectly(resume: boolean, signal: AbortSignal): Promise<string | undefined> {
     counts.add("claims");
     made += 1;

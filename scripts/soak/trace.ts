@@ -1,22 +1,22 @@
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-/** All that happened, in the order in which the run learnt of it. */
+/** All events, in the order in which the run learned of them. */
 export interface Trace {
-  /** Holds the events, and the logs of the programs. */
+  /** The folder with the events and the logs of the programs. */
   readonly folder: string;
-  /** Notes an event; `about` are names and uids that it can be found by. */
+  /** Records an event. `about` are names and uids to find it by. */
   note(what: string, about: readonly string[], details?: Readonly<Record<string, unknown>>): void;
-  /** The last events about any of these. */
+  /** The last events about any of these names and uids. */
   last(about: readonly string[], most: number): string[];
-  /** Closes the file; removes the folder unless it is to be kept. */
+  /** Closes the file. Removes the folder unless it should be kept. */
   close(keep: boolean): void;
 }
 
-/** How far back `last` looks. */
+/** The number of events that `last` searches. */
 const KEPT = 20_000;
 
-/** Starts a trace in the file `events.jsonl` of a folder, one JSON document a line. */
+/** Starts a trace in the file `events.jsonl` of a folder, with one JSON document per line. */
 export function startTrace(folder: string): Trace {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const file = openSync(join(folder, "events.jsonl"), "w", 0o600);
@@ -43,11 +43,11 @@ export function startTrace(folder: string): Trace {
   };
 }
 
-/** How often what happened. */
+/** How often each event happened. */
 export interface Counts {
   add(what: string, times?: number): void;
   get(what: string): number;
-  /** Those whose name begins so, by what follows. */
+  /** The counts of events whose name begins with this prefix, by the rest of the name. */
   startingWith(beginning: string): [what: string, times: number][];
 }
 

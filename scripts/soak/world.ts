@@ -12,11 +12,11 @@ import { type OperatedClusterOptions, START_LIMIT_MS, startOperators } from "./o
 import { startEdge } from "./programs.ts";
 import type { Counts } from "./trace.ts";
 
-/** A cluster with our programs on it, each behind a proxy of its own, and the checker that looks on. */
+/** A cluster with our programs, each behind its own proxy, and the checker that watches. */
 export interface World extends FaultTargets {
   readonly cluster: SoakCluster;
   readonly edgeUrls: readonly string[];
-  /** Waits until the edges serve, as they do some time after their start. @throws Error after two minutes */
+  /** Waits until the edges serve, which is some time after their start. @throws Error after two minutes */
   untilServing(): Promise<void>;
   readonly history: History;
   stop(): Promise<void>;
@@ -36,7 +36,7 @@ const WORKLOADS: Readonly<Record<string, object>> = {
   [GUARDED]: guardedSpec(false),
 };
 
-/** Starts all of it, with workloads and pools; the caller stops it. */
+/** Starts everything, with workloads and pools. The caller stops it. */
 export async function startWorld(options: OperatedClusterOptions & { counts: Counts }): Promise<World> {
   const { tree, trace, counts } = options;
   const undo: (() => unknown)[] = [];

@@ -21,7 +21,7 @@ export async function bundleDashboard(root: string): Promise<string> {
   mkdirSync(dist, { recursive: true });
   const work = mkdtempSync(join(dist, "dashboard-"));
   try {
-    // What pages share is in chunks that are called after the entry too.
+    // The common chunks of the pages are named after the entry too.
     const named = ["entry-naming=entry-[name]", "chunk-naming=[name]", "asset-naming=[name]"].map(
       (rule) => `--${rule}-[hash].[ext]`,
     );
@@ -53,7 +53,7 @@ export async function bundleDashboard(root: string): Promise<string> {
     const making = join(work, "dashboard.json");
     writeFileSync(making, JSON.stringify(assets));
     const output = join(dist, "dashboard.json");
-    // Another process may read the present one at this moment.
+    // Another process may be reading the current file.
     renameSync(making, output);
     return output;
   } finally {

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 /**
- * What Node runs the operator with. Most of its memory would be garbage that waits to be collected: at 10 000 pods and
- * 5 000 claims it holds 42 MB of objects, and takes 140 MiB resident with these, 200 MiB without. The image's entry point
- * has them too.
+ * The flags of Node for the operator. Without them, most of its memory is garbage that is not collected yet: at 10 000
+ * pods and 5 000 claims it has 42 MB of objects, and takes 140 MiB resident with these flags, 200 MiB without. The
+ * image's entry point has them too.
  */
 export const OPERATOR_FLAGS = ["--max-semi-space-size=4", "--heap-growing-percent=50"] as const;
 
@@ -15,7 +15,7 @@ export function bundleOperator(root: string): Promise<string> {
   return bundle("operator/main.ts", { root, target: "node", name: "operator.mjs" });
 }
 
-/** Bundles the program of the helper pod alone into one file for Node, `dist/snapshots.mjs`, and returns its path. */
+/** Bundles only the helper pod's program into one file for Node, `dist/snapshots.mjs`, and returns its path. */
 export function bundleSnapshots(root: string): Promise<string> {
   return bundle("operator/snapshots/helper/server-main.ts", { root, target: "node", name: "snapshots.mjs" });
 }
@@ -28,7 +28,7 @@ export function bundleEdge(root: string): Promise<string> {
 async function bundle(main: string, into: { root: string; target: "node" | "bun"; name: string }): Promise<string> {
   const { root, target, name } = into;
   const output = join(root, "dist", name);
-  // Another process may start the present one at this moment.
+  // Another process may be starting the current file.
   const making = `${output}.${process.pid}`;
   await promisify(execFile)("bun", ["build", `--target=${target}`, main, "--outfile", making], { cwd: root });
   renameSync(making, output);

@@ -5,19 +5,20 @@ import type { Program } from "./program.ts";
 const HEALTHY_LIMIT_MS = 60_000;
 /** On a slow machine the first pod takes longer than one claim call waits. */
 const CLAIM_LIMIT_MS = 300_000;
-/** What a claim answers that goes on. */
+/** The response to a claim call whose claim is not Active yet. */
 const STILL_GOING = 504;
 const RETRY_MS = 200;
 
 /**
- * Makes the example workload and claims it for tenant `alice` as any client would, by the REST API.
+ * Creates the example workload and claims it for tenant `alice` with the REST API, like any client.
  *
- * @returns what to show a person: the claim's JSON, and lines to paste
- * @throws Error when the edge does not listen within 60 s, a program ends, the claim fails, or its pod is not there
- *   within 5 minutes
+ * @returns text for a person: the claim's JSON, and lines to paste
+ * @throws Error if the edge does not listen within 60 s, a program ends, the claim fails, or its pod is not ready
+ * within
+ *   5 minutes
  */
 export async function firstClaim(options: {
-  /** Of the programs, the one that serves the API. */
+  /** The program that serves the API. */
   edge: Program;
   image: string;
   apiKey: string | undefined;
@@ -37,7 +38,7 @@ export async function firstClaim(options: {
       image: { ref: image },
       resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
       network: { access: "none", ports: [8080], expose: "link" },
-      // Probed once a second: a kubelet that has just started spreads its first probes over their interval.
+      // It is probed once a second, since a new kubelet spreads its first probes over their interval.
       health: { intervalSeconds: 1, httpGet: { path: "/", port: 8080 } },
     },
   };
@@ -63,7 +64,10 @@ claim for another:     curl ${url}/api/v1/tenants/bob/claim${key} --json '{"work
 see what is there:     curl ${url}/api/v1/tenants${key}
 release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"workload":"hello"}'`;
 
-  /** Another program that has the address would answer at once, for another cluster. */
+  /**
+   * Waits for the edge's own message. A request to the address could reach another program, which serves another
+   * cluster.
+   */
   async function untilListening(): Promise<string> {
     try {
       return await orAborted(edge.listening, within(HEALTHY_LIMIT_MS));
@@ -73,7 +77,7 @@ release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"
     }
   }
 
-  /** What a browser opens: a link, and without a key the plain address; undefined where there is no front door. */
+  /** The address for a browser: a link, or without a key the plain address. Undefined without a front door. */
   async function aliceAddress(): Promise<string | undefined> {
     const response = await call("POST", "/api/v1/tenants/alice/links", { workload: "hello" });
     if (response.status === 409) return undefined;
@@ -99,7 +103,7 @@ release:               curl ${url}/api/v1/tenants/alice/release${key} --json '{"
     const endsAt = Date.now() + HEALTHY_LIMIT_MS;
     for (;;) {
       const response = await fetch(url + path, { method, headers, body: JSON.stringify(body), signal });
-      // The edge answers before all of the cluster is in its view, and says when to ask again.
+      // The edge responds before its caches are synced, and says when to retry.
       const isEarly = response.status === 503 && response.headers.has("retry-after");
       if (!isEarly || Date.now() > endsAt) return response;
       await response.body?.cancel();

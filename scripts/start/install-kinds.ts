@@ -3,7 +3,7 @@ import { namespaces } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { installDefinitions } from "../../crds/definitions/install-definitions.ts";
 
-/** Creates the namespace where it is missing, installs the four kinds and waits until the API server serves them. */
+/** Creates the namespace if it is missing, installs the four kinds and waits until the API server serves them. */
 export async function installKinds(options: {
   client: ClusterClient;
   namespace: string;

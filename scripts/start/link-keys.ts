@@ -4,7 +4,7 @@ import { secrets } from "../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { LINK_KEYS_SECRET } from "../../crds/secret-refusal.ts";
 
-/** Makes the key that links of the front door are signed with, where there is none. */
+/** Creates the key that signs links of the front door, if there is none. */
 export async function makeLinkKeys(options: {
   client: ClusterClient;
   namespace: string;
@@ -15,7 +15,7 @@ export async function makeLinkKeys(options: {
   try {
     await client.create(secrets, { metadata: { name: LINK_KEYS_SECRET, namespace }, type: "Opaque", data }, { signal });
   } catch (error) {
-    // A user who may not create Secrets has a front door without links.
+    // Without the right to create Secrets, the front door has no links.
     const isForbidden = error instanceof ApiError && error.status === 403;
     if (!isForbidden && !isAlreadyExists(error)) throw error;
   }

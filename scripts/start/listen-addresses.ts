@@ -19,10 +19,10 @@ const LISTENING = "0A";
 const COMMAND_LENGTH = 100;
 
 /**
- * Sees to it that what npm start is about to listen on is free, and that the environment makes sense to both programs.
+ * Checks that the addresses for npm start are free, and that the environment is valid for both programs.
  *
- * @param again the command that starts it beside what is there
- * @throws Error that says which addresses are taken, by whom where that can be told, and what to do
+ * @param again the command that starts it with other addresses
+ * @throws Error that names the addresses in use, their processes if known, and what to do
  */
 export async function requireFreeAddresses(env: NodeJS.ProcessEnv, { again }: { again: string }): Promise<void> {
   const edge = loadConfig(env);
@@ -55,7 +55,7 @@ export async function requireFreeAddresses(env: NodeJS.ProcessEnv, { again }: { 
   );
 }
 
-/** On every address of this machine that the name stands for, since a client may try any of them. */
+/** Checks every address that the name resolves to, since a client may try any of them. */
 async function isFree(address: ListenAddress): Promise<boolean> {
   try {
     const found = await lookup(address.hostname, { all: true });
@@ -77,7 +77,7 @@ async function nextFree({ hostname, port }: ListenAddress, suggested: Set<number
   return 0;
 }
 
-/** Undefined where this is no Linux, or the process is another user's. */
+/** Undefined if this is not Linux, or the process belongs to another user. */
 function findHolder(port: number): Holder | undefined {
   const sockets = new Set(["tcp", "tcp6"].flatMap((table) => listeningSockets(`/proc/net/${table}`, port)));
   if (sockets.size === 0) return undefined;
@@ -96,7 +96,7 @@ function listeningSockets(table: string, port: number): string[] {
   );
 }
 
-/** What a process has open; nothing where it has ended, or is another user's. */
+/** The open files of a process; none if it has ended or belongs to another user. */
 function openFiles(pid: string): string[] {
   const folder = `/proc/${pid}/fd`;
   const forbidden = ["EACCES", "EPERM"];

@@ -3,16 +3,16 @@ import { importNodeImage, NODE_IMAGE } from "../cluster/images/node-image.ts";
 import { makeSnapshotsProgram, readSnapshotsProgram } from "./snapshots-program.ts";
 import { makeSnapshotsVolume } from "./snapshots-volume.ts";
 
-/** What keeps tenants' files on a local cluster. */
+/** The snapshots store of a local cluster. */
 export interface LocalSnapshots {
-  /** What the operator is told. */
+  /** The operator's environment variables for it. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Brings the volume, the image and the program of the helper pod to a namespace of a complete cluster. */
+  /** Installs the volume, the image and the program of the helper pod in a namespace of a complete cluster. */
   make(into: { client: ClusterClient; namespace: string; signal: AbortSignal }): Promise<void>;
 }
 
 /**
- * Prepares what keeps tenants' files on a local cluster.
+ * Prepares the snapshots store of a local cluster.
  *
  * @param options.cluster its name, and its folder for volumes
  * @param options.root of this repository

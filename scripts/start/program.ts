@@ -6,17 +6,17 @@ import { findOnPath } from "../cluster/sources/find-on-path.ts";
 
 export interface Program {
   name: string;
-  /** Resolves with how it ended, in words; a program that is kept ends by `stop` or `kill` alone. */
+  /** Resolves with a text about how it ended. A kept program ends only by `stop` or `kill`. */
   exited: Promise<string>;
   /**
    * Resolves with the URL that its first process sends over the channel between the two, which no other program has.
    */
   listening: Promise<string>;
-  /** Starts it again from now on whenever it ends, and says so. */
+  /** From now on, restarts it whenever it ends, and logs that. */
   keep(): void;
-  /** Asks one that is kept to stop, and starts it again at once with the environment as it is then. */
+  /** Restarts a kept program with the current environment. */
   restart(): void;
-  /** Asks it to stop and waits; kills it after 40 s, which is longer than an edge lets its last requests take. */
+  /** Sends SIGTERM and waits. Kills it after 40 s, which is longer than an edge waits for its last requests. */
   stop(): Promise<void>;
   /** Ends it at once. */
   kill(): void;
@@ -25,13 +25,13 @@ export interface Program {
 const STOP_LIMIT_MS = 40_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
-/** One that ran so long was well. */
+/** A program that ran this long counts as healthy. */
 const HEALTHY_MS = 60_000;
 
 /**
- * Starts a long-running program of this project with its output on the terminal. Where the system can do so, the
- * program is told to stop when this process ends, however it ends: an orphan would keep the ports, and go on at the
- * cluster.
+ * Starts a long-running program of this project with its output on the terminal. If the system supports it, the program
+ * gets a signal to stop when this process ends, however it ends. An orphan would keep the ports, and keep working on
+ * the cluster.
  */
 export function startProgram(options: {
   name: string;
@@ -48,7 +48,7 @@ export function startProgram(options: {
   const [file = "", ...commandArguments] = findOnPath("setpriv", options.env)
     ? ["setpriv", "--pdeathsig", "TERM", "--", ...options.command]
     : options.command;
-  // Each pause is as long as its step says.
+  // Without jitter, each pause has its full length.
   const backoff = createBackoff({ initialMs: FIRST_PAUSE_MS, maxMs: LONGEST_PAUSE_MS, random: () => 1 });
   const ending = new AbortController();
   let isKept = false;
@@ -101,7 +101,7 @@ export function startProgram(options: {
       isKept = true;
     },
     restart() {
-      // One that has ended already is about to be started anyway.
+      // A program that has already ended is about to be restarted anyway.
       isRestarting = child.kill("SIGTERM");
     },
     async stop() {

@@ -7,20 +7,20 @@ import { SNAPSHOTS_LABELS, SNAPSHOTS_NAME } from "../../crds/snapshots/store-fol
 import { PROGRAM_KEY } from "../../operator/snapshots/helper-pod.ts";
 import { bundleSnapshots } from "./bundle-programs.ts";
 
-/** The program of the helper pod, for an image that has Node alone. */
+/** The program of the helper pod, for an image that has only Node. */
 export interface SnapshotsProgram {
-  /** Of its ConfigMap, `TENANCY_SNAPSHOT_PROGRAM`: another for each version. */
+  /** The name of its ConfigMap for `TENANCY_SNAPSHOT_PROGRAM`. Each version has another name. */
   readonly name: string;
   readonly text: string;
 }
 
-/** Bundles the program of this repository, whose folder is given. */
+/** Bundles the program of the repository in the given folder. */
 export async function readSnapshotsProgram(root: string): Promise<SnapshotsProgram> {
   const text = readFileSync(await bundleSnapshots(root), "utf8");
   return { name: `${SNAPSHOTS_NAME}-${createHash("sha256").update(text).digest("hex").slice(0, 10)}`, text };
 }
 
-/** Brings it to a namespace, where those of other versions go. */
+/** Installs it in a namespace, and deletes those of other versions. */
 export async function makeSnapshotsProgram(options: {
   client: ClusterClient;
   namespace: string;

@@ -7,11 +7,11 @@ import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import { defineResource, type Resource } from "../../crds/resource.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 
-/** As whom the helper pod runs. */
+/** The user of the helper pod. */
 const USER = 65532;
 const DEFAULT_NAMESPACE = "tenancy";
 
-/** A host volume as the cluster shows it; the uid is that of the claim it is bound to, or was. */
+/** A host volume in the cluster. The uid is that of the claim that it is or was bound to. */
 interface BoundVolume extends HostVolume {
   readonly spec: HostVolume["spec"] & { readonly claimRef: { readonly uid?: string } };
 }
@@ -25,11 +25,10 @@ const persistentVolumes = defineResource<BoundVolume>({
 });
 
 /**
- * Makes the snapshots volume of a local cluster, which has no provisioner: a folder of this machine, and the volume of
- * it, each where it is missing. Archives that are in the folder stay.
+ * Creates the snapshots volume of a local cluster, which has no provisioner: a folder of this machine and its volume,
+ * if they are missing. Archives in the folder stay.
  *
- * A volume whose claim was deleted is held for that claim's uid and takes no other; it is let go for the next claim of
- * the name.
+ * A volume whose claim was deleted is reserved for that claim's uid. It is released for the next claim of the name.
  *
  * @param options.folder for the volumes of the cluster; namespaces other than the default have a folder of their own in
  *   it
@@ -84,9 +83,9 @@ interface HostVolume extends KubernetesObject {
 }
 
 /**
- * Renders the snapshots volume of a local cluster, kept for the claim of one namespace. The claim must name the storage
- * class `""`. The folder must be there and belong to user and group 65532, since the kubelet leaves the owner of such
- * volumes alone.
+ * Renders the snapshots volume of a local cluster, which is reserved for the claim of one namespace. The claim must
+ * have the storage class `""`. The folder must exist and belong to user and group 65532, since the kubelet does not
+ * change the owner of such volumes.
  *
  * Follows https://kubernetes.io/docs/concepts/storage/volumes/#hostpath
  */

@@ -6,22 +6,22 @@ import { build, type Plugin } from "esbuild";
 import type { TestFile } from "./find-test-files.ts";
 
 export interface BundledTests {
-  /** The module that Node runs in a file's place. */
+  /** The module that Node runs instead of a file. */
   moduleOf(file: Pick<TestFile, "path">): string;
   remove(): void;
 }
 
 /**
- * Turns the test files that Node runs into JavaScript, all at once, what they share being made once: to have each of
- * them turned at its start takes a second of processor time a file.
+ * Compiles the test files that Node runs to JavaScript in one go, with their common modules compiled once. If Node
+ * compiled each file at its start, that would take a second of CPU time per file.
  *
  * @param root of this repository
- * @throws Error when a file is not TypeScript, or imports what is not there
+ * @throws Error if a file is not TypeScript, or imports something that does not exist
  */
 export async function bundleTests(root: string, files: readonly Pick<TestFile, "path">[]): Promise<BundledTests> {
   const dist = join(root, "dist");
   mkdirSync(dist, { recursive: true });
-  // Below the packages that the modules import; another run of this clone has a folder of its own.
+  // The folder is inside the project, so that modules find their packages. Each run of this clone has its own folder.
   const folder = mkdtempSync(join(dist, "tests-"));
   const remove = () => rmSync(folder, { recursive: true });
   try {
@@ -40,7 +40,7 @@ export async function bundleTests(root: string, files: readonly Pick<TestFile, "
   return { moduleOf: ({ path }) => join(folder, path.replace(/\.ts$/, ".mjs")), remove };
 }
 
-/** Has each module find what lies beside it where its source is. */
+/** Makes each module find the files next to its source. */
 function keepPlaces(root: string): Plugin {
   return {
     name: "places",

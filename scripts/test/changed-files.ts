@@ -2,16 +2,16 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 
-/** What every file depends on. */
+/** The files that every file depends on. */
 const CONCERNS_ALL = /^(package(-lock)?\.json|tsconfig\.json|test\/(uvu\.ts|import-map\.json))$/;
 
 /**
- * Lists the files of the project that a change since a commit can affect: those that changed, and those that refer to
- * one of these, directly or through others. A reference is an import or a text that names a file or folder of the
- * project, since tests start programs and read pages by their paths.
+ * Lists the files of the project that a change since a commit can affect: the changed files, and files that refer to
+ * them, directly or through others. A reference is an import, or a text that names a file or folder of the project,
+ * since tests start programs and read pages by their paths.
  *
- * @param since a commit; what is not committed counts as changed too
- * @throws Error when git does not know the commit
+ * @param since a commit; uncommitted changes count too
+ * @throws Error if git does not know the commit
  */
 export function affectedFiles(root: string, since: string): Set<string> {
   const { tracked, untracked } = filesOf(root);
@@ -38,7 +38,7 @@ function filesOf(root: string): { tracked: string[]; untracked: string[] } {
   return { tracked: git(root, "ls-files", "-z"), untracked };
 }
 
-/** Returns the commit that a checkout's changes are counted from when none is named. */
+/** Returns the default commit that changes are counted from. */
 export function defaultBase(root: string): string {
   for (const words of [
     ["merge-base", "HEAD", "@{upstream}"],
@@ -47,7 +47,7 @@ export function defaultBase(root: string): string {
     try {
       return execFileSync("git", words, { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
     } catch {
-      // There is no upstream branch, or no commit before this one: the next way.
+      // There is no upstream branch, or no commit before this one. Try the next way.
     }
   }
   return "HEAD";
@@ -63,7 +63,7 @@ export function reachedFrom(
     for (const target of targets) referringTo.set(target, [...(referringTo.get(target) ?? []), path]);
   }
   const reached = new Set(changed);
-  // A set's iteration also visits what is added on the way.
+  // The iteration of a set also visits items that are added during it.
   for (const path of reached) for (const referring of referringTo.get(path) ?? []) reached.add(referring);
   return reached;
 }
@@ -82,7 +82,7 @@ function referencesOf(root: string, files: readonly string[]): Map<string, Set<s
     const targets = new Set<string>();
     for (const named of namedPaths(readFileSync(join(root, path), "utf8"), dirname(path))) {
       if (known.has(named)) targets.add(named);
-      // A program that names the folder it is in builds a path below it, or lists its neighbours.
+      // A program that names its own folder builds a path below it, or lists the files in it.
       else if (!path.startsWith(`${named}/`)) for (const target of below.get(named) ?? []) targets.add(target);
     }
     references.set(path, targets);
@@ -91,8 +91,8 @@ function referencesOf(root: string, files: readonly string[]): Map<string, Set<s
 }
 
 /**
- * Returns what the texts of a program may name, as paths from the project's top: `"./a.ts"` beside the program,
- * `"docs/reference/api.md"` from the top, and the words of a `join` from both.
+ * Returns the paths, from the project's root, that the texts of a program may name: `"./a.ts"` relative to the program,
+ * `"docs/reference/api.md"` relative to the root, and the words of a `join` relative to both.
  */
 export function namedPaths(program: string, folder: string): string[] {
   const texts = [...program.matchAll(/(["'`])([\w@.\-/]*\/[\w@.\-/]*)\1/g)].map(([, , text = ""]) => text);

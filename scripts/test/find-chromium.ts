@@ -5,24 +5,25 @@ import { unpackDebianPackages } from "../cluster/images/unpack-debian-packages.t
 import type { Log } from "../cluster/log.ts";
 import { findOnPath } from "../cluster/sources/find-on-path.ts";
 
-/** How a browser without windows is started. */
+/** How to start a browser without windows. */
 export interface Chromium {
   readonly program: string;
   readonly flags: readonly string[];
-  /** What it needs beside the environment. */
+  /** Additional environment variables. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-// `chromium-common` holds data that the program does not start without.
+// `chromium-common` has data without which the program does not start.
 const PACKAGES = ["chromium-headless-shell", "chromium-common", "fonts-dejavu-core"];
 
 /**
- * Finds the machine's own Chromium, or fetches Debian's, 330 MB, and unpacks it into the cache; nothing is installed.
+ * Finds the machine's own Chromium. If there is none, fetches Debian's (330 MB) and unpacks it into the cache; nothing
+ * is installed.
  *
- * @throws Error when apt cannot fetch it
+ * @throws Error if apt cannot fetch it
  */
 export async function findChromium({ log }: { log: Log }): Promise<Chromium> {
-  // Root needs the first; the machine may have no graphics for the second.
+  // Root needs the first option. The second is for machines without graphics.
   const flags = ["--no-sandbox", "--disable-gpu"];
   const own = findOnPath("chromium");
   if (own !== undefined) return { program: own, flags, env: {} };
@@ -40,7 +41,7 @@ export async function findChromium({ log }: { log: Log }): Promise<Chromium> {
   };
 }
 
-/** The package that has one for the whole machine is not unpacked. */
+/** Writes a font configuration, since the package that has one for the whole machine is not unpacked. */
 function writeFontConfiguration(fonts: string): string {
   const folder = join(cacheFolder(), "chromium-fonts");
   mkdirSync(folder, { recursive: true });

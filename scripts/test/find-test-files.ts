@@ -10,30 +10,30 @@ export type Kind = (typeof kindNames)[number];
 
 export interface TestFile {
   kind: Kind;
-  /** Path from the top of the project. */
+  /** The path from the project's root. */
   path: string;
   runtime: Runtime;
   limitSeconds: number;
-  /** Whether nothing may run beside it. */
+  /** Whether nothing may run at the same time. */
   isAlone: boolean;
-  /** Whether it waits for clocks more than it computes. */
+  /** Whether it mostly waits for timers, and computes little. */
   waits: boolean;
-  /** Whether it starts the control plane that it needs, or needs none, and is not lent one. */
+  /** Whether it gets no shared control plane, because it starts its own or needs none. */
   hasOwnCluster: boolean;
-  /** Why `npm test` leaves it to `npm run test:long`, if it does. */
+  /** Why it runs only in `npm run test:long`, if it does. */
   longBecause: string | undefined;
-  /** Its path, and the runtime unless that is Node. */
+  /** The path, and the runtime unless that is Node. */
   label: string;
 }
 
 const root = join(import.meta.dirname, "..", "..");
 
 /**
- * Lists the runs of `test/<kind>/**\/*.test.ts` whose path holds every pattern, one for each runtime. Comments at the
- * top of a file steer it: `// @runtimes bun node deno` (without it: `otherwise`), `// @limit 900` (seconds), `// @alone`,
- * `// @waits`, `// @own-cluster` and `// @long REASON`.
+ * Lists the runs of `test/<kind>/**\/*.test.ts` whose path contains every pattern, one for each runtime. Comments at
+ * the top of a file configure it: `// @runtimes bun node deno` (default: `otherwise`), `// @limit 900` (seconds), `//
+ * @alone`, `// @waits`, `// @own-cluster` and `// @long REASON`.
  *
- * @throws Error when a comment names a runtime that does not exist, or a file is long without a reason
+ * @throws Error if a comment names an unknown runtime, or a file is long without a reason
  */
 export function findTestFiles(options: {
   kind: Kind;

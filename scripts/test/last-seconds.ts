@@ -5,13 +5,13 @@ import { cacheFolder } from "../cluster/folders.ts";
 /** How many seconds each run took when it last passed here, by its label. */
 export interface LastSeconds {
   get(label: string): number | undefined;
-  /** Writes figures down, beside those of other runs. */
+  /** Stores the times of these runs, in addition to those of other runs. */
   keep(seconds: ReadonlyMap<string, number>): void;
 }
 
 /**
- * @param path of a file that need not be there; the default is in the user's cache folder, since the figures are this
- * machine's
+ * @param path of a file that need not exist. The default is in the user's cache folder, since the times are those of
+ * this machine
  */
 export function lastSeconds(path = join(cacheFolder(), "test-seconds.json")): LastSeconds {
   const read = (): Record<string, number> => (existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : {});

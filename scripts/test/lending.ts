@@ -1,27 +1,27 @@
-/** Something that test files use one after the other, each as if it were new. */
+/** Something that test files use one after the other. For each, it is as if it were new. */
 export interface Lendable {
-  /** What a file is told of it. */
+  /** The environment variables that describe it to a file. */
   readonly environment: NodeJS.ProcessEnv;
-  /** @throws Error when it cannot be made what it was at first */
+  /** Restores its first state. @throws Error if that is not possible */
   reset(): Promise<void>;
   end(): Promise<void>;
 }
 
 export interface Lending {
   /**
-   * Lends one to a test file: an idle one, or else a new one.
+   * Gives a test file an idle one, or else a new one.
    *
-   * @param use is told what the file's environment is to say of it; nothing where none can be started
+   * @param use called with the environment variables for the file; empty if none can be started
    */
   lend<T>(use: (environment: NodeJS.ProcessEnv) => Promise<T>): Promise<T>;
-  /** Ends those that are idle. */
+  /** Stops the idle ones. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts what test files share when it is needed, and ends what a file has left in another state for good.
+ * Starts shared things when test files need them. A thing whose first state cannot be restored is stopped.
  *
- * @param start makes the next one, which is told its number
+ * @param start creates the next one; called with its number
  */
 export function lending(
   start: (number: number) => Promise<Lendable>,

@@ -5,7 +5,7 @@ import { readIfThere } from "../cluster/process/read-if-there.ts";
 const FOLDER = "/dev/shm";
 const LEAST_BYTES = 2 * 1024 ** 3;
 
-/** @returns a folder in memory; undefined where there is none with room, or where it runs no programs */
+/** @returns a folder in memory; undefined if there is none with enough space in which programs can run */
 export function memoryFolder(): string | undefined {
   const mounts = readIfThere("/proc/mounts")?.split("\n") ?? [];
   const [, , type, options = ""] = mounts.map((line) => line.split(" ")).find(([, path]) => path === FOLDER) ?? [];

@@ -1,25 +1,25 @@
 import { parseArgs } from "node:util";
 import { type Kind, kindNames, type Runtime, runtimes } from "./find-test-files.ts";
 
-/** `short`: each promise once, which every change must pass; `long`: the rest. */
+/** `short`: the tests that every change must pass, which test each promise once. `long`: the rest. */
 const tiers = ["short", "long", "all"] as const;
 
 export interface TestOptions {
   kinds: readonly Kind[];
-  /** Each has to be in a file's path. */
+  /** A file's path has to contain each of them. */
   patterns: string[];
   tier: (typeof tiers)[number];
-  /** Leaves out the runs on other runtimes. */
+  /** Only runs on this runtime. */
   runtime: Runtime | undefined;
   /** Runs the unit tests that name no runtime on Bun, which starts in a tenth of the time that Node takes. */
   quick: boolean;
-  /** How many files run at once. @default what suits the kind */
+  /** How many files run at once. @default depends on the kind */
   atOnce: number | undefined;
-  /** Runs only what a change since a commit can affect; "" stands for the upstream branch, or the last commit. */
+  /** Runs only tests that a change since this commit can affect. "" means the upstream branch, or the last commit. */
   changedSince: string | undefined;
 }
 
-/** @throws Error that says which argument is wrong, and what it may be */
+/** @throws Error that names the wrong argument and the allowed values */
 export function parseTestOptions(words: string[]): TestOptions {
   const { values, positionals } = parseArgs({
     args: words,
@@ -44,7 +44,7 @@ export function parseTestOptions(words: string[]): TestOptions {
   return {
     kinds: isKind ? [first] : kindNames,
     patterns,
-    // A person who names a file or a runtime wants all of it.
+    // A person who names a file or a runtime wants its long tests too.
     tier:
       oneOf("--tier", tiers, values.tier) ?? (patterns.length > 0 || values.runtime !== undefined ? "all" : "short"),
     runtime: oneOf("--runtime", runtimes, values.runtime),

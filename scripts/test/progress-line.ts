@@ -1,10 +1,10 @@
-/** A terminal's last line, which says what is running. */
+/** The last line of a terminal. It shows what is running. */
 export interface ProgressLine {
-  /** Prints lines that stay, above it. */
+  /** Prints permanent lines above it. */
   print(text: string): void;
   started(label: string): void;
   ended(label: string): void;
-  /** Takes the line away for good. */
+  /** Removes the line. */
   close(): void;
 }
 
@@ -14,7 +14,7 @@ interface Terminal {
   readonly columns?: number;
 }
 
-/** Elsewhere than on a terminal nothing but what is printed is written. */
+/** If the output is not a terminal, only the permanent lines are written. */
 export function createProgressLine(terminal: Terminal = process.stdout, now: () => number = Date.now): ProgressLine {
   const running = new Map<string, number>();
   const timer = terminal.isTTY ? setInterval(show, 1000) : undefined;
@@ -23,7 +23,7 @@ export function createProgressLine(terminal: Terminal = process.stdout, now: () 
     if (!terminal.isTTY) return;
     const parts = [...running].map(([label, since]) => `${short(label)} ${Math.floor((now() - since) / 1000)} s`);
     const line = parts.length === 0 ? "" : `running: ${parts.join(", ")}`;
-    // One that is longer than the terminal is wide could not be taken back.
+    // A line that is wider than the terminal could not be removed.
     terminal.write(`\r\x1b[K${line.slice(0, (terminal.columns || 80) - 1)}`);
   }
 

@@ -3,11 +3,11 @@ import { waitUntil } from "../cluster/process/wait-until.ts";
 
 const LIMIT_MS = 60_000;
 
-/** Kinds whose deletion the API server notices some time after it, so that the next test could still meet them. */
+/** Kinds whose deletion takes effect in the API server some time later, so that the next test could still see them. */
 const TAKE_EFFECT_LATE = /^(validating|mutating)(admissionpolicies|admissionpolicybindings|webhookconfigurations)$/;
-/** Written at any time by the API server itself, or by a kubelet. */
+/** Kinds that the API server itself or a kubelet may write at any time. */
 const CHANGE_BY_THEMSELVES = /^(leases|configmaps|csinodes|events)$/;
-/** Follow the definitions. */
+/** Kinds that the API server derives from the definitions. */
 const DERIVED = /^(apiservices|componentstatuses)$/;
 const NAMESPACES = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
@@ -26,28 +26,28 @@ interface Metadata {
 }
 
 interface Found extends Metadata, Kind {
-  /** Another one after a change that counts. */
+  /** A value that differs after a relevant change. */
   readonly version: string;
 }
 
-/** What a control plane holds, by the path of each object. */
+/** The objects of a control plane, by their path. */
 type Content = Map<string, Found>;
 
 export interface ControlPlaneReset {
   /**
-   * Deletes every object that was not there at first, finalizers or not.
+   * Deletes every object that did not exist at first, also with finalizers.
    *
-   * @throws Error when the control plane cannot be what it was: an object of the first content was changed or deleted,
-   *   or one stays
+   * @throws Error if the first state cannot be restored: an object of that state was changed or deleted, or another
+   *   object cannot be deleted
    */
   reset(): Promise<void>;
   close(): void;
 }
 
 /**
- * Notes what a control plane holds now, which is what it can be brought back to.
+ * Records the current objects of a control plane as the state to restore.
  *
- * @param options.hasControllers whether they run, so that each namespace gets its service account and its authority
+ * @param options.hasControllers whether controllers run, which give each namespace its service account and its CA
  */
 export async function noteContent(kubeconfigPath: string, { hasControllers = false } = {}): Promise<ControlPlaneReset> {
   const client = createApiClient(kubeconfigPath);
@@ -113,7 +113,7 @@ async function readList(client: ApiClient, kind: Kind): Promise<[string, Found][
   return items.map(({ metadata, spec }) => {
     const { name, namespace, resourceVersion } = metadata;
     const folder = namespace === undefined ? base : `${base}/namespaces/${namespace}`;
-    // Its kubelet writes the status of a node.
+    // A node's kubelet writes its status.
     const version = resource === "nodes" ? JSON.stringify(spec) : resourceVersion;
     return [`${folder}/${resource}/${name}`, { ...metadata, ...kind, version }];
   });
@@ -125,7 +125,7 @@ async function readKinds(client: ApiClient): Promise<Kind[]> {
   const bases = ["/api/v1", ...groups.map(({ preferredVersion }) => `/apis/${preferredVersion.groupVersion}`)];
   const found = await Promise.all(
     bases
-      // The events of the core group once more.
+      // These are the Events of the core group again.
       .filter((base) => !base.startsWith("/apis/events.k8s.io/"))
       .map(async (base) => {
         const { resources } = (await get(client, base)) as { resources: { name: string; verbs: string[] }[] };
@@ -141,7 +141,7 @@ async function remove(client: ApiClient, path: string, { resource, finalizers, u
   if (TAKE_EFFECT_LATE.test(resource))
     throw new Error(`${path} was left, which still has an effect when it is deleted`);
   if (resource === "namespaces") {
-    // No namespace controller runs here that would empty and end it.
+    // No namespace controller runs here, so nothing else would empty and delete the namespace.
     await send(client, { method: "PUT", path: `${path}/finalize`, body: await withoutFinalizers(client, path) });
   } else if (finalizers !== undefined) {
     const contentType = "application/merge-patch+json";
@@ -156,7 +156,7 @@ async function withoutFinalizers(client: ApiClient, path: string): Promise<objec
   return { ...namespace, spec: { ...namespace.spec, finalizers: [] } };
 }
 
-/** Objects that are gone or have changed in the meantime are read again. */
+/** Objects that were deleted or changed in the meantime are read again. */
 async function send(client: ApiClient, request: Parameters<ApiClient["call"]>[0]): Promise<void> {
   const { status, text } = await client.call(request);
   if (status >= 300 && ![404, 409, 422].includes(status)) {

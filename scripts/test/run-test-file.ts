@@ -14,11 +14,11 @@ export interface TestRun {
   failed: number;
   skipped: number;
   seconds: number;
-  /** What each start of a control plane or cluster took. */
+  /** The time of each start of a control plane or cluster. */
   startSeconds: number[];
-  /** Why it counts as failed, in one line. */
+  /** Why the run failed, in one line. */
   problem: string;
-  /** What the file printed after `note: ` to the line's end, figures that a reader of the report wants. */
+  /** The lines that the file printed after `note: `: figures for the reader of the report. */
   notes: string[];
   output: string;
 }
@@ -30,15 +30,15 @@ const commands: Record<Runtime, string[]> = {
   deno: ["deno", "run", "-A", "--quiet", "--import-map", "test/import-map.json"],
 };
 
-/** How long what is asked to end may take, such as an `npm start` that takes a cluster down. */
+/** How long a stop may take, such as that of an `npm start` that stops a cluster. */
 const END_LIMIT_MS = 60_000;
 
 /**
- * Runs one test file in a process group of its own and reads uvu's closing figures. A file that runs no test, ends
- * without those figures or outlives its limit has failed; whatever it leaves in its group is killed, after a minute to
- * end by itself where the file was stopped.
+ * Runs one test file in its own process group, and reads uvu's final figures. A file has failed if it runs no test,
+ * ends without those figures or exceeds its limit. Processes that it leaves in its group are killed; if the file was
+ * stopped, they have a minute to end by themselves.
  *
- * @param options.module what Node runs in the file's place, made of it
+ * @param options.module the compiled file that Node runs instead
  */
 export async function runTestFile(
   file: TestFile,
@@ -121,7 +121,7 @@ function killGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   if (child.pid !== undefined) signalGroup(child.pid, signal);
 }
 
-/** @returns whether the group has a process, including one that has ended and was not waited for */
+/** @returns whether the group has a process, including zombies */
 function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(-group, signal);
@@ -131,14 +131,14 @@ function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Whether a process of a group still runs; one that has ended and was not waited for does not count. */
+/** Whether a process of a group still runs. Zombies do not count. */
 function groupRuns(group: number | undefined): boolean {
-  // To look at every process of a machine takes milliseconds, and most files leave none.
+  // Reading every process of the machine takes milliseconds, and most files leave none, so check the group first.
   if (group === undefined || !signalGroup(group, 0)) return false;
   return readdirSync("/proc").some((pid) => {
     if (!/^\d+$/.test(pid)) return false;
     const stat = readIfThere(`/proc/${pid}/stat`) ?? "";
-    // The command in parentheses may hold blanks and parentheses itself: the fields begin after the last one.
+    // The command in parentheses may contain blanks and parentheses. So the fields begin after the last parenthesis.
     const [state, , ofGroup] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     return Number(ofGroup) === group && state !== "Z" && state !== "X";
   });

@@ -1,9 +1,9 @@
 import type { TestFile } from "./find-test-files.ts";
 
 export interface RunTestFilesOptions {
-  /** How many run beside each other. */
+  /** How many run at the same time. */
   atOnce: number;
-  /** How many more of those that mostly wait run beside them. */
+  /** How many additional files that mostly wait run at the same time. */
   waitingAtOnce: number;
   /** How long a file took when it last ran. */
   lastSeconds(file: TestFile): number | undefined;
@@ -12,8 +12,9 @@ export interface RunTestFilesOptions {
 }
 
 /**
- * Runs files beside each other, those that are to be alone first and one by one; the longest start first, so that none
- * of them is waited for at the end. One that has never run counts as long as its limit.
+ * Runs files at the same time. Files that must run alone run first, one by one. The others start in the order of their
+ * last time, the longest first, so that no long file runs alone at the end. A file that has never run counts with its
+ * limit.
  */
 export async function runTestFiles(files: readonly TestFile[], options: RunTestFilesOptions): Promise<void> {
   const { atOnce, waitingAtOnce, signal, run } = options;

@@ -8,7 +8,7 @@ import { installKinds } from "../start/install-kinds.ts";
 import type { Lendable } from "./lending.ts";
 import { noteContent } from "./reset-control-plane.ts";
 
-/** Names the folder of the control plane that a test file is lent. */
+/** The variable with the folder of the control plane that a test file uses. */
 export const SHARED_CONTROL_PLANE = "TENANCY_SHARED_CONTROL_PLANE";
 
 const LIMIT_MS = 120_000;

@@ -14,7 +14,7 @@ import type { Lendable } from "./lending.ts";
 import { noteContent } from "./reset-control-plane.ts";
 import { installKindsIn } from "./shared-control-planes.ts";
 
-/** Names the local cluster that a test file is lent. */
+/** The variable with the name of the local cluster that a test file uses. */
 export const SHARED_LOCAL_CLUSTER = "TENANCY_SHARED_LOCAL_CLUSTER";
 
 const LIMIT_MS = 90_000;
@@ -32,7 +32,7 @@ export async function startSharedLocalCluster(number: number): Promise<Lendable>
         await content.reset();
         await endPods(name);
         await emptyVolumes(name, volumesFolder);
-        // What their end has caused, such as Events.
+        // Objects that the end of the pods has created, such as Events.
         await content.reset();
       },
       async end() {
@@ -46,7 +46,7 @@ export async function startSharedLocalCluster(number: number): Promise<Lendable>
   }
 }
 
-/** Kills what runs in containers that no pod has any more, and waits until the node has given back their addresses. */
+/** Kills containers that belong to no pod any more, and waits until the node has released their addresses. */
 async function endPods(name: string): Promise<void> {
   const addresses = addressesFolder(clusterFolder(name));
   await waitUntil(
@@ -57,7 +57,7 @@ async function endPods(name: string): Promise<void> {
   );
 }
 
-/** Removes what is on the volumes, and what was mounted in their place. */
+/** Removes the files on the volumes, and what was mounted over them. */
 async function emptyVolumes(name: string, volumesFolder: string): Promise<void> {
   const containerd = findProcess(clusterFolder(name), "containerd");
   if (containerd === undefined) throw new Error("it has no containerd");

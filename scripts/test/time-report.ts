@@ -3,7 +3,7 @@ import type { TestRun } from "./run-test-file.ts";
 
 const SLOWEST = 10;
 
-/** Says in a few lines where the time of a test run went. */
+/** Reports in a few lines how the time of a test run was spent. */
 export function timeReport(runs: readonly TestRun[]): string {
   const slowest = runs.toSorted((a, b) => b.seconds - a.seconds).slice(0, SLOWEST);
   return [

@@ -18,7 +18,7 @@ export class ApiRefusal extends Error {
 export interface Api {
   /** @throws ApiRefusal for an error; Error if there is no response */
   json<T>(method: "GET" | "PUT" | "POST", path: string, options?: { body?: () => Readable }): Promise<T>;
-  /** Passes an answer on as it comes. @throws as `json` does, and where it breaks off */
+  /** Passes a response on as it arrives. @throws as `json` does, and if the response is cut off */
   text(path: string, onChunk: (chunk: Buffer) => void): Promise<void>;
 }
 
@@ -26,9 +26,9 @@ const TRIES = 60;
 const RETRY_MS = 2000;
 
 /**
- * Makes it. A 503 is tried again for two minutes: what takes an upload may be on its way.
+ * Creates the client. After a 503 it retries for two minutes, since the pod that receives uploads may be starting.
  *
- * @param options.onRetry called with what the server says before the first of these
+ * @param options.onRetry called before the first retry, with the message of the server
  */
 export function createApi(options: {
   url: string;
@@ -50,7 +50,7 @@ export function createApi(options: {
       let isAnswered = false;
       request.on("response", (response) => {
         isAnswered = true;
-        // A refusal may come before the end of the body, which is then not read: the rest would be waited for.
+        // The server may refuse before the end of the body and not read the rest, so do not wait for that.
         body?.destroy();
         if (!request.writableEnded) response.once("end", () => request.destroy());
         resolve(response);
@@ -77,7 +77,7 @@ export function createApi(options: {
       const { error } = JSON.parse(text) as { error?: unknown };
       if (typeof error === "string") message = error;
     } catch {
-      // Something else than the API has answered, in its own words.
+      // The response is not from the API.
     }
     return new ApiRefusal(statusCode, message);
   }

@@ -1,16 +1,16 @@
 import { parseArgs } from "node:util";
 
-/** What the command line asks for. */
+/** The arguments of the command line. */
 export type WorkloadArguments =
   | { readonly command: "help" }
   | {
       readonly command: "build";
       readonly name: string;
-      /** The folder that is packed. */
+      /** The folder to pack. */
       readonly context: string;
-      /** Of the API, without a slash at its end. */
+      /** The address of the API, without a slash at its end. */
       readonly url: string;
-      /** File whose content is the API key. */
+      /** The file with the API key. */
       readonly keyFile: string | undefined;
     };
 
@@ -31,7 +31,7 @@ export const USAGE = `npm run workload -- build NAME --context DIR [--url URL] [
 /**
  * Reads the command line.
  *
- * @throws Error that says what is wrong with it
+ * @throws Error that describes the mistake
  */
 export function parseArguments(words: readonly string[]): WorkloadArguments {
   const { values, positionals } = parseArgs({

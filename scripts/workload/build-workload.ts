@@ -13,10 +13,10 @@ const PROGRESS_BYTES = 16 * 1024 * 1024;
 /**
  * Packs a folder, uploads it as a workload's build context and follows the build until its end.
  *
- * @param options.log a line of what is done
- * @param options.onOutput what the builder prints
- * @returns whether the image is built
- * @throws Error that says what cannot be done
+ * @param options.log called with a line about each step
+ * @param options.onOutput called with the builder's output
+ * @returns whether the build succeeded
+ * @throws Error that says what failed
  */
 export async function buildWorkload(options: {
   api: Api;
@@ -56,12 +56,12 @@ export async function buildWorkload(options: {
         const line = message === undefined ? state : `${state}: ${message}`;
         if (line !== said) log(line);
         said = line;
-        // The next try of a build that was lost has a log of its own.
+        // If a build was lost, its next try has a new log.
         const present = `${build.startedAt} ${build.tries ?? 0}`;
         if (present !== run) isLogged = false;
         run = present;
       }
-      // A short build may end before its log is asked for. Where none was started, the log would be an older build's.
+      // A short build may end before its log is requested. If no build was started, the log would be an older build's.
       const hasStarted = build.startedAt !== undefined && build.startedAt !== before.startedAt;
       hasBegun ||= state === "Building" || (hasEnded && hasStarted);
       if (hasBegun && !isLogged) isLogged = await printLog();
@@ -78,7 +78,7 @@ export async function buildWorkload(options: {
     }
   }
 
-  /** Whether the builder has printed something; while its context is brought to it, it has not. */
+  /** Whether the builder has printed something. It prints nothing while it receives the context. */
   async function printLog(): Promise<boolean> {
     let hasPrinted = false;
     try {
@@ -88,7 +88,7 @@ export async function buildWorkload(options: {
       });
     } catch (error) {
       if (signal.aborted) throw error;
-      // It has not begun yet, or its pod is gone, or the stream broke: how it ends is told by its state.
+      // The build has not begun, its pod is gone, or the stream broke. The state of the build shows how it ends.
       if (!(error instanceof ApiRefusal)) log(`the log broke off: ${error instanceof Error ? error.message : error}`);
     }
     return hasPrinted;
@@ -108,7 +108,7 @@ function packed(archive: AsyncIterable<Buffer>, log: (line: string) => void): Re
       callback(null, chunk);
     },
   });
-  // What fails is seen by who reads the last of them.
+  // The reader of the last stream gets every error.
   return pipeline(Readable.from(archive), createGzip(), counted, () => undefined);
 }
 

@@ -1,16 +1,16 @@
 import { posix } from "node:path";
 
-/** Which patterns have matched a folder; what is in it is matched by them too. */
+/** The patterns that have matched a folder. They also match everything in it. */
 export type MatchedPatterns = readonly boolean[];
 
 /** The patterns of a `.dockerignore`, as BuildKit applies them. */
 export interface IgnoreFile {
-  /** Whether a pattern takes back what another leaves out, so that a folder that is left out may hold what is not. */
+  /** Whether a pattern includes again what another excludes. Then an excluded folder may contain included files. */
   readonly hasExceptions: boolean;
   /**
    * Matches a path of the context.
    *
-   * @param parent what this returned of the folder that it is in; undefined at the top
+   * @param parent the result for the folder that the path is in; undefined at the top
    */
   match(path: string, parent?: MatchedPatterns): { isLeftOut: boolean; matched: MatchedPatterns };
 }
@@ -23,7 +23,7 @@ interface Pattern {
 /**
  * Reads a `.dockerignore`: the last pattern that matches a path or a folder above it decides.
  *
- * Follows https://docs.docker.com/build/concepts/context/#dockerignore-files and, where that leaves something open,
+ * Follows https://docs.docker.com/build/concepts/context/#dockerignore-files. For cases not described there, follows
  * https://github.com/moby/patternmatcher v0.6.0, which BuildKit applies to the same file again.
  *
  * @throws Error for a pattern that BuildKit refuses
@@ -39,7 +39,7 @@ export function readIgnoreFile(text: string): IgnoreFile {
     match(path, parent) {
       let isLeftOut = false;
       const matched = patterns.map(({ isException, matches }, index) => {
-        // One that would change nothing is not looked at, and counts as none that matched.
+        // A pattern that would not change the result is skipped, and does not count as a match.
         const isMatch = parent?.[index] === true || (isException === isLeftOut && matches(path));
         if (isMatch) isLeftOut = !isException;
         return isMatch;
@@ -68,7 +68,7 @@ function clean(path: string): string {
   return posix.normalize(path).replace(/(?<=.)\/$/, "");
 }
 
-/** A pattern without wildcards but a `**` at its begin or end is compared as text; that is more than a shortcut. */
+/** A pattern whose only wildcard is a `**` at its beginning or end is compared as text. The result can differ. */
 function matcherOf(pattern: string): (path: string) => boolean {
   const characters = [...pattern];
   let source = "";
@@ -125,7 +125,7 @@ function matcherOf(pattern: string): (path: string) => boolean {
   }
 }
 
-/** A character behind a backslash; one before a letter means more to the builder, and something else to each reader. */
+/** A character after a backslash. A backslash before a letter has another meaning for the builder, and is ambiguous. */
 function literal(character: string | undefined): string {
   if (character === undefined || /[A-Za-z0-9]/.test(character)) throw new SyntaxError("a backslash before no sign");
   return /[\^$\\.*+?()[\]{}|/-]/.test(character)

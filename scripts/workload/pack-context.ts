@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { BLOCK, type TarEntry, tarPadding, writeTarHeader } from "../../crds/archive/tar-header.ts";
 import { type IgnoreFile, type MatchedPatterns, readIgnoreFile } from "./ignore-file.ts";
 
-/** What of a folder is a build context, in the order in which it is packed. */
+/** The files of a folder that belong to the build context, in the order in which they are packed. */
 export interface PackedContext {
   readonly files: number;
   readonly bytes: number;
-  /** Paths of what no archive of a context can hold. */
+  /** The paths of files that an archive of a context cannot contain, such as sockets. */
   readonly leftOut: readonly string[];
-  /** A tar archive; the same for the same files, whenever and wherever they were written. */
+  /** A tar archive. It is the same for the same files, whenever and wherever they were written. */
   archive(): AsyncGenerator<Buffer>;
 }
 
@@ -19,11 +19,11 @@ interface Found {
 }
 
 /**
- * Looks through a folder that is to be built, without what its `.dockerignore` leaves out. The build file goes along
- * all the same, and so does the file that names what is left out, since the builder reads both.
+ * Lists the files of a folder, without those that its `.dockerignore` excludes. The build file and the ignore file are
+ * always included, since the builder reads both.
  *
  * @param options.dockerfile path of the build file in the folder
- * @throws Error where there is no such file, or a file cannot be read
+ * @throws Error if there is no such file, or a file cannot be read
  */
 export function findContext(folder: string, { dockerfile }: { dockerfile: string }): PackedContext {
   if (!existsSync(join(folder, dockerfile))) {
@@ -31,7 +31,8 @@ export function findContext(folder: string, { dockerfile }: { dockerfile: string
       `Cannot build ${folder}: it holds no ${dockerfile}, which the workload's spec.image.dockerfile names`,
     );
   }
-  // One beside the build file has precedence: https://docs.docker.com/build/concepts/context/#filename-and-location
+  // An ignore file next to the build file has precedence:
+  // https://docs.docker.com/build/concepts/context/#filename-and-location
   const [ignoreName] = [`${dockerfile}.dockerignore`, ".dockerignore"].filter((name) => existsSync(join(folder, name)));
   const ignore = readIgnoreFile(ignoreName === undefined ? "" : readFileSync(join(folder, ignoreName), "utf8"));
   const kept = new Set([dockerfile, ...(ignoreName === undefined ? [] : [ignoreName])].map(plain));
@@ -46,7 +47,7 @@ export function findContext(folder: string, { dockerfile }: { dockerfile: string
       if (item.isDirectory()) {
         if (isLeftOut && !mayHold(path, { ignore, kept })) continue;
         const below = [...walk(path, matched)];
-        // A folder that is left out comes along with what of it is not.
+        // An excluded folder is packed with its included files.
         if (isWanted || below.length > 0) yield { path, entry: entryOf(path, "directory") };
         yield* below;
       } else if (isWanted && item.isFile()) yield { path, entry: entryOf(path, "file") };
@@ -100,12 +101,12 @@ function plain(path: string): string {
     .join("/");
 }
 
-/** By bytes, whatever the language of the machine. */
+/** Compares by bytes, independent of the machine's language. */
 function byName(a: Dirent, b: Dirent): number {
   return Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
 }
 
-/** Paths of an archive are bytes, one a character. */
+/** Paths of an archive are bytes, one per character. */
 function bytesOf(path: string): string {
   return Buffer.from(path, "utf8").toString("latin1");
 }

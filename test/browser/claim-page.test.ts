@@ -10,7 +10,7 @@ const test = suite("browser/claim page");
 let stage: FakeStage;
 
 const cause = `unexpected status from HEAD request to https://registry.example.com/v2/${"team/".repeat(80)}: 403 Forbidden`;
-const message = `image registry.example.com/app:1 cannot be pulled: ${cause}: mend the workload's spec.image.ref`;
+const message = `image registry.example.com/app:1 cannot be pulled: ${cause}: fix the workload's spec.image.ref`;
 const endpoint = { host: "10.0.0.1", port: 8080 };
 const links = {
   ...{ maxSeconds: 3600, problem: () => undefined },
@@ -74,7 +74,7 @@ test("a long error is shortened around its middle, not repeated, and shown whole
   const shown = async () => (await main.innerText()).split(cause).length - 1;
   assert.is(await shown(), 0);
   const reason = page.getByRole("region", { name: "ImagePullFailed" });
-  await reason.getByText(/^image registry.* … .*403 Forbidden: mend the workload's spec.image.ref$/).click();
+  await reason.getByText(/^image registry.* … .*403 Forbidden: fix the workload's spec.image.ref$/).click();
   assert.is(await shown(), 1);
   await assertAccessible();
   await close();

@@ -19,7 +19,7 @@ test.before(async () => {
   for (const name of ["broken", "good"])
     cluster.add(workloads, { ...cluster.addWorkload(name), status: { phase: "Ready" } });
   const active = { phase: "Active", endpoint } as const;
-  const looping = { ...active, instanceId: "inst-bob", reason: "CrashLooping", message: "it ends again and again" };
+  const looping = { ...active, instanceId: "inst-bob", reason: "CrashLooping", message: "it keeps exiting" };
   cluster.addClaim({ tenantId: "bob", workloadRef: "broken", status: looping });
   const pod = cluster.read(pods, "inst-bob");
   const waiting = { reason: "CrashLoopBackOff" };

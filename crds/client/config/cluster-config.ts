@@ -33,7 +33,7 @@ export interface ClusterConfig {
   readonly namespace?: string | undefined;
 }
 
-/** What a request shows the server, and what it checks the server against. A changed credential is a new object. */
+/** What a request sends as its identity, and how it verifies the server. A changed credential is a new object. */
 export interface Credential {
   /** The value of the `authorization` header. */
   readonly authorization?: string | undefined;
@@ -45,11 +45,11 @@ export interface Credential {
 
 export interface CredentialSource {
   /**
-   * The credential to use now; it is read again when it is old.
+   * The current credential. It is read again when it is old.
    *
-   * @throws Error when there has never been one
+   * @throws Error if no credential was ever available
    */
   current(): Credential | Promise<Credential>;
-  /** Marks the credential as stale, because the server refused it or could not be trusted. */
+  /** Marks the credential as stale, because the server refused it or could not be verified. */
   invalidate(): void;
 }

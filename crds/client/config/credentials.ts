@@ -15,10 +15,10 @@ export function createCredentials(options: {
   return config.exec === undefined ? base : createExecCredentials({ config, plugin: config.exec, base, clock });
 }
 
-/** How long a file's content is used before the file is looked at again; the kubelet rotates tokens minutes ahead. */
+/** How long a file's content is used before the file is read again. The kubelet rotates tokens minutes ahead. */
 const checkEveryMs = 10_000;
 
-/** The credential that the configuration holds or names files for; the files are read again as they change. */
+/** The credential in the configuration, or in the files that it names. The files are read again when they change. */
 function createFileCredentials(options: {
   config: ClusterConfig;
   clock: Clock;
@@ -37,8 +37,7 @@ function createFileCredentials(options: {
       const fresh = await readCredential(config);
       if (credential === undefined || differs(credential, fresh)) credential = fresh;
     } catch (error) {
-      // A file that is missing for a moment during its replacement must not stop a system that has its previous
-      // content.
+      // A file can be missing for a moment while it is replaced. Until then its previous content is used.
       if (credential === undefined) throw error;
       log?.warn({ error }, "cannot read the cluster credential again, the last one stays in use");
     }

@@ -14,12 +14,12 @@ const execCredential = v.object({
   }),
 });
 
-/** A plugin that asks a person something would never end: there is no terminal. */
+/** A plugin that prompts a person would never end, because there is no terminal. */
 const pluginTimeoutMs = 60_000;
 
 /**
- * The credential that a kubeconfig's `exec` plugin prints, kept until it expires or the server refuses it; `base` gives
- * the rest.
+ * The credential that a kubeconfig's `exec` plugin prints. It is kept until it expires or the server refuses it. What
+ * the plugin does not print comes from `base`.
  *
  * Follows https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
  */

@@ -45,7 +45,7 @@ const kubeconfigFile = v.object({
   contexts: v.nullish(v.array(v.object({ name: v.string(), context: v.nullish(context) }))),
 });
 
-/** An entry, and the folder against which its relative paths are meant. */
+/** An entry, and the folder that its relative paths start from. */
 interface Located<T> {
   readonly value: T;
   readonly folder: string;
@@ -55,7 +55,7 @@ type KubeconfigCluster = v.InferOutput<typeof cluster>;
 type KubeconfigUser = v.InferOutput<typeof user>;
 type KubeconfigContext = v.InferOutput<typeof context>;
 
-/** One or several kubeconfig files as one: of what two files name, the first counts. */
+/** One or several kubeconfig files, merged. If two files have an entry of the same name, the first file's counts. */
 export interface Kubeconfig {
   currentContext: string | undefined;
   readonly clusters: Map<string, Located<KubeconfigCluster>>;
@@ -69,7 +69,7 @@ export interface Kubeconfig {
  * Follows
  * https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
  *
- * @throws Error when one is not YAML or not a kubeconfig, naming it
+ * @throws Error that names the file which is not YAML or not a kubeconfig
  */
 export function mergeKubeconfigs(files: readonly { path: string; content: string }[]): Kubeconfig {
   const merged: Kubeconfig = { currentContext: undefined, clusters: new Map(), users: new Map(), contexts: new Map() };
@@ -108,9 +108,9 @@ const execApiVersions = ["client.authentication.k8s.io/v1", "client.authenticati
 const anonymous: Located<KubeconfigUser> = { value: {}, folder: "" };
 
 /**
- * What a kubeconfig says about one context, the current one unless another is named.
+ * The configuration of one context of a kubeconfig: the current context, unless another is named.
  *
- * @throws Error when it is missing, incomplete, or asks for what is not supported
+ * @throws Error if the context is missing or incomplete, or needs what is not supported
  */
 export function kubeconfigContext(
   kubeconfig: Kubeconfig,
@@ -124,9 +124,9 @@ export function kubeconfigContext(
   if (context === undefined) throw fail(`it has no context "${name}", only ${quoted(kubeconfig.contexts.keys())}`);
   const cluster = kubeconfig.clusters.get(context.cluster ?? "");
   if (cluster === undefined)
-    throw fail(`the context "${name}" names the cluster "${context.cluster ?? ""}", which is not there`);
+    throw fail(`the context "${name}" names the cluster "${context.cluster ?? ""}", which does not exist`);
   const user = context.user ? kubeconfig.users.get(context.user) : anonymous;
-  if (user === undefined) throw fail(`the context "${name}" names the user "${context.user}", which is not there`);
+  if (user === undefined) throw fail(`the context "${name}" names the user "${context.user}", which does not exist`);
   const unsupported = unsupportedField(cluster.value, user.value);
   if (unsupported !== undefined) throw fail(`the context "${name}" needs ${unsupported}, which is not supported`);
   if (!cluster.value.server) throw fail(`the cluster "${context.cluster}" has no server`);
@@ -172,7 +172,7 @@ function execPlugin({ value, folder }: Located<KubeconfigUser>, fail: (what: str
     throw fail(`its exec plugin ${command} speaks ${apiVersion}, not ${execApiVersions.join(" or ")}`);
   return {
     apiVersion,
-    // A bare name is looked up in PATH; a relative path is meant against the kubeconfig's folder.
+    // A bare name is looked up in PATH. A relative path starts from the kubeconfig's folder.
     command: command.includes("/") ? resolve(folder, command) : command,
     args: args ?? undefined,
     env: env ? Object.fromEntries(env.map(({ name, value }) => [name, value])) : undefined,
@@ -182,7 +182,8 @@ function execPlugin({ value, folder }: Located<KubeconfigUser>, fail: (what: str
 }
 
 /**
- * A field that would change how or as whom to connect; to ignore it would connect in another way than the user thinks.
+ * A field that changes how, or as whom, to connect. If it were ignored, the connection would not be the one that the
+ * user configured.
  */
 function unsupportedField(cluster: KubeconfigCluster, user: KubeconfigUser): string | undefined {
   if (cluster["proxy-url"]) return "proxy-url";

@@ -8,18 +8,19 @@ export interface LoadClusterConfigOptions {
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   /** @default the current-context of the kubeconfig */
   readonly context?: string | undefined;
-  /** Wins over everything that the environment says. */
+  /** Takes precedence over the environment. */
   readonly kubeconfigPath?: string | undefined;
-  /** Where a pod finds its service account. @default "/var/run/secrets/kubernetes.io/serviceaccount" */
+  /** The folder of a pod's service account. @default "/var/run/secrets/kubernetes.io/serviceaccount" */
   readonly serviceAccountFolder?: string | undefined;
 }
 
 /**
- * Finds out how to reach the cluster: the files of `KUBECONFIG`, else `~/.kube/config`, else the pod's service account.
+ * Finds the configuration of the cluster: the files of `KUBECONFIG`, else `~/.kube/config`, else the pod's service
+ * account.
  *
  * Follows https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
  *
- * @throws Error that says where it looked, or what is wrong with what it found
+ * @throws Error that names the files it looked for, or the fault in a file that it found
  */
 export async function loadClusterConfig(options: LoadClusterConfigOptions = {}): Promise<ClusterConfig> {
   const { env = process.env, context, kubeconfigPath, serviceAccountFolder: folder } = options;
@@ -28,7 +29,7 @@ export async function loadClusterConfig(options: LoadClusterConfigOptions = {}):
   const paths = named?.length ? named : [join(env.HOME || homedir(), ".kube", "config")];
   const files = await readExisting(paths);
   if (files.length > 0) {
-    // Loaded only here: a pod needs no YAML parser for this.
+    // Imported here because a pod does not need the YAML parser.
     const { kubeconfigContext, mergeKubeconfigs } = await import("./kubeconfig.ts");
     return kubeconfigContext(mergeKubeconfigs(files), {
       context,
@@ -59,8 +60,8 @@ async function readExisting(paths: readonly string[]): Promise<{ path: string; c
 }
 
 /**
- * How a pod reaches its cluster, or undefined outside of one: its service account's token and authority, which the
- * kubelet rotates.
+ * How a pod reaches its cluster: with the token and the authority of its service account, which the kubelet rotates.
+ * Undefined outside of a pod.
  *
  * Follows https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
  */

@@ -3,15 +3,15 @@ import type { Status } from "../../kubernetes.ts";
 /**
  * Why a command could not be run in a container:
  * - `PodGone`: there is no such pod
- * - `ContainerNotRunning`: the container is not there, has not started, or has ended
+ * - `ContainerNotRunning`: the container does not exist, has not started, or has ended
  * - `CommandNotFound`: the container has no such program
- * - `Failed`: something else, which the message says
+ * - `Failed`: another cause, which is in the message
  */
 type ExecErrorReason = "PodGone" | "ContainerNotRunning" | "CommandNotFound" | "Failed";
 
 /**
- * A command that was not run. One that ran and failed is no error: it has an exit code. A connection that is cut is a
- * NetworkError.
+ * A command was not run. A command that ran and failed is not an error: it has an exit code. A connection that was cut
+ * is a NetworkError.
  */
 export class ExecError extends Error {
   override readonly name = "ExecError";
@@ -33,24 +33,24 @@ export interface ExecTarget {
 }
 
 /**
- * The exit code in what the status channel said when the command ended.
+ * The exit code in the message that the status channel carries when the command has ended.
  *
  * Follows
  * https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go
  *
- * @throws ExecError when the command was not run
+ * @throws ExecError if the command was not run
  */
 export function execOutcome(text: string, target: ExecTarget): number {
   const status = parseStatus(text);
   if (status?.status === "Success") return 0;
   const exitCode = status?.details?.causes?.find(({ reason }) => reason === "ExitCode")?.message;
-  // A runtime that finds no program reports the end of its own attempt, with these codes and a text of its own.
+  // A runtime that does not find the program reports the end of its own attempt, with these codes and its own text.
   const message = status?.message || text.trim() || "no reason given";
   if (exitCode !== undefined && /^\d+$/.test(exitCode) && !isRuntimeFailure(message)) return Number(exitCode);
   throw execError(message, target);
 }
 
-/** The error for a text with which the API server, the kubelet or the container runtime refused to run a command. */
+/** The error for a text in which the API server, the kubelet or the container runtime refused to run a command. */
 export function execError(message: string, target: ExecTarget, cause?: unknown): ExecError {
   const { namespace, pod, container, command } = target;
   const text = `Cannot run ${command[0]} in container ${container} of pod ${namespace}/${pod}: ${message}`;

@@ -14,15 +14,16 @@ const maxStderrBytes = 64 * 1024;
 const maxDeafMs = 60_000;
 
 /**
- * How long a chunk of input may wait. The server does not report that a command which still gets input has ended, or
- * that its node is gone (tried: 1.34), so this detects it; longer than a disk prevents a command from reading.
+ * How long a chunk of input may wait. While a command still gets input, the server does not report that the command has
+ * ended or that its node is gone (tried: 1.34). This limit detects both. It is longer than a disk keeps a command from
+ * reading.
  */
 const maxUntakenMs = 30_000;
 
 export interface ExecSession {
-  /** What the status channel said, once the command has ended; rejected when the connection ends first. */
+  /** The message of the status channel, once the command has ended. Rejected if the connection ends first. */
   readonly ended: Promise<string>;
-  /** The first 64 KiB of what the command has written to its standard error. */
+  /** The first 64 KiB of the command's standard error. */
   stderr(): string;
   readonly input: InputProgress;
   /** Ends everything at once with an error. */
@@ -31,8 +32,8 @@ export interface ExecSession {
 }
 
 /**
- * Handles the channels of an exec's socket: output goes to `stdout` at its pace, and the socket is paused while
- * `stdout` is full.
+ * Handles the channels of an exec's socket. Output goes to `stdout` as fast as `stdout` takes it; while `stdout` is
+ * full, the socket is paused.
  *
  * Follows
  * https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
@@ -61,7 +62,7 @@ export function createExecSession(
 
   function beat(): void {
     const now = performance.now();
-    // While this end does not read, the other end's silence proves nothing.
+    // While the socket is paused, the silence of the other end proves nothing.
     if (socket.isPaused) heardAt = outputAt = now;
     if (now - heardAt > maxDeafMs) fail(cut("the server does not answer any more"));
     else if (now - outputAt > maxSilenceMs) fail(cut(`no output for ${Math.round((now - outputAt) / 1000)} s`));
@@ -158,13 +159,13 @@ function cut(what: string, cause?: unknown): NetworkError {
 
 const STDIN = 0;
 
-/** A message is what the server takes into memory at once; larger ones were not faster. */
+/** The size of a message. The server holds a whole message in memory, and larger messages were not faster. */
 const messageBytes = 64 * 1024;
 
-/** What may wait in this process for a slow pod, the socket's own buffer included. */
+/** How much may wait in this process for a slow pod, including the socket's own buffer. */
 const maxWaitingBytes = 1024 * 1024;
 
-/** Called before and after each piece, so that a piece which is not taken is noticed. */
+/** Called before and after each piece. A piece that the other end does not take is detected with it. */
 interface InputProgress {
   sending(): void;
   sent(bytes: number): void;
@@ -173,10 +174,10 @@ interface InputProgress {
 /**
  * Sends a stream as the input of a command, as fast as the other end takes it.
  *
- * The end of the stream is not sent: v5 of the protocol could, v4 cannot, and a command that works with both has to
- * know it anyway.
+ * The end of the stream is not sent. Only v5 of the protocol can send it, so a command that works with v4 too has to
+ * detect the end in the data.
  *
- * @throws whatever the stream fails with
+ * @throws the error of the stream
  */
 export async function sendInput(socket: WebSocket, input: Readable, progress: InputProgress): Promise<void> {
   for await (const chunk of input as AsyncIterable<Buffer>) {
@@ -194,7 +195,7 @@ function send(socket: WebSocket, data: Buffer): Promise<void> {
   message[0] = STDIN;
   data.copy(message, 1);
   return new Promise((resolve) => {
-    // A socket that fails emits an event of its own.
+    // If the socket fails, it emits its own event.
     const isFull = socket.bufferedAmount + message.length > maxWaitingBytes;
     socket.send(message, () => isFull && resolve());
     if (!isFull) resolve();

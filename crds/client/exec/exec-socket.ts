@@ -8,7 +8,7 @@ import type { ClusterConfig, Credential } from "../config/cluster-config.ts";
 import { readBody } from "../round-trip.ts";
 import type { ExecTarget } from "./exec-outcome.ts";
 
-/** The newest first; servers before 1.30 know only the second. */
+/** The newest first. Servers before 1.30 know only the second. */
 const protocols = ["v5.channel.k8s.io", "v4.channel.k8s.io"] as const;
 
 export type ExecSocket =
@@ -22,19 +22,19 @@ export interface ExecSocketOptions {
   readonly hasInput: boolean;
   /** Milliseconds until the socket must be open. */
   readonly timeoutMs: number;
-  /** Called with the socket before it is open, so that nothing it says is missed. */
+  /** Called with the socket before it is open, so that no message is missed. */
   readonly onSocket: (socket: WebSocket) => void;
   readonly signal: AbortSignal;
 }
 
 /**
- * Opens the WebSocket of an exec; what the server refuses is its answer, not an error.
+ * Opens the WebSocket of an exec. If the server refuses, the result is its response, not an error.
  *
  * Follows
  * https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#-strong-misc-operations-pod-v1-core-strong-
  *
- * @throws NetworkError when there was no answer
- * @throws the signal's reason when it is aborted
+ * @throws NetworkError if there was no response
+ * @throws the signal's reason if it is aborted
  */
 export function openExecSocket(options: ExecSocketOptions): Promise<ExecSocket> {
   const { config, credential, timeoutMs, signal } = options;
@@ -89,7 +89,7 @@ function tlsOptions(config: ClusterConfig, { ca, certificate, key }: Credential)
     ...(ca !== undefined && { ca }),
     ...(certificate !== undefined && { cert: certificate }),
     ...(key !== undefined && { key }),
-    // The connection's own encryption does what masking is for, and masking costs as much as that.
+    // The connection is encrypted, which serves the purpose of masking; masking costs as much as encryption.
     generateMask(mask: Buffer) {
       mask.fill(0);
     },

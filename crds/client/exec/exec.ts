@@ -13,44 +13,44 @@ import type { Pace } from "./pace-meter.ts";
 
 export interface ExecOptions extends ExecTarget {
   /**
-   * The command's input. Its end is not sent (see `sendInput`), so a command must detect it in the data. The server
-   * does not report a command that ends while there is more to send, so the command must report that in its output. The
-   * command must keep both its outputs open: containerd closes the input when one of them is closed. Destroyed when the
-   * exec ends.
+   * The command's input. Its end is not sent (see `sendInput`), so the command must detect the end in the data. If the
+   * command ends while there is more to send, the server does not report it, so the command must report it in its
+   * output. The command must keep both its outputs open: containerd closes the input when one of them is closed. The
+   * stream is destroyed when the exec ends.
    */
   readonly stdin?: Readable | undefined;
-  /** Receives the command's output, and is not ended by it: only the exit code shows that the output is complete. */
+  /** Receives the command's output. It is not ended with it: only the exit code shows that the output is complete. */
   readonly stdout?: Writable | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds without output after which the command or its node counts as lost. @default no limit */
   readonly maxSilenceMs?: number | undefined;
-  /** Output that comes more slowly fails, while `stdout` takes it. @default no limit */
+  /** The exec fails if the output is slower than this while `stdout` takes it. @default no limit */
   readonly minOutput?: Pace | undefined;
-  /** Input that is taken more slowly fails, while there is some to send. @default no limit */
+  /** The exec fails if the input is taken more slowly than this while there is some to send. @default no limit */
   readonly minInput?: Pace | undefined;
-  /** Milliseconds for everything, from the connection to the command's end. */
+  /** Milliseconds from the connection to the end of the command. */
   readonly timeoutMs: number;
 }
 
 export interface ExecResult {
   readonly exitCode: number;
-  /** The first 64 KiB of it. */
+  /** The first 64 KiB. */
   readonly stderr: string;
 }
 
 /**
- * Runs a command in a container, with memory that does not depend on how much goes through.
+ * Runs a command in a container. Memory use does not depend on how much is transferred.
  *
- * @throws ExecError when the command was not run
- * @throws ApiError when the server refuses
- * @throws NetworkError when the connection was cut, is too slow or the time is over; the command may still run
- * @throws whatever `stdin` or `stdout` fails with
- * @throws the signal's reason when it is aborted
+ * @throws ExecError if the command was not run
+ * @throws ApiError if the server refuses
+ * @throws NetworkError if the connection was cut or is too slow, or the time is over; the command may still run
+ * @throws the error of `stdin` or `stdout`
+ * @throws the signal's reason if it is aborted
  */
 export type Exec = (options: ExecOptions) => Promise<ExecResult>;
 
 /**
- * Makes the function that runs commands in containers, over WebSockets of their own.
+ * Creates the function that runs commands in containers. Each command has its own WebSocket.
  *
  * Follows https://kubernetes.io/docs/concepts/architecture/control-plane-node-communication/ and, for the protocol,
  * https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4006-transition-spdy-to-websockets.

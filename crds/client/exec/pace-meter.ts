@@ -1,23 +1,23 @@
-/** Minimum amount per time, counted only while the other end is being waited for. */
+/** A minimum rate. Only the time in which this end waits for the other end counts. */
 export interface Pace {
   readonly bytesPerSecond: number;
   /** Milliseconds. */
   readonly overMs: number;
 }
 
-/** Distinguishes a slow peer from one that is itself kept waiting. */
+/** Distinguishes a slow peer from a peer that has to wait itself. */
 export interface PaceMeter {
-  /** From now on the other end is waited for. */
+  /** Starts waiting for the other end. */
   begin(): void;
-  /** From now on it is not. */
+  /** Stops waiting for the other end. */
   end(): void;
   count(bytes: number): void;
-  /** Judges each time of waiting that is long enough by itself, so it is to be asked more often than that. */
+  /** Each period of `overMs` is checked separately, so the caller has to call this more often than once per period. */
   isSlow(): boolean;
 }
 
 /**
- * @param pace without it nothing is slow
+ * @param pace undefined if no rate is too slow
  * @param now milliseconds that only grow
  */
 export function createPaceMeter(pace: Pace | undefined, now: () => number = () => performance.now()): PaceMeter {

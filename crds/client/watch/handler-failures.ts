@@ -2,18 +2,18 @@ import type { KubernetesObject } from "../../kubernetes.ts";
 import type { Log } from "../../log.ts";
 import { keyOf } from "./store.ts";
 
-/** Where an object failed: what was called for it, and the plural of its resource. */
+/** An object whose handler failed, and the plural of its resource. */
 export interface HandlerFailure {
   readonly object: KubernetesObject;
   readonly resource: string;
-  /** What threw: `onChange`, `transform`, or the name of an index or an event handler. */
+  /** The handler that threw: `onChange`, `transform`, or the name of an index or an event handler. */
   readonly handler: string;
 }
 
-/** Takes what was thrown over one object, so that the caller goes on with the next one. */
+/** Reports the error of one object, so that the caller can continue with the next one. */
 export type ReportHandlerFailure = (error: unknown, failure: HandlerFailure) => void;
 
-/** Makes a report that counts each failure, and logs it once for each handler and revision of an object. */
+/** Creates a report that counts each failure, and logs it once for each handler and revision of an object. */
 export function createHandlerFailures(options: {
   log: Log | undefined;
   count?: ((failure: HandlerFailure) => void) | undefined;
@@ -30,7 +30,7 @@ export function createHandlerFailures(options: {
   };
 }
 
-/** Logs what a callback threw; without a log it becomes an uncaught exception, for it must not go unseen. */
+/** Logs an error of a callback. Without a log it becomes an uncaught exception, so that it is not lost. */
 export function reportError(error: unknown, options: { log: Log | undefined; fields: object; message: string }): void {
   const { log, fields, message } = options;
   if (log !== undefined) {

@@ -8,12 +8,12 @@ import { type ListWatchEvent, type ListWatchTimings, listWatch, type Versions } 
 import type { ListWatchState } from "./list-watch-state.ts";
 import { compareResourceVersions, createStore, type IndexFunction, keyOf, type ReadonlyStore } from "./store.ts";
 
-/** What happened to an object. A new object of an old name is a `deleted` and an `added`. */
+/** A change of an object. If another object gets its name, a `deleted` and an `added` follow. */
 export interface Change<T extends KubernetesObject> {
   readonly type: "added" | "modified" | "deleted";
-  /** The object as it is now; of a deleted one, its last state. */
+  /** The present state of the object; the last state of a deleted one. */
   readonly object: T;
-  /** What the store held until now. */
+  /** The stored state until now. */
   readonly previous?: T;
 }
 
@@ -24,14 +24,14 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   readonly indexes: Readonly<Record<Index, IndexFunction<T>>>;
-  /** Called after the store took each change over, in order. */
+  /** Called for each change, in order, after it was stored. */
   readonly onChange?: ((change: Change<T>) => void) | undefined;
   /**
    * Converts an object before it is stored, in place or as a copy: removes unused fields. If it throws, the object is
    * stored unchanged.
    */
   readonly transform?: ((object: T) => T) | undefined;
-  /** Called with what `onChange`, `transform` or an index throws over one object. @default it is logged */
+  /** Called with each error of `onChange`, `transform` or an index. @default it is logged */
   readonly onFailure?: ReportHandlerFailure | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
   readonly signal: AbortSignal;
@@ -44,18 +44,17 @@ export interface InformerOptions<T extends KubernetesObject, Index extends strin
 
 export interface Informer<T extends KubernetesObject, Index extends string> {
   readonly store: ReadonlyStore<T, Index>;
-  /** Resolves when the store holds the whole first list and follows what comes after it; rejects when it never will. */
+  /** Resolves when the first list is stored and its watch is open; rejects if that can never happen. */
   readonly synced: Promise<void>;
   readonly done: Promise<void>;
-  /** How far the store has come; `changed` counts what was {@link put} too, which came before its watch event. */
+  /** The resourceVersions of the store; `changed` includes objects that were {@link put} before their watch event. */
   versions(): Versions;
-  /** Stores the answer to a write at once, so that the next look at the store sees it. */
+  /** Stores the answer to a write at once, so that the next read of the store sees it. */
   put(object: T): void;
   /**
-   * Calls the handler with every object that the store holds, as `added`, and then as `onChange` is called. As
-   * `AddEventHandler` of client-go.
+   * Calls the handler for all stored objects, as `added`, and then for each change, as `AddEventHandler` of client-go.
    *
-   * @returns ends it
+   * @returns call it to end the subscription
    */
   subscribe(handler: (change: Change<T>) => void): () => void;
 }

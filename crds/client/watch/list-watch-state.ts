@@ -1,6 +1,6 @@
 /**
- * Where a list-watch stands, after kube-rs's watcher. `pageSize` 0 asks for the whole list at once, which works where
- * the server does not keep the pages of a list for as long as they take.
+ * The state of a list-watch, modelled on kube-rs's watcher. `pageSize` 0 requests the whole list in one page: that
+ * works if the pages of a list expire before they are all read.
  */
 export type ListWatchState =
   | { readonly kind: "empty"; readonly pageSize: number }
@@ -8,18 +8,18 @@ export type ListWatchState =
   | { readonly kind: "init-listed"; readonly resourceVersion: string }
   | { readonly kind: "watching"; readonly resourceVersion: string };
 
-/** How the step that a state asks for ended. */
+/** The outcome of a state's step. */
 export type ListWatchOutcome =
   | { readonly kind: "page"; readonly resourceVersion: string; readonly continue: string | undefined }
   | { readonly kind: "page-expired" }
   | { readonly kind: "list-failed" }
   | { readonly kind: "watch-opened" }
   | { readonly kind: "watch-refused" }
-  /** `resourceVersion` is the last one seen; `healthy`: the watch lasted. */
+  /** `resourceVersion` is the last one seen; `healthy`: the watch lasted for some time. */
   | { readonly kind: "watch-ended"; readonly resourceVersion: string; readonly healthy: boolean }
-  /** The server no longer keeps what came after the resourceVersion. */
+  /** The server no longer has the changes after the resourceVersion. */
   | { readonly kind: "watch-expired"; readonly healthy: boolean }
-  /** What the watch said cannot be trusted or understood. */
+  /** The events of the watch cannot be decoded or trusted. */
   | { readonly kind: "watch-broken" };
 
 /** `repeated`: wait only if nothing was healthy since the last time. */

@@ -21,24 +21,23 @@ export type ListWatchEvent<T extends KubernetesObject> =
 export interface ListWatchOptions<T extends KubernetesObject> {
   readonly client: ClusterClient;
   readonly resource: Resource<T>;
-  /** All namespaces when it is left out. */
+  /** @default all namespaces */
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   /** @default 500 */
   readonly pageSize?: number | undefined;
   /**
-   * Called for everything that happens, in order, as it arrives: store the object, enqueue its key, and return. A list
-   * brings all its objects as `added`, also those that were there before, and `deleted` for those that are missing.
-   * What it throws is logged.
+   * Called for each event, in order: store the object, enqueue its key, and return. A list emits all its objects as
+   * `added`, also known ones, and `deleted` for those that are missing. An error that it throws is logged.
    */
   readonly onEvent: (event: ListWatchEvent<T>) => void;
   /**
-   * The objects that the consumer holds, to find those that a new list lacks; without it they are stored here a second
-   * time.
+   * The consumer's objects, to find those that a new list lacks. Without this option, the list-watch stores them a
+   * second time.
    */
   readonly knownObjects?: (() => Iterable<T>) | undefined;
-  /** Whether a list at that resourceVersion cannot show the object as it does. @default none is known not to */
+  /** Whether a list at that resourceVersion cannot contain this state of the object. @default never */
   readonly contradicts?: ((object: T, resourceVersion: string) => boolean) | undefined;
   readonly onState?: ((state: ListWatchState) => void) | undefined;
   /** Ends the list-watch: `done` resolves. */
@@ -51,26 +50,25 @@ export interface ListWatchOptions<T extends KubernetesObject> {
 
 export interface ListWatch {
   /**
-   * Resolves when the first list is complete and a watch of what comes after it is open; rejects when there will never
-   * be one.
+   * Resolves when the first list is complete and its watch is open; rejects if that can never happen.
    */
   readonly synced: Promise<void>;
-  /** Resolves after the signal; rejects when the cluster's history went back, after which no state can be trusted. */
+  /** Resolves after the signal; rejects if the cluster's history went back, after which no state can be trusted. */
   readonly done: Promise<void>;
   versions(): Versions;
 }
 
-/** How far a list-watch has come, as resourceVersions. */
+/** The resourceVersions that a list-watch has reached. */
 export interface Versions {
-  /** Everything up to here has been handed on. */
+  /** All changes up to this one have been emitted. */
   readonly seen: string | undefined;
-  /** Nothing after here has been handed on; unlike `seen` it stays where it is while nothing changes. */
+  /** The last emitted change. Unlike `seen`, it stays the same while nothing changes. */
   readonly changed: string | undefined;
 }
 
 /**
- * Follows a collection for as long as the signal lets it: lists it in pages, watches from there, resumes where a watch
- * ended, and lists again where the server no longer knows what came after.
+ * Follows a collection until the signal is aborted: lists it in pages, watches from there, resumes where a watch ended,
+ * and lists again if the server no longer has the changes after that.
  *
  * Follows https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
  */
@@ -89,7 +87,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
   const listing = createListing({ client, selection, signal, knownObjects, contradicts, pageTimeoutMs, onObject });
   /** The newest resourceVersion that the server has shown. */
   let lastResourceVersion: string | undefined;
-  /** That of the newest list or change. Bookmarks do not move it. */
+  /** The resourceVersion of the newest list or change. Bookmarks do not change it. */
   let changedAt: string | undefined;
   let opened: OpenedWatch | undefined;
 
@@ -108,7 +106,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     }
   }
 
-  /** The first page of a list is handed on before the list is whole. */
+  /** Emits each page before the list is complete. */
   function onObject(event: { type: "added" | "deleted"; object: T }, resourceVersion: string): void {
     changedAt = resourceVersion;
     emit(event);
@@ -158,8 +156,8 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
     function onEvent({ type, object }: ObjectEvent<T>): void {
       const version = object.metadata.resourceVersion;
       if (!version) throw new Error(`a ${type} event has no resourceVersion`);
-      // A cluster that was restored from a backup: its history is younger than what was seen, and events would be left
-      // out.
+      // The cluster was restored from a backup: its history is behind what this watch has seen, so it would miss
+      // events.
       if (type === "BOOKMARK" && (compareResourceVersions(version, resourceVersion) ?? 0) < 0)
         throw new Error(`a bookmark at ${version} came after ${resourceVersion}`);
       if (type !== "BOOKMARK") {
@@ -208,17 +206,17 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
 
   async function run(): Promise<void> {
     let state: ListWatchState = { kind: "empty", pageSize };
-    let troubles = 0;
+    let failures = 0;
     for (;;) {
       onState?.(state);
       const outcome = await act(state);
       if ("healthy" in outcome && outcome.healthy) {
-        troubles = 0;
+        failures = 0;
         backoff.reset();
       }
       const { state: next, pause } = nextListWatchState(state, outcome, { pageSize });
-      if (pause === "always" || (pause === "repeated" && troubles > 0)) await sleep(backoff.next(), { clock, signal });
-      if (pause !== "never") troubles += 1;
+      if (pause === "always" || (pause === "repeated" && failures > 0)) await sleep(backoff.next(), { clock, signal });
+      if (pause !== "never") failures += 1;
       state = next;
     }
   }
@@ -231,7 +229,7 @@ export function listWatch<T extends KubernetesObject>(options: ListWatchOptions<
 }
 
 /**
- * Whether the server may have been unreachable and its store restored from a backup: a watch from the former version
+ * Whether the server was unreachable, so that etcd may have been restored from a backup. A watch from the last version
  * would then be silent until the restored history reaches it, and would miss the changes before that.
  */
 function isAway(error: unknown): boolean {
@@ -241,20 +239,20 @@ function isAway(error: unknown): boolean {
 const eventTypes = { ADDED: "added", MODIFIED: "modified", DELETED: "deleted" } as const;
 
 export interface ListWatchTimings {
-  /** A large page of large objects on a busy server takes longer than any other call. @default 60000 */
+  /** A large page of large objects from a busy server takes longer than any other call. @default 60000 */
   readonly pageTimeoutMs: number;
   /**
-   * How long the server is asked to keep a watch open; each watch a quarter less to a quarter more. It bounds how long
-   * a dead stream goes unnoticed, and costs one request each time. @default 120
+   * The requested duration of a watch; each watch varies it by up to a quarter. It limits how long a dead stream goes
+   * unnoticed, and costs one request each time. @default 120
    */
   readonly watchTimeoutSeconds: number;
-  /** A stream that is silent for so long beyond that time is dead. @default 15000 */
+  /** A stream counts as dead if it is silent for so long after that duration. @default 15000 */
   readonly silenceMarginMs: number;
-  /** A watch that lasted so long was healthy: delays start over. @default 1000 */
+  /** A watch that lasted so long was healthy: the backoff starts over. @default 1000 */
   readonly healthyAfterMs: number;
-  /** The first delay after a failure; it doubles from one to the next. @default 800 */
+  /** The first delay after a failure; each next one doubles. @default 800 */
   readonly backoffMs: number;
-  /** Limit of the wait after the server has come back, during which no client is served. @default 5000 */
+  /** The longest delay. After the server is back, clients may wait that long. @default 5000 */
   readonly maxBackoffMs: number;
 }
 

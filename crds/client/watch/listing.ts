@@ -12,8 +12,8 @@ export interface Selection<T extends KubernetesObject> {
 }
 
 /**
- * The cluster's history went back behind a version that was already seen: its store was restored from a backup. No
- * state in memory can be trusted, so the program must restart, as
+ * The cluster's history went back behind a version that was already seen: etcd was restored from a backup. No state in
+ * memory can be trusted, so the program must restart, as
  * https://kubernetes.io/docs/tasks/administer-cluster/configure-upgrade-etcd/ requires.
  */
 export class HistoryError extends Error {
@@ -21,13 +21,14 @@ export class HistoryError extends Error {
 }
 
 export interface Listing {
-  /** Starts a list; what an unfinished one has seen is forgotten. */
+  /** Starts a list, and drops an unfinished one. */
   start(): void;
   /**
-   * Fetches a page, hands its objects on, and after the last one the objects that the list is missing.
+   * Fetches a page and emits its objects; after the last page, emits the objects that the list lacks.
    *
-   * @throws HistoryError when the list is of a time before `lastResourceVersion`, the newest resourceVersion seen, or
-   *   contradicts what is known: a history that went back may be longer by now than it was
+   * @throws HistoryError if the list is older than `lastResourceVersion`, the newest resourceVersion seen, or
+   * contradicts
+   *   a known object: a history that went back may be longer by now than it was
    */
   page(options: {
     limit: number;
@@ -37,9 +38,9 @@ export interface Listing {
 }
 
 /**
- * Lists page by page, and finds what is gone by comparing with the `knownObjects`.
+ * Lists page by page, and finds deleted objects by comparing with the `knownObjects`.
  *
- * An object that is newer than the list is not missing from it: it was made after the list, and its write's answer came
+ * An object that is newer than the list is not missing: it was created after the list, and the answer to its write came
  * first.
  */
 export function createListing<T extends KubernetesObject>(options: {
@@ -47,7 +48,7 @@ export function createListing<T extends KubernetesObject>(options: {
   selection: Selection<T>;
   signal: AbortSignal;
   knownObjects: () => Iterable<T>;
-  /** Whether a list at that resourceVersion cannot show the object as it does. */
+  /** Whether a list at that resourceVersion cannot contain this state of the object. */
   contradicts: (object: T, resourceVersion: string) => boolean;
   pageTimeoutMs: number;
   /** Called with the list's resourceVersion. */
@@ -61,7 +62,7 @@ export function createListing<T extends KubernetesObject>(options: {
     for (const object of [...knownObjects()]) {
       if (seen.has(keyOf(object))) continue;
       if (isBefore(resourceVersion, object.metadata.resourceVersion ?? "")) continue;
-      // As a watch would report it: the last state, with the resourceVersion at which it was known to be gone.
+      // As a watch reports a deletion: the last state, with a resourceVersion at which the object was gone.
       const gone = { ...object, metadata: { ...object.metadata, resourceVersion } };
       onObject({ type: "deleted", object: gone }, resourceVersion);
     }
@@ -78,12 +79,12 @@ export function createListing<T extends KubernetesObject>(options: {
       const { resourceVersion } = metadata;
       if (lastResourceVersion !== undefined && isBefore(resourceVersion, lastResourceVersion))
         throw new HistoryError(
-          `Cannot go on: the list of ${resource.plural} is at ${resourceVersion}, after ${lastResourceVersion}`,
+          `Cannot continue: the list of ${resource.plural} is at ${resourceVersion}, after ${lastResourceVersion}`,
         );
       const undone = items.find((object) => contradicts(object, resourceVersion));
       if (undone !== undefined)
         throw new HistoryError(
-          `Cannot go on: the list of ${resource.plural} at ${resourceVersion} has ${keyOf(undone)} as it was before it changed`,
+          `Cannot continue: the list of ${resource.plural} at ${resourceVersion} has ${keyOf(undone)} as it was before it changed`,
         );
       for (const object of items) {
         seen.add(keyOf(object));

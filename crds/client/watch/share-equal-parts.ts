@@ -1,13 +1,13 @@
 import type { KubernetesObject } from "../../kubernetes.ts";
 
-/** How many different parts a generation remembers; two are kept, so a template that is in use is never forgotten. */
+/** The number of parts in a generation. Two generations are stored, so the parts of a template in use stay. */
 const generationSize = 1000;
 
 /**
- * Makes an informer's `transform` that lets objects share the parts of their `spec`, and their owners, that read the
- * same: containers, volumes and the like of pods made from one template.
+ * Creates an informer's `transform` that lets objects share equal parts of their `spec`, and equal owners: for example
+ * the containers and volumes of pods from one template.
  *
- * Measured for 10 000 pods of 20 templates: 3.3 kB of heap a pod instead of 6.6, for 25 µs a pod.
+ * Measured with 10 000 pods of 20 templates: 3.3 kB of heap per pod instead of 6.6 kB, for 25 µs per pod.
  */
 export function shareEqualParts<T extends KubernetesObject>(): (object: T) => T {
   let recent = new Map<string, unknown>();

@@ -1,12 +1,12 @@
 import type { KubernetesObject } from "../../kubernetes.ts";
 import type { ObjectRef } from "../cluster-client.ts";
 
-/** The key of an object in stores and queues: `namespace/name`, or the name alone for what has no namespace. */
+/** The key of an object in stores and queues: `namespace/name`, or only the name if it has no namespace. */
 export function keyOf(object: KubernetesObject): string {
   return keyAt(object.metadata);
 }
 
-/** As {@link keyOf}, by where an object is. */
+/** As {@link keyOf}, from a reference. */
 export function keyAt({ namespace, name }: ObjectRef): string {
   return namespace === undefined ? name : `${namespace}/${name}`;
 }
@@ -14,11 +14,11 @@ export function keyAt({ namespace, name }: ObjectRef): string {
 const decimal = /^(0|[1-9][0-9]*)$/;
 
 /**
- * Less than, equal to or greater than 0 as `a` is older than, the same as or newer than `b`; undefined when they have
- * no order.
+ * Less than, equal to or greater than 0 if `a` is older than, the same as or newer than `b`; undefined if they have no
+ * order.
  *
- * Follows KEP-5504: a resourceVersion is a decimal of any length, comparable within one resource. What is not one (an
- * aggregated API's, a test's) can only be the same or not.
+ * Follows KEP-5504: a resourceVersion is a decimal number of any length, comparable within one resource. Other values
+ * (of an aggregated API, or a test) can only be equal or not.
  */
 export function compareResourceVersions(a: string, b: string): number | undefined {
   if (a === b) return 0;
@@ -27,14 +27,14 @@ export function compareResourceVersions(a: string, b: string): number | undefine
   return a < b ? -1 : 1;
 }
 
-/** The objects that share a value of an index, in the order in which they came to share it. */
+/** The objects that share a value of an index, in the order in which they got it. */
 interface ReadonlyBucket<T> extends Iterable<T> {
   readonly size: number;
 }
 
 /**
- * A bucket that its store writes to. Most buckets of a unique index hold one object, so that one is held without a map:
- * 48 bytes instead of 184.
+ * A bucket that its store writes to. Most buckets of a unique index have one object, which is stored without a map: 48
+ * bytes instead of 184.
  */
 class Bucket<T> implements ReadonlyBucket<T> {
   #key: string | undefined;
@@ -46,7 +46,7 @@ class Bucket<T> implements ReadonlyBucket<T> {
     return this.#key === undefined ? 0 : 1;
   }
 
-  /** Replaces the object under the key where it stands, or adds it at the end. */
+  /** Replaces the object of the key in its place, or adds it at the end. */
   set(key: string, object: T): void {
     if (this.#many !== undefined) {
       this.#many.set(key, object);
@@ -78,59 +78,60 @@ class Bucket<T> implements ReadonlyBucket<T> {
   }
 }
 
-/** The values under which an index finds an object; of one object it must always give the same. */
+/** The values of an object in an index. It must always return the same values for the same object. */
 export type IndexFunction<T> = (object: T) => Iterable<string> | string | undefined;
 
 export interface ReadonlyStore<T extends KubernetesObject, Index extends string> {
   readonly size: number;
-  /** The object of a key as `keyOf` makes it, or of that name. Objects are shared: never change one. */
+  /** The object with a key of `keyOf`, or with a reference. Objects are shared: never change one. */
   get(at: string | ObjectRef): T | undefined;
-  /** The objects that an index finds under a value. What it returns is good until the store changes. */
+  /** The objects with a value in an index. The result is valid until the store changes. */
   by(index: Index, value: string): ReadonlyBucket<T>;
   values(): IterableIterator<T>;
 }
 
 export interface Store<T extends KubernetesObject, Index extends string> extends ReadonlyStore<T, Index> {
   /**
-   * Stores an object unless it is older than what the store knows of it, and says whether it did.
+   * Stores an object unless the store has a newer state of it. So the answer to a write can be stored at once, and
+   * later watch events of older states do not undo it.
    *
-   * So the answer to a write can be stored at once, and the watch events that lag behind it do not undo it.
+   * @returns whether it was stored
    */
   put(object: T): boolean;
   /**
-   * Removes what a deletion event names, and returns what was held; a successor of its name, or a state newer than the
-   * event, stays.
+   * Removes the object of a deletion event, and returns the stored state. Another object of the same name, or a newer
+   * state than the event, stays.
    *
-   * The deletion is remembered, so that the late answer to a write cannot bring the object back.
+   * The store remembers the deletion, so that a late answer to a write cannot add the object again.
    */
   remove(object: T): T | undefined;
   /**
-   * Whether a list at that resourceVersion cannot show the object as it does, since a newer state of it, or its end, was
-   * known by then.
+   * Whether a list at that resourceVersion cannot contain this state of the object, since a newer state or its deletion
+   * happened before the list.
    */
   contradicts(object: T, resourceVersion: string): boolean;
 }
 
-/** Enough for any burst: a write's answer comes at most seconds after the event of the object's deletion. */
+/** Enough for any burst: the answer to a write comes at most seconds after the object's deletion event. */
 const maxRememberedDeletions = 4096;
 
 const noObjects = new Bucket<never>();
 
-/** One object a key, and indexes over them that answer without a scan. */
+/** Objects by key, with indexes that need no scan. */
 export function createStore<T extends KubernetesObject, Index extends string = never>(options: {
   indexes: Readonly<Record<Index, IndexFunction<T>>>;
   /**
-   * Called where an index function throws over an object; that index then has it under no value. @default it is thrown
+   * Called if an index function throws for an object; the object then has no value in that index. @default it is thrown
    */
   onIndexError?: (error: unknown, failed: { object: T; index: string }) => void;
-  /** Makes of an object that is not refused what is stored. @default it is stored as it is */
+  /** Converts an object before it is stored. @default it is stored unchanged */
   transform?: (object: T) => T;
 }): Store<T, Index> {
   const { transform = (object: T): T => object } = options;
   const objects = new Map<string, T>();
   /**
-   * By uid, the resourceVersion of the deletion: an object that left a selector is "deleted" too, and may come back
-   * later.
+   * The resourceVersion of each deletion, by uid. An object that no longer matches a selector is "deleted" too, and may
+   * match again later.
    */
   const deletions = new Map<string, string | undefined>();
   const indexes = Object.entries<IndexFunction<T>>(options.indexes).map(([name, valuesOf]) => ({
@@ -200,7 +201,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
     put(object) {
       const key = keyOf(object);
       const held = objects.get(key);
-      // The echo of every write that was put; a transform takes longer than to see that.
+      // Check this first: it is cheaper than the transform, and each write that was put comes again as an event.
       if (isOutdated(object, held)) return false;
       const stored = transform(object);
       objects.set(key, stored);
@@ -226,7 +227,7 @@ export function createStore<T extends KubernetesObject, Index extends string = n
   };
 }
 
-/** Whether `a` is newer than `b`, and `unknown` where their versions have no order. */
+/** Whether `a` is newer than `b`; `unknown` if their versions have no order. */
 function isNewer(a: string | undefined, b: string | undefined, { unknown } = { unknown: true }): boolean {
   if (a === undefined || b === undefined) return unknown;
   const order = compareResourceVersions(a, b);

@@ -18,8 +18,8 @@ export interface ObjectEvent<T extends KubernetesObject> {
 type WatchEvent<T extends KubernetesObject> = ObjectEvent<T> | { readonly type: "ERROR"; readonly object: Status };
 
 /**
- * Why a watch ended: by the server, by the network or its silence, by an ERROR event, or because it could not be
- * decoded.
+ * Why a watch ended: the server closed it, the signal was aborted, the network failed or was silent, it could not be
+ * decoded, or the server sent an ERROR event.
  */
 export type WatchEnd =
   | { readonly kind: "closed" }
@@ -28,21 +28,21 @@ export type WatchEnd =
   | { readonly kind: "error-event"; readonly error: ApiError };
 
 export interface WatchStreamOptions<T extends KubernetesObject> {
-  /** Called in order, as the bytes arrive. What it throws ends the watch as a decode error. */
+  /** Called for each event, in order. If it throws, the watch ends with a decode error. */
   readonly onEvent: (event: ObjectEvent<T>) => void;
-  /** As the resource's. */
+  /** The resource's `cut`. */
   readonly cut?: ((json: Buffer) => Buffer) | undefined;
-  /** After so many milliseconds without a byte the stream counts as dead. */
+  /** After so many milliseconds without a byte, the stream counts as dead. */
   readonly maxSilenceMs: number;
   readonly path: string;
   readonly signal: AbortSignal;
   readonly clock: Clock;
 }
 
-/** The kernel finds a peer that is gone by itself, long before the silence does. */
+/** With keep-alive probes, the kernel finds a dead peer long before `maxSilenceMs`. */
 const keepAliveProbeMs = 15_000;
 
-/** Reads a watch until it ends, and says why it did. */
+/** Reads a watch until it ends, and returns why it ended. */
 export function readWatchStream<T extends KubernetesObject>(
   response: IncomingMessage,
   options: WatchStreamOptions<T>,
@@ -59,7 +59,7 @@ export function readWatchStream<T extends KubernetesObject>(
       ended = true;
       cancelGuard();
       ignoreAbort();
-      // Ended by the server, the connection can serve the next watch.
+      // If the server closed the watch, the connection can serve the next one.
       if (reason.kind !== "closed") response.destroy();
       resolve(reason);
     }
@@ -110,9 +110,9 @@ export interface OpenedWatch {
 }
 
 /**
- * Asks for a watch of what comes after a resourceVersion, and resolves when the server has agreed to it.
+ * Opens a watch of the changes after a resourceVersion, and resolves when the server has accepted it.
  *
- * @throws ApiError when the server refuses, with the status 410 when it no longer knows what came after
+ * @throws ApiError if the server refuses it, with status 410 if it no longer has these changes
  * @throws NetworkError
  */
 export async function openWatch<T extends KubernetesObject>(
@@ -138,22 +138,22 @@ export async function openWatch<T extends KubernetesObject>(
   throw new Error(`Cannot watch ${path}: answered with ${opened.answer.status}`);
 }
 
-/** Longer than any object: etcd takes 1.5 MiB, an event wraps one of them. */
+/** Longer than any event: etcd stores objects of up to 1.5 MiB, and an event contains one. */
 const maxLineBytes = 64 * 1024 * 1024;
 
 const newline = 0x0a;
 
 interface LineSplitter {
-  /** @throws Error when a line grows past 64 MiB */
+  /** @throws Error if a line is longer than 64 MiB */
   push(chunk: Buffer): void;
 }
 
 /**
- * Cuts a stream of bytes into the lines it holds, whatever the chunks; empty lines, and a last one without its newline,
- * are left out.
+ * Splits a stream of bytes into lines, independent of the chunks. Empty lines, and a last line without its newline, are
+ * left out.
  *
- * A line is good until `onLine` returns. It is searched for as bytes, to be decoded whole, so a character that two
- * chunks share is safe, and a line of many chunks is copied once.
+ * A line is valid until `onLine` returns. Lines are searched as bytes and decoded as a whole, so a character may be
+ * split over two chunks, and a line of many chunks is copied only once.
  */
 export function createLineSplitter(onLine: (line: Buffer) => void): LineSplitter {
   let pending: Buffer[] = [];

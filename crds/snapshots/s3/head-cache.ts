@@ -1,12 +1,12 @@
-/** Heads that were read. A head never changes under its ETag. */
+/** A cache of heads. The head of an ETag never changes. */
 export interface HeadCache<Head> {
   get(name: string, etag: string): Head | undefined;
   put(name: string, read: { readonly head: Head; readonly etag: string }): void;
 }
 
 /**
- * Lists read all heads in one order, again and again. If the oldest or the least used head made room, a list of one head
- * more than there is room for would find none of them. So any head does.
+ * When the cache is full, a random head is dropped. Lists always read all heads in the same order. If the oldest or the
+ * least used head were dropped, a list with one head more than the cache holds would never find a cached head.
  */
 export function createHeadCache<Head>(
   most: number,

@@ -14,9 +14,9 @@ const MOST_RESUMPTIONS = 5;
 type Recorded = Pick<SnapshotMetadata, "sha256" | "sizeBytes">;
 
 /**
- * Opens an archive; undefined when it is not there. The call's time is also that of the reading.
+ * Opens an archive; undefined if it does not exist. The call's time limit includes the reading.
  *
- * @param find says which object it is
+ * @param find finds the archive's object
  */
 export function openS3Archive<T extends Recorded>(
   { bucket, limited, call }: { bucket: S3Bucket; limited: LimitCall; call: StoreCall },
@@ -32,13 +32,13 @@ export function openS3Archive<T extends Recorded>(
         const { at, metadata } = found;
         const first = await bucket.open({ method: "GET", key: at, signal });
         if (isAnswer(first)) {
-          // A save can have taken its place since, and erased it.
+          // A save may have replaced and erased it since.
           if (!isMissing(first)) bucket.expect(first, "read an archive", 200);
           return resolve(undefined);
         }
         const isRead = createDeferred<void>();
         const content = readS3Archive(bucket, { at, first, metadata, signal, onEnd: isRead.resolve });
-        const close = (): void => reading.abort(new Error("Cannot read the archive: it was given up"));
+        const close = (): void => reading.abort(new Error("Cannot read the archive: it was closed"));
         resolve({ metadata, content, close });
         await orAborted(isRead.promise, signal).catch(() => first.destroy());
       } finally {
@@ -49,11 +49,11 @@ export function openS3Archive<T extends Recorded>(
 }
 
 /**
- * Reads an archive to its end, from the same object again where a connection was cut.
+ * Reads an archive to its end. If the connection is cut, reads the rest of the same object with another request.
  *
  * @param archive.at the object's name
- * @param archive.first the beginning of the answer
- * @throws ArchiveError when it is not what was recorded
+ * @param archive.first the first response
+ * @throws ArchiveError if the archive does not match its metadata
  */
 async function* readS3Archive(
   bucket: S3Bucket,
@@ -80,15 +80,15 @@ async function* readS3Archive(
       signal.throwIfAborted();
       if (bytes >= metadata.sizeBytes) break;
       if (resumptions >= MOST_RESUMPTIONS) {
-        const why = `of ${metadata.sizeBytes} bytes ${bytes} arrived`;
+        const why = `only ${bytes} of ${metadata.sizeBytes} bytes arrived`;
         throw new NetworkError(`Cannot read the archive: ${why}`, { cause: failure, requestWasSent: true });
       }
       const headers = { range: `bytes=${bytes}-`, "if-match": etag };
       const next = await bucket.open({ method: "GET", key: at, headers, signal });
-      if (isAnswer(next)) throw new StoreError(`Cannot read on: ${next.status} ${next.code}`, { isTransient: true });
+      if (isAnswer(next)) throw new StoreError(`Cannot resume: ${next.status} ${next.code}`, { isTransient: true });
       if (next.statusCode !== 206) {
         next.destroy();
-        throw new StoreError("Cannot read on: the server sends the whole archive again", { isTransient: true });
+        throw new StoreError("Cannot resume: the server sends the whole archive again", { isTransient: true });
       }
       response = next;
     }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { StoreError } from "../snapshot-store.ts";
 import { elementOf, elementsOf, type S3Answer, type S3Client, type S3Request } from "./s3-client.ts";
 
-/** An object in a list. */
+/** An object of a list. */
 export interface S3Object {
   readonly key: string;
   readonly etag: string;
@@ -12,9 +12,9 @@ export interface S3Object {
 }
 
 interface PageOptions {
-  /** Only those whose names come behind this one, which need not be there. */
+  /** Only objects whose names come after this one. An object of this name need not exist. */
   readonly after?: string | undefined;
-  /** At most so many. @default 1000, the most that servers give */
+  /** The most objects. @default 1000, the most that servers return */
   readonly most?: number | undefined;
   readonly signal: AbortSignal;
 }
@@ -25,31 +25,31 @@ export interface S3Page {
   readonly next: string | undefined;
 }
 
-/** The requests to a bucket that archives need, with the failures of a store. */
+/** Requests to a bucket. They throw the errors of a store. */
 export interface S3Bucket {
   readonly name: string;
-  /** Headers of each request that makes an object. */
+  /** Headers of each request that creates an object. */
   readonly encryption: Readonly<Record<string, string>>;
   send(request: S3Request): Promise<S3Answer>;
   open(request: S3Request): Promise<IncomingMessage | S3Answer>;
   /**
-   * Gives an answer of one of the statuses back.
+   * Returns the response if it has one of the statuses.
    *
    * @param what the end of "Cannot …"
-   * @throws StoreError when it has another
+   * @throws StoreError if it has another status
    */
   expect(answer: S3Answer, what: string, ...statuses: readonly number[]): S3Answer;
   exists(key: string, signal: AbortSignal): Promise<boolean>;
   put(key: string, body: Buffer, options: { what: string; signal: AbortSignal }): Promise<S3Answer>;
-  /** Also good where it was not there. */
+  /** Succeeds too if the object does not exist. */
   erase(key: string, signal: AbortSignal): Promise<void>;
-  /** All objects under a prefix that has few. */
+  /** All objects under a prefix, in memory at once. */
   list(prefix: string, signal: AbortSignal): Promise<S3Object[]>;
-  /** The objects under a prefix by name, as many as one request gives. */
+  /** The objects under a prefix, sorted by name, as many as one request returns. */
   page(prefix: string, options: PageOptions): Promise<S3Page>;
   /** All objects under a prefix, page by page. */
   pages(prefix: string, options: PageOptions): AsyncIterable<readonly S3Object[]>;
-  /** What time it is by the storage's own clock, in milliseconds since 1970. */
+  /** The time of the storage's own clock, in milliseconds since 1970. */
   now(signal: AbortSignal): Promise<number>;
   close(): void;
 }
@@ -76,7 +76,7 @@ export function createS3Bucket(options: {
     ...{ name, encryption, send, open, expect, close: client.close },
 
     async exists(key, signal) {
-      // The answer to a HEAD says not why: whether a bucket is missing, or credentials have ended.
+      // The response to a HEAD does not give the reason, such as a missing bucket or expired credentials.
       const answer = await send({ method: "GET", key, signal });
       if (isMissing(answer)) return false;
       expect(answer, `look at ${key}`, 200);
@@ -95,7 +95,7 @@ export function createS3Bucket(options: {
       const { headers } = expect(await send({ method: "GET", query, signal }), "list", 200);
       const time = Date.parse(headers.date ?? "");
       if (!Number.isNaN(time)) return time;
-      throw new StoreError("Cannot tell the time of the object storage: its answers carry no date", {
+      throw new StoreError("Cannot read the time of the object storage: its responses have no Date header", {
         isTransient: false,
       });
     },
@@ -117,7 +117,7 @@ export function createS3Bucket(options: {
     };
     const xml = expect(await send({ method: "GET", query, signal }), "list", 200).body.toString("utf8");
     if (!xml.trimEnd().endsWith("</ListBucketResult>")) {
-      throw new StoreError(`Cannot list bucket "${name}": what was answered is no list of objects`, {
+      throw new StoreError(`Cannot list bucket "${name}": the response is not a complete list of objects`, {
         isTransient: true,
       });
     }
@@ -128,15 +128,16 @@ export function createS3Bucket(options: {
         at: new Date(text("LastModified")).toISOString(),
       };
     });
-    // The next page begins behind the last name, so one that is out of its place would be left out, or come again and again.
+    // The next page begins after the last name. If the names were not sorted, some would be left out or repeated
+    // forever.
     let last = after ?? "";
     for (const { key } of objects) {
-      if (key <= last) throw new StoreError("Cannot list: the server's list is not in the order of names", NOT_ORDERED);
+      if (key <= last) throw new StoreError("Cannot list: the server's list is not sorted by name", NOT_ORDERED);
       last = key;
     }
     const isLast = elementOf(xml, "IsTruncated") !== "true";
     if (!isLast && objects.length === 0) {
-      throw new StoreError("Cannot list: the server says that there is more, and not how to go on", NOT_ORDERED);
+      throw new StoreError("Cannot list: the server returned an empty page that is not the last one", NOT_ORDERED);
     }
     return { objects, next: isLast ? undefined : last };
   }
@@ -151,7 +152,7 @@ export function createS3Bucket(options: {
   }
 }
 
-/** Whether it is the object that is missing, and not the bucket. */
+/** Whether the object does not exist. A missing bucket does not count. */
 export function isMissing({ status, code }: S3Answer): boolean {
   return status === 404 && code === "NoSuchKey";
 }

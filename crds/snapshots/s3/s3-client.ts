@@ -22,25 +22,25 @@ export interface S3ClientOptions {
   readonly bucket: string;
   /** Whether the bucket is in the path, and not in the host's name. */
   readonly isPathStyle: boolean;
-  /** Asked before each request. @param stale those that the server has just refused */
+  /** Called before each request. @param stale the credentials that the server has just refused */
   readonly credentials: (stale?: S3Credentials) => Promise<S3Credentials>;
   readonly clock?: Clock | undefined;
 }
 
 export interface S3Request {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
-  /** Without it the bucket is meant. */
+  /** Without a key, the request is for the bucket. */
   readonly key?: string | undefined;
   readonly query?: Readonly<Record<string, string>> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: Buffer | undefined;
   readonly signal: AbortSignal;
   /**
-   * Whether the answer begins with 200 and white space while the server is still at it, as to a copy and the completion
-   * of an upload: only an ETag in its body says that it is done. @default false
+   * Whether the server may send 200 and white space before it has finished, as for a copy and the completion of an
+   * upload. Then only an ETag in the body shows that it has succeeded. @default false
    */
   readonly answersEarly?: boolean | undefined;
-  /** How often it is sent at most. @default 6 */
+  /** The most tries. @default 6 */
   readonly mostTries?: number | undefined;
 }
 
@@ -49,22 +49,23 @@ export interface S3Answer {
   readonly etag: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
-  /** Of an error, such as `NoSuchKey`. */
+  /** The code of an error, such as `NoSuchKey`; else empty. */
   readonly code: string;
-  /** Whether an earlier try of the same request may have been carried out. */
+  /** Whether an earlier try of the same request may have succeeded. */
   readonly isRepeated: boolean;
 }
 
 /** Signed requests to one bucket. */
 export interface S3Client {
   /**
-   * Sends a request, again where that may help; what the server answers otherwise is the answer, whatever its status.
+   * Sends a request, and retries it if a retry may help. Any other response is returned, whatever its status.
    *
-   * @throws StoreError when the server goes on failing, and where there are no credentials
-   * @throws NetworkError when no try was answered, and the signal's reason
+   * @throws StoreError if the server keeps failing, or there are no credentials
+   * @throws NetworkError if the last try got no response
+   * @throws the signal's reason if it is aborted
    */
   send(request: S3Request): Promise<S3Answer>;
-  /** As `send`, up to the head of an answer of 200 or 206. */
+  /** Like `send`, but the body of a response with status 200 or 206 is not read. */
   open(request: S3Request): Promise<IncomingMessage | S3Answer>;
   close(): void;
 }
@@ -72,9 +73,9 @@ export interface S3Client {
 const MOST_TRIES = 6;
 const CONNECT_MS = 5000;
 const SILENCE_MS = 30_000;
-/** Of all answers but archives: a list of 1 000 names of a kilobyte, each with what is said of it. */
+/** The largest response that is not an archive: a list of 1 000 objects whose names have a kilobyte each. */
 const MOST_ANSWER_BYTES = 8 * 1024 * 1024;
-/** Answers that other credentials may not get. */
+/** Error codes that may not return with new credentials. */
 const REFRESHED = new Set([
   ...["ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId"],
 ]);
@@ -111,7 +112,7 @@ export function createS3Client(options: S3ClientOptions): S3Client {
       const request = isSecure ? requestOverHttps(url, asked) : requestOverHttp(url, asked);
       const ignoreAbort = onAbort(signal, () => request.destroy(signal.reason));
       limitConnect(request, CONNECT_MS);
-      request.setTimeout(SILENCE_MS, () => request.destroy(new Error(`nothing for ${SILENCE_MS / 1000} s`)));
+      request.setTimeout(SILENCE_MS, () => request.destroy(new Error(`no traffic for ${SILENCE_MS / 1000} s`)));
       request.on("error", (cause) => {
         ignoreAbort();
         reject(
@@ -136,17 +137,17 @@ export function createS3Client(options: S3ClientOptions): S3Client {
         chunks.push(chunk);
       }
     } catch (cause) {
-      throw new NetworkError(`Cannot read the answer of ${base.host}`, sent(cause));
+      throw new NetworkError(`Cannot read the response of ${base.host}`, sent(cause));
     }
     if (bytes > MOST_ANSWER_BYTES) {
       const why = `it has more than ${MOST_ANSWER_BYTES} bytes`;
-      throw new StoreError(`Cannot read the answer of ${base.host}: ${why}`, { isTransient: false });
+      throw new StoreError(`Cannot read the response of ${base.host}: ${why}`, { isTransient: false });
     }
     const body = Buffer.concat(chunks);
-    // Bun says of a cut answer that it is complete.
+    // Bun reports a response that was cut off as complete.
     const announced = Number(response.headers["content-length"] ?? body.length);
     const isCut = !response.complete || announced !== body.length;
-    if (isCut) throw new NetworkError(`Cannot read the answer of ${base.host}: it was cut off`, sent(undefined));
+    if (isCut) throw new NetworkError(`Cannot read the response of ${base.host}: it was cut off`, sent(undefined));
     const { statusCode: status = 0, headers } = response;
     const code = elementOf(body.toString("utf8", 0, 2048), "Code") ?? "";
     return { status, etag: headers.etag ?? "", headers, body, code, isRepeated };
@@ -176,7 +177,7 @@ export function createS3Client(options: S3ClientOptions): S3Client {
           if (stale !== undefined) return answer;
           stale = using;
         }
-        // A 5xx, or a 200 that says nothing more, does not say that nothing was done.
+        // After a 5xx, or a 200 without a result, the request may have succeeded.
         isRepeated ||= late !== undefined || (answer.status >= 500 && answer.code !== "SlowDown");
       } catch (error) {
         signal.throwIfAborted();
@@ -201,7 +202,7 @@ export function createS3Client(options: S3ClientOptions): S3Client {
   };
 }
 
-/** Where an object is, or without a key the bucket. */
+/** The URL of an object, or of the bucket if there is no key. */
 export function objectUrl(
   { endpoint, bucket, isPathStyle }: Pick<S3ClientOptions, "endpoint" | "bucket" | "isPathStyle">,
   { key = "", query = {} }: Pick<S3Request, "key" | "query">,
@@ -222,7 +223,7 @@ function shouldRepeat({ status, code }: S3Answer): boolean {
   return isFailure || REFRESHED.has(code) || code === "RequestTimeout";
 }
 
-/** Of a 200 whose request is not known to be carried out: what it says of that, which may be nothing. */
+/** The error in a response with status 200 whose request may have failed. */
 function lateFailureOf({ status, code, body }: S3Answer, { answersEarly = false }: S3Request): string | undefined {
   if (status !== 200) return undefined;
   if (!answersEarly) return code !== "" && /<Error>/.test(body.toString("utf8", 0, 2048)) ? code : undefined;
@@ -240,7 +241,7 @@ export function elementOf(xml: string, name: string): string | undefined {
   return text === undefined ? undefined : decoded(text);
 }
 
-/** What is inside each element of that name, in order. Each letter is looked at once, whatever is never closed. */
+/** The content of each element of that name, in order. Takes linear time, also if elements are not closed. */
 export function elementsOf(xml: string, name: string): string[] {
   const [opening, closing] = [`<${name}>`, `</${name}>`];
   const found: string[] = [];

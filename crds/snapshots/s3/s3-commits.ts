@@ -12,18 +12,21 @@ const ERASE_LIMIT_MS = 5000;
 
 interface Written {
   readonly blob: string;
-  /** Whether this call has written it; else the head names it already, and goes on to do so whatever becomes of this. */
+  /**
+   * Whether this call has written the archive. If not, the head already names it, and keeps naming it if the commit
+   * fails.
+   */
   readonly isOwn: boolean;
-  /** Asked last of all before the head names it. */
+  /** Called at the end, before the head names the archive. */
   readonly describe: () => S3Version;
 }
 
 /**
- * Puts an archive that is written in the place of the newest. Where that is known to have failed, it is erased if this
- * call has written it.
+ * Replaces the newest archive with one that is already written. If the commit has certainly failed, the archive is
+ * erased if this call has written it.
  *
- * @throws StoreConflict when another state is there
- * @throws QuotaError when more would be kept than may be
+ * @throws StoreConflict if the state is another one
+ * @throws QuotaError if more would be kept than the limits allow
  */
 export type S3Commit = (
   key: SnapshotKey,
@@ -33,7 +36,7 @@ export type S3Commit = (
 
 export interface S3Commits {
   readonly commit: S3Commit;
-  /** @throws QuotaError where an archive of that size would not be kept */
+  /** @throws QuotaError if an archive of that size would not be kept */
   checkRoom(key: SnapshotKey, call: Omit<RoomCall, "timeoutMs">): Promise<void>;
 }
 
@@ -54,8 +57,8 @@ export function createS3Commits(options: {
     if (mayBeNamed) {
       if (!(error instanceof StoreConflict)) return;
       const { head, revision } = await heads.read(key, signal);
-      // It will not be named where the head is another by now: else an earlier try of the write may still be made. It can
-      // have been, and the head that came next keeps it as a version.
+      // If the head has not changed, an earlier try of the write may still succeed. If it has changed, no try can
+      // succeed any more; but one may have succeeded before, and then the head names the archive as a version.
       if (revision === replaces || blobsOf(head).has(blob)) return;
     }
     await bucket.erase(layout.archive(key, blob), signal);
@@ -65,9 +68,9 @@ export function createS3Commits(options: {
     let mayBeNamed = false;
     try {
       const { head, revision: present } = await heads.read(key, signal);
-      if (present !== replaces) throw new StoreConflict(`${layout.head(key)} is another than when this save began`);
+      if (present !== replaces) throw new StoreConflict(`${layout.head(key)} has changed since this save began`);
       const before = head?.versions ?? [];
-      // What no head names any more may be erased at any time.
+      // An archive that the head does not name may be erased at any time.
       if (!isOwn && !blobsOf(head).has(blob)) throw new StoreConflict(`${layout.head(key)} does not name ${blob}`);
       const others = await usage.others(key, { most, ownBytes: storedBytes(before), signal });
       const described = describe();
@@ -75,14 +78,14 @@ export function createS3Commits(options: {
       const { sizeBytes, sha256 } = version;
       const older = olderBeside(before, { next: sha256, keep, most });
       const staying = withinQuota(key, { sizeBytes, sha256, ...older, others, most });
-      // What a version has too is one object: this one, which is known to be there.
+      // A version with the same content names this object, which certainly exists.
       const versions = [version, ...staying.map((one) => (one.sha256 === sha256 ? { ...one, blob } : one))];
       mayBeNamed = true;
       const revision = await heads.swap(key, { next: { commit: newCommit(), versions }, replaces, signal });
       usage.note(key, { from: before, to: versions });
       const named = blobsOf({ versions });
       const dropped = [...blobsOf({ versions: before })].filter((each) => !named.has(each));
-      // What is not erased now is erased as a leftover.
+      // If this fails, they are erased later as leftovers.
       await Promise.all(dropped.map((each) => bucket.erase(layout.archive(key, each), signal).catch(ignore)));
       return { revision, metadata: metadataOf(version) };
     } catch (error) {
@@ -102,7 +105,7 @@ export function createS3Commits(options: {
   };
 }
 
-/** The older versions beside a new archive, before quotas, and what all of the key takes now. */
+/** The older versions beside a new archive, before limits, and the bytes that the key takes now. */
 function olderBeside(
   before: readonly S3Version[],
   { next, keep, most }: Pick<CommitCall, "keep" | "most"> & { next: string | undefined },
@@ -119,5 +122,5 @@ function olderBeside(
 }
 
 function ignore(): void {
-  // What is left behind is erased after a day.
+  // The leftover is erased after a day.
 }

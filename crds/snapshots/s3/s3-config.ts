@@ -1,17 +1,17 @@
 import * as v from "valibot";
 
-/** Where in object storage archives are kept. */
+/** The place of archives in object storage. */
 export interface S3Place {
   readonly kind: "s3";
   readonly bucket: string;
-  /** Without a slash at its end; may be empty. */
+  /** May be empty. Without a slash at its end. */
   readonly prefix: string;
   /** Such as `https://s3.eu-central-1.amazonaws.com`. */
   readonly endpoint: string;
   readonly region: string;
   /** Whether the bucket is in the path, and not in the host's name. */
   readonly isPathStyle: boolean;
-  /** Headers that ask for encryption by the server; none leaves it to the bucket. */
+  /** Headers that request encryption by the server. Without them, the bucket's default applies. */
   readonly encryption: Readonly<Record<string, string>>;
 }
 
@@ -48,9 +48,9 @@ export const s3Environment = {
 type S3Values = v.InferOutput<v.ObjectSchema<typeof s3Environment, undefined>>;
 
 /**
- * Where in object storage; undefined where archives are kept on a volume.
+ * The place in object storage; undefined if archives are kept on a volume.
  *
- * @throws Error that says which variable is missing or has no meaning
+ * @throws Error that names the variable which is missing or has no effect
  */
 export function s3Place(values: S3Values): S3Place | undefined {
   const given = parseUrl(values.TENANCY_SNAPSHOT_STORE);
@@ -59,7 +59,7 @@ export function s3Place(values: S3Values): S3Place | undefined {
       (name) => name !== "TENANCY_SNAPSHOT_STORE" && values[name as keyof S3Values] !== undefined,
     );
     if (surplus === undefined) return undefined;
-    throw new Error(`${surplus} is set, which is of object storage: set TENANCY_SNAPSHOT_STORE to s3://bucket/prefix`);
+    throw new Error(`${surplus} is set, which is for object storage: set TENANCY_SNAPSHOT_STORE to s3://bucket/prefix`);
   }
   const { TENANCY_SNAPSHOT_ENDPOINT: endpoint, TENANCY_SNAPSHOT_REGION: region } = values;
   if (region === undefined && endpoint === undefined) {
@@ -72,12 +72,12 @@ export function s3Place(values: S3Values): S3Place | undefined {
     throw new Error("TENANCY_SNAPSHOT_KMS_KEY is set: set TENANCY_SNAPSHOT_SSE to aws:kms or aws:kms:dsse");
   }
   const style = values.TENANCY_SNAPSHOT_PATH_STYLE;
-  // A certificate for *.host is none for a name with one more dot.
+  // A certificate for *.host is not valid for a name with one more dot.
   const isPathStyle = style === undefined ? endpoint !== undefined || given.bucket.includes(".") : style === "true";
   return {
     kind: "s3",
     ...given,
-    // Servers with one region take any name; most take this one.
+    // Servers with only one region accept any name, or at least this one.
     region: region ?? "us-east-1",
     endpoint: (endpoint ?? amazonEndpoint("s3", region ?? "")).replace(/\/+$/, ""),
     isPathStyle,
@@ -93,7 +93,7 @@ export function amazonEndpoint(service: "s3" | "sts", region: string): string {
   return `https://${service}.${region}.amazonaws.com${region.startsWith("cn-") ? ".cn" : ""}`;
 }
 
-/** The name that people know a store by; two servers can have a bucket of the same name. */
+/** The name of a store for people. It contains the endpoint, since two servers can have a bucket of the same name. */
 export function describeS3Place({ bucket, prefix, endpoint }: S3Place): string {
   const path = prefix === "" ? bucket : `${bucket}/${prefix}`;
   return new URL(endpoint).hostname.endsWith(".amazonaws.com") ? `s3://${path}` : `s3://${path} at ${endpoint}`;

@@ -9,12 +9,12 @@ import type { S3Layout } from "./s3-layout.ts";
 import type { S3Uploads } from "./s3-uploads.ts";
 
 const SHA256 = /^[0-9a-f]{64}$/;
-/** A context that is younger may be of an upload that is about to be named. */
+/** A younger context may belong to an upload that a workload is about to name. */
 const YOUNG_MS = 2 * 60_000;
 const ERASE_LIMIT_MS = 5000;
 
 /**
- * Build contexts as objects `contexts/<workload>/<sha256>`. An incomplete upload has a name with a leading dot, which
+ * Build contexts as objects `contexts/<workload>/<sha256>`. The name of an incomplete upload begins with a dot, and it
  * is never read.
  */
 export function createS3Contexts(options: {
@@ -27,7 +27,7 @@ export function createS3Contexts(options: {
 
   function folderOf(workload: string): string {
     if (isObjectName(workload)) return `${layout.contexts}${workload}/`;
-    throw new TypeError(`Cannot keep a build context of "${workload}": it is no name of a workload`);
+    throw new TypeError(`Cannot keep a build context of "${workload}": that is not a valid name of a workload`);
   }
 
   async function listed(folder: string, signal: AbortSignal): Promise<(S3Object & { readonly isReceived: boolean })[]> {
@@ -50,7 +50,7 @@ export function createS3Contexts(options: {
           if (!isThere) throw new StoreError("the upload was deleted in the meantime", { isTransient: true });
           const stays = new Set([kept.sha256, other].map((sha256) => `${folder}${sha256}`));
           const found = await listed(folder, signal);
-          // By the storage's own clock.
+          // The time is that of the storage's own clock.
           const now = Math.max(...found.map(({ at }) => Date.parse(at)));
           for (const { key, at, isReceived } of found) {
             const isYoung = now - Date.parse(at) < YOUNG_MS;
@@ -58,7 +58,7 @@ export function createS3Contexts(options: {
           }
           return kept;
         } finally {
-          // What is left is erased as a leftover.
+          // If this fails, the upload is erased later as a leftover.
           await bucket.erase(received, AbortSignal.timeout(ERASE_LIMIT_MS)).catch(() => undefined);
         }
       });

@@ -9,18 +9,18 @@ import { amazonEndpoint } from "./s3-config.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Credentials for a time. */
+/** Temporary credentials. */
 interface LentCredentials extends S3Credentials {
   /** Milliseconds since 1970; undefined if unknown. */
   readonly endsAt: number | undefined;
 }
 
 const REFRESH_BEFORE_MS = 5 * 60_000;
-/** Nothing is signed any more with what ends so soon: clocks differ. */
+/** Credentials that expire sooner are not used, since clocks differ. */
 const LEAST_LEFT_MS = 30_000;
 const AGAIN_MS = 10_000;
 const READ_LIMIT_MS = 10_000;
-/** Those that containers on AWS are told to ask, by plain HTTP. */
+/** The hosts that containers on AWS get credentials from over plain HTTP. */
 const CONTAINER_HOSTS = new Set([
   "169.254.170.2",
   "169.254.170.23",
@@ -35,13 +35,14 @@ const USAGE =
   "a role: AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI";
 
 /**
- * Credentials for object storage as the variables of AWS's SDKs name them: keys, a web identity that the security token
- * service takes, or a container's. Those that end are asked for again five minutes before, once for all who need them.
+ * The credentials for object storage, from the environment variables of the AWS SDKs: keys, a web identity for the
+ * security token service, or a container's. Temporary credentials are renewed five minutes before they expire.
+ * Simultaneous callers share one renewal.
  *
  * Follows https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
  *
- * @returns gives the credentials; those that a server has refused are not given again
- * @throws Error that says what is missing
+ * @returns a function that gives the credentials, and not again those that a server has refused
+ * @throws Error that names what is missing
  */
 export function createS3Credentials(options: {
   env: Environment;
@@ -60,7 +61,7 @@ export function createS3Credentials(options: {
   if (accessKeyId !== undefined || secretAccessKey !== undefined) {
     const missing = accessKeyId === undefined ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY";
     throw new Error(
-      `Cannot find credentials for object storage: ${missing} is unset while the other of the two is set`,
+      `Cannot find credentials for object storage: ${missing} is unset, but the other key variable is set`,
     );
   }
   const send = createRequest(options.fetch ?? fetch);
@@ -81,7 +82,7 @@ export function createS3Credentials(options: {
   throw new Error(`Cannot find credentials for object storage: ${USAGE}`);
 }
 
-/** Keeps credentials until shortly before their end. */
+/** Caches credentials until shortly before they expire. */
 function renewed(
   read: () => Promise<LentCredentials>,
   { clock, log }: { clock: Clock; log: Log | undefined },
@@ -126,7 +127,7 @@ function createRequest(fetchIt: typeof fetch): Send {
       const text = await response.text();
       if (response.ok) return text;
       const why = elementOf(text, "Message") ?? text.slice(0, 200);
-      throw new StoreError(`Cannot ${what}: ${host} answers ${response.status} ${why}`.trim(), {
+      throw new StoreError(`Cannot ${what}: ${host} responded ${response.status} ${why}`.trim(), {
         isTransient: response.status >= 500 || response.status === 429,
       });
     } catch (error) {
@@ -150,7 +151,7 @@ async function assumeRole(options: {
     ...{ Action: "AssumeRoleWithWebIdentity", Version: "2011-06-15", RoleArn: roleArn },
     ...{ RoleSessionName: sessionName, WebIdentityToken: token },
   };
-  const what = `take the role ${roleArn}`;
+  const what = `assume the role ${roleArn}`;
   const xml = await send(what, endpoint, {
     method: "POST",
     body: new URLSearchParams(form).toString(),
@@ -173,13 +174,13 @@ async function askContainer(options: {
 }): Promise<LentCredentials> {
   const { send, url, authorizationFile } = options;
   const authorization = authorizationFile === undefined ? options.token : await readToken(authorizationFile);
-  const what = "ask for the container's credentials";
+  const what = "get the container's credentials";
   const text = await send(what, url, { headers: authorization === undefined ? {} : { authorization } });
   let read: unknown;
   try {
     read = parseForeignJson(text);
   } catch (cause) {
-    throw new StoreError(`Cannot ${what}: the answer is no JSON`, { cause, isTransient: true });
+    throw new StoreError(`Cannot ${what}: the response is not JSON`, { cause, isTransient: true });
   }
   return lent(what, read);
 }
@@ -193,12 +194,12 @@ const lentSchema = v.object({
 
 function lent(what: string, read: unknown): LentCredentials {
   const parsed = v.safeParse(lentSchema, read);
-  if (!parsed.success) throw new StoreError(`Cannot ${what}: the answer holds no credentials`, { isTransient: true });
+  if (!parsed.success) throw new StoreError(`Cannot ${what}: the response has no credentials`, { isTransient: true });
   const { AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey, Token, Expiration } = parsed.output;
   return { accessKeyId, secretAccessKey, sessionToken: Token, endsAt: Expiration };
 }
 
-/** Read each time: the kubelet rotates it. */
+/** Reads the token. It is not cached, since the kubelet rotates it. */
 async function readToken(path: string): Promise<string> {
   try {
     return (await readFile(path, "utf8")).trim();
@@ -211,11 +212,11 @@ function containerUrl(uri: string): string {
   const url = URL.canParse(uri) ? new URL(uri) : undefined;
   if (url?.protocol === "https:" || (url?.protocol === "http:" && CONTAINER_HOSTS.has(url.hostname))) return url.href;
   throw new Error(
-    `Cannot ask ${uri} for credentials: AWS_CONTAINER_CREDENTIALS_FULL_URI must be https, or of this machine`,
+    `Cannot ask ${uri} for credentials: AWS_CONTAINER_CREDENTIALS_FULL_URI must be https, or on this machine`,
   );
 }
 
-/** What `fetch` throws says what happened in its cause alone. */
+/** The message of an error. For an error of `fetch`, only its cause says what happened. */
 function reasonOf(error: unknown): string {
   const { cause = error } = error as Error;
   return cause instanceof Error ? cause.message : String(cause);

@@ -15,29 +15,29 @@ import { BLOB, type S3Layout } from "./s3-layout.ts";
 
 const MOST_SWAPS = 3;
 /**
- * So many looks in a row at the same content and headers, which do not belong together, are no write that goes on: the
- * last comes more than a second after the first.
+ * If this many reads in a row return the same content and headers, and the two do not belong together, no write is in
+ * progress: the last read comes more than a second after the first.
  */
 const MOST_SAME_LOOKS = 8;
 const LOOK_PAUSE = { initialMs: 20, maxMs: 1000 };
 const MOST_CACHED = 20_000;
-/** Bytes of a head without archives; no other has so many. */
+/** The size of a head without archives. No other head has this size. */
 export const EMPTY_HEAD_BYTES = JSON.stringify({ commit: "0".repeat(32), versions: [] }).length;
-/** Bytes that a head with an archive has at least: its SHA-256, the name of its object, and what else is recorded. */
+/** The least size of a head with an archive: its SHA-256, the name of its object, and the other metadata. */
 const LEAST_HEAD_BYTES = 280;
-/** Bytes of a head that has nothing but what a deletion has still to erase: so many, and so many for each. */
+/** The size of a head that has no archives, but a list of objects to erase. `ERASED_BYTES` comes for each of these. */
 const ERASING_HEAD_BYTES = EMPTY_HEAD_BYTES + `,"erase":[]`.length - 1;
 const ERASED_BYTES = `"20260101T000000Z-0123456789abcdef.tar.gz",`.length;
 
-/** Whether a head of that size surely names an archive, so that no look at it is needed. */
+/** Whether a head of this size certainly names an archive, so that it need not be read. */
 export function surelyNames(sizeBytes: number): boolean {
   return sizeBytes >= LEAST_HEAD_BYTES && (sizeBytes - ERASING_HEAD_BYTES) % ERASED_BYTES !== 0;
 }
 
-/** Repeats the content of a head, to prove that both belong to one write. */
+/** The header that repeats the `commit` in the content. If both are equal, header and content are of the same write. */
 const COMMIT = "x-amz-meta-commit";
 
-/** A head names no object that is not its key's own. */
+/** A head names only objects of its own key. */
 const blob = v.pipe(v.string(), v.regex(BLOB));
 const versionSchema = v.object({ ...snapshotMetadataSchema.entries, kept: v.optional(keptAsSchema), blob });
 const headSchema = v.object({
@@ -46,37 +46,37 @@ const headSchema = v.object({
   erase: v.optional(v.array(blob)),
 });
 
-/** An archive that counts, and the last part of its object's name. */
+/** An archive of a head, and the last part of its object's name. */
 export type S3Version = v.InferOutput<typeof versionSchema>;
 
-/** The one object of a key that changes, always under the condition that it is as it was seen. */
+/** The only object of a key that changes. Every write has the condition that the head is still as it was read. */
 export interface S3Head {
-  /** Different in every head that was ever written. */
+  /** An id that is different in every head ever written. */
   readonly commit: string;
-  /** The newest first; empty where all were deleted. */
+  /** The newest first. Empty after a deletion. */
   readonly versions: readonly S3Version[];
-  /** Archives that a deletion has still to erase. */
+  /** The archives that a deletion still has to erase. */
   readonly erase?: readonly string[] | undefined;
 }
 
-/** The state of a key: its head, and what names it in a condition. */
+/** The state of a key: its head, and the revision for conditions. */
 export interface HeadState {
-  /** Undefined where no archive was ever saved. */
+  /** Undefined if no archive was ever saved. */
   readonly head: S3Head | undefined;
-  /** The head's own name for itself, and its ETag. */
+  /** The head's `commit` and ETag. */
   readonly revision: string;
 }
 
 export interface S3Heads {
-  /** @throws ArchiveError when the head is of another key, or cannot be understood */
+  /** @throws ArchiveError if the head belongs to another key, or cannot be parsed */
   read(key: SnapshotKey, signal: AbortSignal): Promise<HeadState>;
-  /** A head by its ETag in a list, from memory where it was read before. */
+  /** The head with this ETag of a list, from the cache if it was read before. */
   listed(key: SnapshotKey, etag: string, signal: AbortSignal): Promise<S3Head | undefined>;
   /**
-   * Writes a head in the place of the state that was seen, and finds out what became of a write whose answer was lost.
+   * Replaces the state that was read with a head. If the response to a write is lost, checks whether it succeeded.
    *
    * @returns the revision
-   * @throws StoreConflict when another state is there; what else it throws says not whether it was written
+   * @throws StoreConflict if the state is another one. After any other error, the head may have been written
    */
   swap(key: SnapshotKey, change: { next: S3Head; replaces: string; signal: AbortSignal }): Promise<string>;
 }
@@ -101,16 +101,16 @@ export function createS3Heads(options: {
     for (let same = 1; ; same += 1) {
       const answer = await bucket.send({ method: "GET", key: layout.head(key), signal });
       if (isMissing(answer)) return undefined;
-      bucket.expect(answer, "look at the archives", 200);
+      bucket.expect(answer, "read the archives", 200);
       const commit = answer.headers[COMMIT];
       if (answer.etag === "" || (commit === undefined && !answer.body.toString("utf8").startsWith('{"commit":"'))) {
-        throw new StoreError(`Cannot look at the archives: what was answered is no head (${layout.head(key)})`, {
+        throw new StoreError(`Cannot read the archives: the response is not a head (${layout.head(key)})`, {
           isTransient: true,
         });
       }
       const head = parseHead(key, answer.body);
-      // Some servers read and write content and headers in two steps. A write can come between, to each of many looks,
-      // and stand still for a while.
+      // Some servers read and write content and headers in two steps. A write can come between them at several reads in
+      // a row, and can pause for a while.
       if (commit === head.commit) return { head, etag: answer.etag };
       if (seen !== `${commit} ${head.commit}`) {
         same = 1;
@@ -118,9 +118,9 @@ export function createS3Heads(options: {
       }
       seen = `${commit} ${head.commit}`;
       if (same >= MOST_SAME_LOOKS) {
-        // A bucket that another program has copied without what its objects say of themselves: no write of ours goes on.
+        // Another program has copied the bucket without the metadata of its objects. No write is in progress.
         if (commit === undefined) return { head, etag: answer.etag };
-        throw new StoreError(`Cannot look at the archives: ${layout.head(key)} is not as it was written`, {
+        throw new StoreError(`Cannot read the archives: ${layout.head(key)} is not as it was written`, {
           isTransient: true,
         });
       }
@@ -167,7 +167,7 @@ export function createS3Heads(options: {
         try {
           const answer = await bucket.send({ method: "PUT", key: at, headers, body, signal });
           if (answer.status === 200 && answer.etag !== "") return revisionOf(next, answer.etag);
-          // 412, 409, 404: another head is there, or this one since an earlier try, or none.
+          // 412, 409, 404: there is another head, or this one after an earlier try, or none.
           if (![200, 404, 409, 412].includes(answer.status) || answer.code === "NoSuchBucket") {
             bucket.expect(answer, "write the head", 200);
           }
@@ -178,9 +178,9 @@ export function createS3Heads(options: {
         }
         const present = await read(key, signal);
         if (present.head?.commit === next.commit) return present.revision;
-        // A server that refuses the condition has the last word, whatever a look at it says.
+        // If the server refuses the condition, that counts, even if the head seems unchanged.
         if (failure === undefined || present.revision !== replaces) {
-          throw new StoreConflict(`${at} is another than when this began`);
+          throw new StoreConflict(`${at} has changed since it was read`);
         }
         if (tries >= MOST_SWAPS) throw failure;
       }
@@ -213,7 +213,7 @@ export function metadataOf({ blob: _, kept: __, ...metadata }: S3Version): Snaps
   return metadata;
 }
 
-/** Heads of older programs do not say why a version was kept. */
+/** Heads of older versions do not say why a version is kept. */
 export function asOlder(version: S3Version): S3Version & { readonly kept: KeptAs } {
   return { ...version, kept: version.kept ?? "replaced" };
 }

@@ -4,13 +4,14 @@ import type { SnapshotKey } from "../snapshot-key.ts";
 /**
  * The names of the objects below a prefix:
  *
- * - `archives/<tenant>/<workload>/<time>-<id>.tar.gz`, each written once under a name of its own and never changed,
- * - `heads/<tenant>/<workload>.json`, which names those that count,
- * - `used/<tenant>/<workload>`, whose time says when the key was last in use, and `marked`,
- * - `contexts/<workload>/<sha256>`, of builds.
+ * - `archives/<tenant>/<workload>/<time>-<id>.tar.gz`: an archive, which is written once and never changed,
+ * - `heads/<tenant>/<workload>.json`: the head, which names the current archives,
+ * - `used/<tenant>/<workload>`: an object whose time is when the key was last in use,
+ * - `marked`: the mark of the store,
+ * - `contexts/<workload>/<sha256>`: the context of a build.
  *
- * Neither a tenant nor a workload holds a slash. Another store's prefix may be inside of this one's, such as `archives`:
- * what is in a folder and has no name that is given here is never taken for this store's.
+ * Neither a tenant nor a workload contains a slash. The prefix of another store may be inside this one's, such as
+ * `archives`. So objects with other names than these are ignored.
  */
 export interface S3Layout {
   readonly prefix: string;
@@ -18,16 +19,16 @@ export interface S3Layout {
   head(key: SnapshotKey): string;
   used(key: SnapshotKey): string;
   archive(key: SnapshotKey, blob: string): string;
-  /** What the heads of all begin with, or a tenant's. */
+  /** The prefix of all heads, or of a tenant's heads. */
   heads(tenantId?: string): string;
   usedUnder(tenantId?: string): string;
   readonly archives: string;
   readonly contexts: string;
-  /** Whose head that is; undefined when it is none. */
+  /** The key of a head; undefined if the name is not that of a head. */
   keyOfHead(name: string): SnapshotKey | undefined;
-  /** Whose archive that is; undefined when it is none. */
+  /** The key of an archive; undefined if the name is not that of an archive. */
   keyOfArchive(name: string): { readonly key: SnapshotKey; readonly blob: string } | undefined;
-  /** Which build context that is, and whether it is still being received; undefined when it is none. */
+  /** Whether a build context is an incomplete upload; undefined if the name is not that of a build context. */
   contextOf(name: string): { readonly isReceived: boolean } | undefined;
 }
 
@@ -35,7 +36,7 @@ export interface S3Layout {
 export const BLOB = /^\d{8}T\d{6}Z-[0-9a-f]{16}\.tar\.gz$/;
 const CONTEXT = /^(?:\.[0-9a-f]{32}|[0-9a-f]{64})$/;
 
-/** @param given what all names begin with, without a slash at the end; may be empty */
+/** @param given the prefix of all names, which may be empty */
 export function s3Layout(given: string): S3Layout {
   const prefix = given === "" ? "" : `${given.replace(/\/+$/, "")}/`;
   const under = (tenantId: string | undefined): string => (tenantId === undefined ? "" : `${tenantId}/`);

@@ -8,12 +8,12 @@ import type { S3Bucket, S3Object } from "./s3-bucket.ts";
 import { asOlder, EMPTY_HEAD_BYTES, metadataOf, type S3Heads, surelyNames } from "./s3-heads.ts";
 import type { S3Layout } from "./s3-layout.ts";
 
-/** Of lists of heads, for one page of ours: most of what they name may be erased, or another workload's. */
+/** The most heads listed for one page: most of them may be without archives, or of other workloads. */
 const MOST_LISTED = 5000;
-/** Of heads, by one request, however few are wanted. */
+/** The least heads listed by one request, even if a page needs fewer. */
 const LEAST_LISTED = 100;
 
-/** Pages of what is in object storage. Names and times of keys are in the bucket's own lists; a head is read for more. */
+/** Lists, page by page. The bucket's own lists have the names and times of keys; for anything more a head is read. */
 export interface S3Lists {
   list(filter: PageFilter & { readonly versions: boolean }, signal: AbortSignal): Promise<StorePage<StoreEntry>>;
   names(filter: PageFilter, signal: AbortSignal): Promise<StorePage<SnapshotKey>>;
@@ -28,17 +28,17 @@ interface HeadObject {
 export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; heads: S3Heads }): S3Lists {
   const { bucket, layout, heads } = options;
 
-  /** Heads by name, without those of keys whose archives were erased. */
+  /** Heads, sorted by name, without the heads of keys whose archives were erased. */
   async function headPage(filter: PageFilter, signal: AbortSignal): Promise<StorePage<HeadObject>> {
     const { tenantId, workloadRef, limit } = filter;
     if (tenantId !== undefined && !isTenantId(tenantId)) return { items: [], next: undefined };
     const items: HeadObject[] = [];
-    // Where little is left out, as many as are wanted are enough. Of erased ones there may be many in a row.
+    // With a filter on the workload, most heads are left out, so each request lists as many as possible.
     const most = workloadRef === undefined ? Math.min(Math.max(limit, LEAST_LISTED), 1000) : undefined;
     let next = filter.after;
     let at = next && layout.head(next);
     let listed = 0;
-    // A page that has some is good, however many; one that had none would say nothing.
+    // A page with any items is returned. If there are none, more is listed.
     while (items.length === 0 && (listed < MOST_LISTED || next === undefined)) {
       const page = await bucket.page(layout.heads(tenantId), { after: at, most, signal });
       for (const object of page.objects) {
@@ -58,14 +58,14 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
     return { items, next };
   }
 
-  /** ISO 8601 times at which keys were last in use, by the storage's clock. */
+  /** When keys were last in use, as ISO 8601 times of the storage's clock. */
   async function usedAtOf(found: readonly HeadObject[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const names = found.map(({ key }) => layout.used(key)).sort();
     const wanted = new Set(names);
     const noted = new Map<string, string>();
     const [first, last] = [names[0], names.at(-1)];
     if (first !== undefined && last !== undefined) {
-      // What comes behind all but its last letter begins with it at the latest.
+      // The list begins after the first name without its last letter, so the first name is in the list.
       for await (const objects of bucket.pages(layout.usedUnder(), { after: first.slice(0, -1), signal })) {
         for (const { key, at } of objects) if (wanted.has(key)) noted.set(key, at);
         if ((objects.at(-1)?.key ?? "") >= last) break;
@@ -106,7 +106,7 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
     async names(filter, signal) {
       const { items, next } = await headPage(filter, signal);
       const named = await inTurns(items, async ({ key, object }) => {
-        // Another has nothing, or not yet erased what it had, or cannot be read.
+        // A head of another size has no archive, still has archives to erase, or cannot be read.
         if (surelyNames(object.sizeBytes)) return [key];
         const head = await unlessWrong(heads.listed(key, object.etag, signal));
         return head === "wrong" || (head?.versions ?? []).length > 0 ? [key] : [];
@@ -122,7 +122,7 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
   };
 }
 
-/** One head that cannot be read, or is another key's, fails no list. */
+/** Returns "wrong" for a head that cannot be parsed or belongs to another key, so that it does not make a list fail. */
 export async function unlessWrong<T>(read: Promise<T>): Promise<T | "wrong"> {
   return await read.catch((error: unknown) => {
     if (error instanceof ArchiveError) return "wrong";

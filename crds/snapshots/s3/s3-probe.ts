@@ -5,10 +5,10 @@ import { elementOf, type S3Answer } from "./s3-client.ts";
 import type { S3Layout } from "./s3-layout.ts";
 
 /**
- * Tests, on a separate object, everything that the store needs of a server. A commit depends on `If-Match` and
- * `If-None-Match`; some servers ignore them, and two saves would then both succeed.
+ * Tests, on a separate object, everything that the store needs from a server. A commit depends on `If-Match` and
+ * `If-None-Match`. Some servers ignore them, and two saves would then both succeed.
  *
- * @throws StoreError, not transient, that names what the server does not support, or all missing permissions
+ * @throws StoreError (not transient) that names what the server does not support, or all missing permissions
  */
 export async function probeS3({
   bucket,
@@ -27,7 +27,11 @@ export async function probeS3({
     throw new StoreError(`Cannot keep archives in bucket "${bucket.name}": ${why}`, { isTransient: false });
   }
 
-  /** Whether the right is there; what is neither a refusal nor one of the statuses fails. */
+  /**
+   * Whether the credentials have the right.
+   *
+   * @throws StoreError if the response is neither a refusal nor one of the statuses
+   */
   function has(right: string, answer: S3Answer, ...statuses: readonly number[]): boolean {
     if (statuses.includes(answer.status)) return true;
     if (answer.code !== "AccessDenied" || isKmsRefusal(answer)) bucket.expect(answer, `probe ${right}`, ...statuses);
@@ -41,7 +45,7 @@ export async function probeS3({
   }
 
   function checkRefusal(name: string, answer: S3Answer): void {
-    if (answer.status === 200) refuse(`its server takes no notice of ${name}`);
+    if (answer.status === 200) refuse(`its server ignores ${name}`);
     bucket.expect(answer, `probe ${name}`, 412, 409);
   }
 
@@ -54,13 +58,13 @@ export async function probeS3({
     checkRefusal("If-Match", await put("strange", { "if-match": strange }));
     const found = await send({ method: "GET", key, signal });
     if (!has("s3:GetObject", found, 200)) return;
-    if (found.body.toString("utf8") !== "first") refuse("it does not give back what was written");
+    if (found.body.toString("utf8") !== "first") refuse("it does not return the content that was written");
     if (found.headers["x-amz-meta-commit"] !== "first") refuse("it does not keep the metadata of objects");
     const second = await put("second", { "if-match": found.etag });
-    // One that says that something else was under way can be asked again.
+    // After a 409 (another write was in progress) the probe may be repeated.
     if (second.status === 409) bucket.expect(second, "probe If-Match", 200);
     if (second.status !== 200 && !(second.isRepeated && second.status === 412)) {
-      refuse(`its server refuses If-Match where the object is the one that is named (${second.status})`);
+      refuse(`its server refuses If-Match with the object's own ETag (${second.status})`);
     }
   }
 
@@ -71,7 +75,7 @@ export async function probeS3({
       if (!isListed) refuse("an object that was just written is not in its list");
     }
     const missing = await send({ method: "GET", key: `${key}-none`, signal });
-    // Without the right to list, what is not there is answered as what is forbidden.
+    // Without the right to list, the response for a missing object is 403.
     if (!isMissing(missing)) has("s3:ListBucket", missing, 404);
   }
 
@@ -97,7 +101,7 @@ export async function probeS3({
   if (denied.size > 0) refuse(`the credentials lack ${[...denied].sort().join(", ")}`);
 }
 
-/** A key of another service that is not allowed is no right of the bucket's. */
+/** Whether access to a KMS key was denied, which is not a right of the bucket. */
 function isKmsRefusal({ body }: S3Answer): boolean {
   return /\bkms\b/i.test(elementOf(body.toString("utf8"), "Message") ?? "");
 }

@@ -31,15 +31,15 @@ import { createS3Usage } from "./s3-usage.ts";
 export interface S3StoreOptions {
   readonly client: S3Client;
   readonly bucket: string;
-  /** What keys begin with, without a slash at the end; may be empty. */
+  /** The prefix of all names, without a slash at the end; may be empty. */
   readonly prefix: string;
-  /** Headers that ask for encryption by the server, of each object that is made. @default the bucket's own default */
+  /** Headers that request encryption by the server, for each created object. @default the bucket's default applies */
   readonly encryption?: Readonly<Record<string, string>> | undefined;
-  /** Whether the bucket was ever seen with its mark. @default it was not */
+  /** Whether the bucket ever had its mark. @default it did not */
   readonly wasMarked?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
-  /** Bytes of a part of a large archive. @default 5 MiB, of which three are held at once */
+  /** The size of a part of a large archive. @default 5 MiB; three parts are in memory at once */
   readonly partBytes?: number | undefined;
-  /** Bytes that the server copies in one request. @default 5 GiB, the most that AWS does */
+  /** The most bytes that the server copies in one request. @default 5 GiB, the limit of AWS */
   readonly copyBytes?: number | undefined;
   /** How many heads are cached. @default 20 000 */
   readonly cachedHeads?: number | undefined;
@@ -49,9 +49,9 @@ export interface S3StoreOptions {
 export interface S3Store extends SnapshotStore {
   readonly contexts: BuildContexts;
   /**
-   * Finds out whether archives can be kept here.
+   * Checks whether archives can be kept here.
    *
-   * @throws StoreError that says what is missing
+   * @throws StoreError that names what is missing
    */
   check(call: StoreCall): Promise<void>;
 }
@@ -61,8 +61,8 @@ const COPY_BYTES = 5 * 1024 ** 3;
 const PROBE_LIMIT_MS = 60_000;
 
 /**
- * Archives in S3-compatible object storage that has conditional writes, under the names of {@link s3Layout}. An archive
- * that its head does not name does not exist for anybody, and is erased after a day.
+ * Archives in S3-compatible object storage with conditional writes, under the names of {@link s3Layout}. An archive
+ * that its head does not name is never read, and is erased after a day.
  */
 export function createS3Store(options: S3StoreOptions): S3Store {
   const { client, encryption = {}, wasMarked = async () => false, clock = systemClock } = options;
@@ -78,7 +78,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   const limited = limitCalls({ verb: "use object storage", clock });
   let probing: Promise<void> | undefined;
 
-  /** Nothing is written to a server that was not found to do what commits stand on. */
+  /** Probes the server once before the first write, since commits depend on conditional writes. */
   async function ensureProbed(signal: AbortSignal): Promise<void> {
     probing ??= probeS3({ bucket, layout, signal: AbortSignal.timeout(PROBE_LIMIT_MS) }).catch((error: unknown) => {
       probing = undefined;
@@ -87,14 +87,14 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     await orAborted(probing, signal);
   }
 
-  /** Whether anything was ever saved here, as far as that is certain. */
+  /** Whether the store has its mark. @throws StoreError if it had the mark before */
   async function checkMark(signal: AbortSignal): Promise<"marked" | "unmarked"> {
     if (await bucket.exists(layout.mark, signal)) return "marked";
     if (!(await wasMarked(signal))) return "unmarked";
     throw new StoreError(
-      `Cannot keep archives in bucket "${bucket.name}"${options.prefix && ` under ${options.prefix}`}: there are none, ` +
-        "and some were kept there or in another store; copy them here, or set TENANCY_SNAPSHOT_STORE_EMPTY=true where " +
-        "another store's are given up",
+      `Cannot keep archives in bucket "${bucket.name}"${options.prefix && ` under ${options.prefix}`}: it is empty, ` +
+        "but archives were kept there or in another store. Copy them here, or set TENANCY_SNAPSHOT_STORE_EMPTY=true to " +
+        "give them up",
       { isTransient: false },
     );
   }
@@ -113,7 +113,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     return `${createdAt.replace(/[-:]|\.\d+/g, "")}-${randomBytes(8).toString("hex")}.tar.gz`;
   }
 
-  /** ISO 8601 time at which a key was written or last in use, by the storage's clock. */
+  /** When a key was written or last in use, as an ISO 8601 time of the storage's clock. */
   async function usedAtOf(key: SnapshotKey, signal: AbortSignal): Promise<string> {
     const names = [layout.head(key), layout.used(key)];
     const found = await Promise.all(names.map((name) => bucket.list(name, signal)));
@@ -190,7 +190,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         if (version === undefined) return undefined;
         await ensureMark(signal);
         const source = { at: layout.archive(from, version.blob), sizeBytes: version.sizeBytes };
-        // A rollback stores nothing: the head names the same object once more.
+        // A rollback stores nothing: the head names the same object again.
         const isOwn = from.tenantId !== key.tenantId || from.workloadRef !== key.workloadRef;
         const blob = isOwn ? newBlob() : version.blob;
         const at = layout.archive(key, blob);
@@ -213,20 +213,21 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       return await limited(call, async (signal) => {
         const { head, revision: present } = await heads.read(key, signal);
         if (call.replaces !== undefined && call.replaces !== present) {
-          throw new StoreConflict(`${layout.head(key)} is another than when it was looked at`);
+          throw new StoreConflict(`${layout.head(key)} has changed since it was read`);
         }
         const { versions, erase: left = [] } = head ?? { versions: [] };
         if (call.unusedForMs !== undefined) {
           const usedAt = await usedAtOf(key, signal);
-          // A server may tell the time from a second ago.
+          // The time in a server's response may be up to a second old.
           const unusedMs = Math.max(0, (await bucket.now(signal)) - Date.parse(usedAt));
           if (usedAt === "" || unusedMs < call.unusedForMs) return false;
         }
         const blobs = [...new Set([...blobsOf(head), ...left])];
         const isNothing = versions.length === 0 && blobs.length === 0;
         if (isNothing && call.unusedForMs !== undefined) return false;
-        // After this the key has no archive, also where what follows fails and a later call has to go on with it. It is
-        // written where there is nothing, too: a save whose answer was lost may arrive yet, and is refused then.
+        // After this write the key has no archive, even if the next steps fail and a later call has to continue them.
+        // The head is also written if there is no archive: a save whose response was lost may still arrive, and is then
+        // refused.
         const without = { commit: newCommit(), versions: [], erase: blobs };
         const revision = await heads.swap(key, { next: without, replaces: present, signal });
         if (isNothing) return false;
@@ -235,7 +236,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         await bucket.send({ method: "DELETE", key: layout.used(key), signal });
         const next = { commit: newCommit(), versions: [] };
         await heads.swap(key, { next, replaces: revision, signal }).catch((error: unknown) => {
-          // A save that came since has the blobs of its own.
+          // A conflict means that a save came in between. Its head names only its own blobs.
           if (!(error instanceof StoreConflict)) throw error;
         });
         return true;

@@ -8,18 +8,18 @@ import { unlessWrong } from "./s3-lists.ts";
 import type { S3Uploads } from "./s3-uploads.ts";
 
 const LEFTOVER_MS = 24 * 3_600_000;
-/** A head that is written so long after an archive may be one that names it no more. */
+/** If a head was written this long after an archive, it may be a later head, which does not name the archive. */
 const COMMIT_MS = 3_600_000;
-/** In one go; the next one goes on from there. */
+/** The most heads read in one run. The next run continues where this one stopped. */
 const MOST_HEADS_READ = 10_000;
 
-/** Archives of a key that are in the bucket, and its head there. */
+/** The archives of a key in the bucket. */
 interface Group {
   readonly key: SnapshotKey;
   readonly blobs: S3Object[];
 }
 
-/** Erases what calls that did not come to their end have left behind, more than a day ago. */
+/** Erases leftovers of calls that did not finish, if they are older than a day. */
 export function createS3Tidy(options: {
   bucket: S3Bucket;
   layout: S3Layout;
@@ -27,10 +27,10 @@ export function createS3Tidy(options: {
   uploads: S3Uploads;
 }): (signal: AbortSignal) => Promise<void> {
   const { bucket, layout, heads, uploads } = options;
-  /** The name of the archive that the last go ended with. */
+  /** The name of the archive that the last run stopped at. */
   let goesOnBehind: string | undefined;
 
-  /** Ends uploads that were never completed. */
+  /** Aborts old uploads that were never completed. */
   async function abortUploads(prefix: string, isOld: (at: string) => boolean, signal: AbortSignal): Promise<void> {
     const query = { uploads: "", prefix };
     const listed = bucket.expect(await bucket.send({ method: "GET", query, signal }), "list uploads", 200);
@@ -42,7 +42,7 @@ export function createS3Tidy(options: {
     }
   }
 
-  /** All archives in the bucket, by key, some keys at once. */
+  /** All archives in the bucket, grouped by key; each item has several keys. */
   async function* groups(signal: AbortSignal): AsyncGenerator<{ some: Group[]; last: string | undefined }> {
     let open: Group | undefined;
     for await (const objects of bucket.pages(layout.archives, { after: goesOnBehind, signal })) {
@@ -69,36 +69,36 @@ export function createS3Tidy(options: {
     const [first, last] = [names[0], names.at(-1)];
     if (first === undefined || last === undefined) return found;
     for await (const objects of bucket.pages(layout.heads(), { after: first.slice(0, -1), signal })) {
-      // Between two of them there may be any number of others, of keys whose archives were erased.
+      // Between two of these heads there may be many heads of keys whose archives were erased.
       for (const object of objects) if (wanted.has(object.key)) found.set(object.key, object);
       if ((objects.at(-1)?.key ?? "") >= last) break;
     }
     return found;
   }
 
-  /** @returns how many heads that took */
+  /** @returns how many heads were read */
   async function eraseOf(
     { key, blobs }: Group,
     { head, isOld, signal }: { head: S3Object | undefined; isOld: (at: string) => boolean; signal: AbortSignal },
   ): Promise<number> {
     const old = blobs.filter(({ at }) => isOld(at));
-    // Somebody may have lost the head; what it named is for a person to find out.
+    // Without a head nothing is erased: the head may have been lost, and a person has to find out what it named.
     if (old.length === 0 || head === undefined) return 0;
     const isEmpty = head.sizeBytes === EMPTY_HEAD_BYTES;
     if (isNamed(blobs, head)) return 0;
     const listed = isEmpty ? undefined : await unlessWrong(heads.listed(key, head.etag, signal));
-    // As of a head that is lost.
+    // A wrong head is treated like a lost one.
     if (listed === "wrong") return 1;
     const names = blobsOf(listed);
     const unnamed = old.filter((object) => !names.has(blobIn(object)));
     if (unnamed.length === 0) return 1;
-    // Read after the archives were listed, so that one which was named before is known as that.
+    // The head is read again after the archives were listed, so that it names every listed archive that is in use.
     const named = blobsOf((await heads.read(key, signal)).head);
     for (const object of unnamed) if (!named.has(blobIn(object))) await bucket.erase(object.key, signal);
     return 2;
   }
 
-  /** Whether the head is the one that was written with the only archive that there is, which needs no look at it. */
+  /** Whether the head was certainly written with the key's only archive, so that the head need not be read. */
   function isNamed([only, ...others]: readonly S3Object[], { sizeBytes, at }: S3Object): boolean {
     if (only === undefined || others.length > 0 || !surelyNames(sizeBytes)) return false;
     return Math.abs(Date.parse(at) - Date.parse(only.at)) < COMMIT_MS;
@@ -124,10 +124,10 @@ export function createS3Tidy(options: {
   }
 
   return async (signal) => {
-    // A clock of this process's that is ahead would have it erase what is just being saved.
+    // The time is the storage's. If this process used its own clock and that were ahead, it would erase new archives.
     const now = await bucket.now(signal);
     const isOld = (at: string): boolean => now - Date.parse(at) > LEFTOVER_MS;
-    // Without a prefix, others may have uploads in the bucket.
+    // Only these two prefixes: other programs may have uploads in the bucket.
     for (const prefix of [layout.archives, layout.contexts]) await abortUploads(prefix, isOld, signal);
     await eraseUnnamed(isOld, signal);
     for (const { key, at } of await bucket.list(layout.contexts, signal)) {

@@ -5,18 +5,18 @@ import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import { elementOf } from "./s3-client.ts";
 
 const PARTS_AT_ONCE = 2;
-/** Of an upload, by the protocol. Some servers want all parts of one size, so they do not become larger. */
+/** The protocol's limit for an upload. Some servers require all parts to have the same size, so parts do not grow. */
 const MOST_PARTS = 10_000;
 
-/** Writes archives under names of their own. */
+/** Writes archives as new objects. */
 export interface S3Uploads {
-  /** In one request where the archive is small, else in parts. What was sent is dropped when anything fails. */
+  /** Writes a small archive with one request, and a larger one in parts. If anything fails, the parts are deleted. */
   write(
     at: string,
     archive: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<{ readonly sha256: string; readonly sizeBytes: number }>;
-  /** Has the server copy an archive; false where it is not there. */
+  /** Lets the server copy an archive; false if the archive does not exist. */
   copy(at: string, from: { readonly at: string; readonly sizeBytes: number }, signal: AbortSignal): Promise<boolean>;
   abort(at: string, uploadId: string): Promise<void>;
 }
@@ -24,8 +24,8 @@ export interface S3Uploads {
 /**
  * Follows https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
  *
- * @param options.partBytes of each part but the last; two are sent while a third is filled
- * @param options.copyBytes of what is copied in one request
+ * @param options.partBytes the size of each part except the last; two parts are sent while a third is filled
+ * @param options.copyBytes the most bytes copied in one request
  */
 export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; copyBytes: number }): S3Uploads {
   const { bucket, partBytes, copyBytes } = options;
@@ -34,7 +34,7 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
     const { encryption: headers } = bucket;
     const answer = await bucket.send({ method: "POST", key: at, query: { uploads: "" }, headers, signal });
     const id = elementOf(bucket.expect(answer, "begin an upload", 200).body.toString("utf8"), "UploadId");
-    if (id === undefined) throw new StoreError("Cannot begin an upload: the answer has no id", { isTransient: true });
+    if (id === undefined) throw new StoreError("Cannot begin an upload: the response has no id", { isTransient: true });
     return id;
   }
 
@@ -48,7 +48,7 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
     const query = { uploadId };
     const answer = await bucket.send({ method: "POST", key: at, query, headers, body, answersEarly: true, signal });
     if (answer.status === 404 && answer.isRepeated) {
-      // An earlier try has completed it, and its answer was lost.
+      // An earlier try may have completed it, and its response was lost.
       const found = (await bucket.list(at, signal)).find((object) => object.key === at);
       if (found?.sizeBytes === sizeBytes) return;
     }
@@ -57,11 +57,11 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
 
   async function abort(at: string, uploadId: string): Promise<void> {
     const signal = AbortSignal.timeout(5000);
-    // What is left is aborted as a leftover.
+    // If this fails, the upload is aborted later as a leftover.
     await bucket.send({ method: "DELETE", key: at, query: { uploadId }, signal, mostTries: 2 }).catch(ignore);
   }
 
-  /** @param query names the part, where it is not all of it */
+  /** @param query names the part, if the copy has several parts */
   async function copyOnce(
     at: string,
     {
@@ -136,10 +136,10 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
             const most = Math.floor((MOST_PARTS * partBytes) / 1024 ** 2);
             throw new ArchiveError(
               "TooLarge",
-              `it takes more than ${most} MiB, the most of an archive in object storage`,
+              `it takes more than ${most} MiB, the most for an archive in object storage`,
             );
           }
-          // The upload is begun once.
+          // The first part is awaited, so that the upload is begun only once.
           if (number === 1) await sendPart(number, bytes);
           else {
             const ended: Promise<void> = sendPart(number, bytes)
@@ -165,7 +165,7 @@ export function createS3Uploads(options: { bucket: S3Bucket; partBytes: number; 
   };
 }
 
-/** Cuts a stream into parts of that size; the last may be shorter, and is the only one that may be empty. */
+/** Cuts a stream into parts of this size. Only the last part may be shorter or empty. */
 async function* partsOf(
   archive: AsyncIterable<Uint8Array>,
   partBytes: number,
@@ -187,5 +187,5 @@ async function* partsOf(
 }
 
 function ignore(): void {
-  // What is left behind is aborted after a day.
+  // The leftover is aborted after a day.
 }

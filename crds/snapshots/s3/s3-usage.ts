@@ -6,19 +6,19 @@ import type { MostKept, StoreEntry, StoreUsage } from "../snapshot-store.ts";
 import type { S3Bucket } from "./s3-bucket.ts";
 import type { S3Layout } from "./s3-layout.ts";
 
-/** What archives take, as a listing has it that is some minutes old, and what this process has committed since. */
+/** The space that archives take: from a listing that may be some minutes old, plus this process's commits since. */
 export interface S3Usage {
   all(signal: AbortSignal): Promise<StoreUsage>;
   /**
-   * What archives of other keys take. The tenant's are as they are now; the workload's may be of some minutes ago.
-   * Nothing is listed for a limit that there is not.
+   * The space that archives of other keys take. The tenant's value is current; the workload's may be some minutes old.
+   * Without a limit, nothing is listed.
    *
-   * @param options.ownBytes what the key's own take now
+   * @param options.ownBytes the space that the key's own archives take now
    */
   others(key: SnapshotKey, options: { most: MostKept; ownBytes: number; signal: AbortSignal }): Promise<OtherBytes>;
-  /** What a commit of this process has changed. */
+  /** Adds the change of a commit of this process. */
   note(key: SnapshotKey, change: { from: readonly StoredArchive[]; to: readonly StoredArchive[] }): void;
-  /** Has an archive that is being written count for nothing until its head names it. */
+  /** While the work runs, the archive of this name is not counted: `note` counts it when its head names it. */
   whileWriting<T>(name: string, work: () => Promise<T>): Promise<T>;
 }
 
@@ -34,15 +34,15 @@ interface Counts {
 }
 
 const KEPT_MS = 5 * 60_000;
-/** A listing that takes long is made more seldom. */
+/** A listing is kept for at least this many times its duration. */
 const KEPT_TIMES = 10;
 const LIST_LIMIT_MS = 600_000;
 
 /**
- * Counts the archives that are in the bucket, from the bucket's list of them: no head is read, and no key remembered.
- * What no head names counts until it is erased.
+ * Counts the archives in the bucket's own list. No head is read, and no key is kept in memory. An archive that no head
+ * names counts until it is erased.
  *
- * @param options.listTenant all archives of a tenant with their versions
+ * @param options.listTenant lists all archives of a tenant with their versions
  */
 export function createS3Usage(options: {
   bucket: S3Bucket;
@@ -53,7 +53,7 @@ export function createS3Usage(options: {
   const { bucket, layout, listTenant, clock } = options;
   let kept: { readonly until: number; readonly counts: Counts } | undefined;
   let listing: Promise<Counts> | undefined;
-  /** The listing that is under way, and how far it has come. */
+  /** The listing in progress, and the last name it has reached. */
   let next: { readonly counts: Counts; last: string } | undefined;
   const writing = new Set<string>();
 
@@ -113,7 +113,7 @@ export function createS3Usage(options: {
       if (before === undefined || after === undefined) return;
       const more = { archives: after.archives - before.archives, bytes: after.bytes - before.bytes };
       if (kept !== undefined) add(kept.counts, key.workloadRef, more);
-      // What a listing has still to come to, it sees for itself.
+      // If the listing has not reached the key yet, it will count the change itself.
       if (next !== undefined && layout.archive(key, "") <= next.last) add(next.counts, key.workloadRef, more);
     },
 
@@ -140,7 +140,7 @@ function add(counts: Counts, workloadRef: string, more: { archives: number; byte
   else counts.workloads.set(workloadRef, { archives: archives + more.archives, bytes: bytes + more.bytes });
 }
 
-/** Versions with one object take it once. */
+/** Versions that name the same object count once. */
 function takenBy(versions: readonly StoredArchive[]): { archives: number; bytes: number } {
   const sizes = new Map(versions.map(({ blob, sizeBytes }) => [blob, sizeBytes]));
   return { archives: sizes.size, bytes: [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0) };

@@ -8,8 +8,8 @@ const MOST_KEYS = 1000;
 const limitSchema = v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(MOST_KEYS));
 
 /**
- * Sends the page of a list that a request asks for, an item a line, and a last line that says how many they are and
- * where the next page begins. A client of an earlier version names no limit: it gets all pages as one list.
+ * Sends the requested page of a list, one item per line. The last line has the number of items and the start of the
+ * next page. A client of an earlier version sends no limit: it gets all pages as one list.
  */
 export async function sendPages(
   { response, query, signal }: { response: ServerResponse; query: URLSearchParams; signal: AbortSignal },
@@ -31,7 +31,7 @@ export async function sendPages(
   let after: SnapshotKey | undefined;
   do {
     const { items, next } = await read({ ...filter, after });
-    // Once the client has gone, no further page is read.
+    // After the client has disconnected, read no more pages.
     signal.throwIfAborted();
     if (!response.headersSent) response.writeHead(200, type);
     if (!response.write(linesOf(items))) await once(response, "drain", { signal });

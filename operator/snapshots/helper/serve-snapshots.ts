@@ -13,9 +13,9 @@ interface Secrets {
 }
 
 /**
- * The helper pod's process. `TENANCY_SNAPSHOT_ROOT` is where the volume is mounted, `TENANCY_SNAPSHOT_SECRETS` where the
- * Secret is, which is read again when the kubelet changes it; `TENANCY_SNAPSHOT_LISTEN` is `host:port`, and
- * `TENANCY_POD_UID` the pod's own.
+ * The helper pod's process. `TENANCY_SNAPSHOT_ROOT` is the mount point of the volume. `TENANCY_SNAPSHOT_SECRETS` is the
+ * folder of the Secret, which is read again when the kubelet changes it. `TENANCY_SNAPSHOT_LISTEN` is `host:port`.
+ * `TENANCY_POD_UID` is the uid of the pod.
  */
 export function serveSnapshots(environment: NodeJS.ProcessEnv): void {
   const { TENANCY_SNAPSHOT_ROOT: root = "/snapshots", TENANCY_SNAPSHOT_LISTEN: listen } = environment;
@@ -44,7 +44,7 @@ function readSecrets(folder: string): Secrets {
   const [token, key, cert] = [SECRET_KEYS.token, SECRET_KEYS.key, SECRET_KEYS.certificate].map(read);
   if (!token || !key || !cert) throw new Error(`Cannot serve snapshots: the Secret in ${folder} is not filled`);
   const { tokenBefore, namesToken, namesTokenBefore } = SECRET_KEYS;
-  // What an earlier version has filled has no token for names.
+  // A Secret that an earlier version filled has no token for names.
   return { tokens: [token, ...readSome(tokenBefore)], namesTokens: readSome(namesToken, namesTokenBefore), key, cert };
 }
 
@@ -57,18 +57,18 @@ function readIfThere(read: () => string): string | undefined {
   }
 }
 
-/** The kubelet changes all of it in one step; some of its events come before, and one after. */
+/** The kubelet changes the whole Secret in one step. Some of the events come before that, and one after it. */
 function readAgain(folder: string, { secrets, server, log }: { secrets: Secrets; server: unknown; log: Log }): Secrets {
   try {
     const read = readSecrets(folder);
     const { key, cert } = read;
     if (cert === secrets.cert || !(server instanceof SecureServer)) return read;
-    // Connections that are open go on.
+    // Open connections stay open.
     server.setSecureContext({ key, cert });
-    log.info({}, "snapshots server has another certificate");
+    log.info({}, "snapshots server uses a new certificate");
     return read;
   } catch (error) {
-    log.warn({ error }, "snapshots server cannot read its secrets, and keeps those that it has");
+    log.warn({ error }, "snapshots server cannot read its secrets and continues with the previous ones");
     return secrets;
   }
 }

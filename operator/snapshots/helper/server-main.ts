@@ -1,4 +1,4 @@
-// The program of the helper pod alone, for an image that has Node and not the operator.
+// The helper pod's program, for an image with Node but without the operator.
 import { serveSnapshots } from "./serve-snapshots.ts";
 
 serveSnapshots(process.env);

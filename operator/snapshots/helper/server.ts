@@ -25,34 +25,34 @@ import { sendPages } from "./send-pages.ts";
 import { createVolume } from "./store/volume.ts";
 import { READ_BYTES, type ReadSpace } from "./store/volume-files.ts";
 
-/** A client that says nothing for so long in the middle of a request is gone. */
+/** A client that sends nothing for so long within a request is gone. */
 const SILENCE_MS = 120_000;
-/** Longer than a client keeps a connection that it does not use: the client is the one that closes it. */
+/** Longer than clients keep unused connections, so that the client closes them, not the server. */
 const KEPT_MS = 75_000;
 const ALIVE_MS = 15_000;
 const PASSED_OVER_MS = 10_000;
-/** Whoever reaches the port may connect, and has shown no token by then. */
+/** Any client that reaches the port can connect, and has sent no token yet. */
 const STRANGER_MS = 10_000;
-/** Of 25 KB each; the operator and each edge keep some tens. */
+/** Each takes 25 KB; the operator and each edge have some tens. */
 const MOST_CONNECTIONS = 1024;
 const MOST_BODY_BYTES = 4 * 1024 * 1024;
 
 export interface SnapshotServerOptions {
   /** The folder that the snapshots volume is mounted at. */
   readonly root: string;
-  /** Those that count at this moment. */
+  /** The present tokens. */
   readonly tokens: () => readonly string[];
-  /** Those that are let in for `GET /v1/names` alone. @default there are none */
+  /** The present tokens that allow only `GET /v1/names`. @default none */
   readonly namesTokens?: (() => readonly string[]) | undefined;
   /** In PEM. @default plain HTTP, for tests */
   readonly tls?: { readonly key: string; readonly cert: string } | undefined;
-  /** How often a client that waits for the volume is told that it does. @default 15000 */
+  /** The interval of the 102 responses to a client that waits for the volume. @default 15000 */
   readonly aliveMs?: number | undefined;
-  /** How long who connects may take to ask for something. @default 10000 */
+  /** How long a client may take from connecting to the end of its request headers. @default 10000 */
   readonly strangerMs?: number | undefined;
-  /** Of the pod that this runs in. @default it runs in none */
+  /** Of the pod that runs this server. @default it runs in no pod */
   readonly podUid?: string | undefined;
-  /** What the volume has. @default what the file system says */
+  /** The space of the volume. @default from the file system */
   readonly space?: ReadSpace | undefined;
   readonly log?: Log | undefined;
 }
@@ -61,19 +61,19 @@ interface Call {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly query: URLSearchParams;
-  /** Aborted when the client goes. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The program of the helper pod: keeps archives on the snapshots volume, and changes it alone. What it says over HTTP
- * is in crds/snapshots/store-protocol.ts.
+ * The program of the helper pod: stores archives on the snapshots volume. No other program changes the volume. Its HTTP
+ * protocol is in crds/snapshots/store-protocol.ts.
  */
 export function createSnapshotServer(options: SnapshotServerOptions): Server {
   const { root, tokens, namesTokens = () => [], tls, aliveMs = ALIVE_MS, strangerMs = STRANGER_MS, log } = options;
   const volume = createVolume({ root, podUid: options.podUid, space: options.space });
-  // Where that fails, it is done with the first change, or that fails.
-  volume.takeOver().catch((error: unknown) => log?.warn({ error }, "snapshots volume cannot be written"));
+  // If this fails, the first change tries it again.
+  volume.takeOver().catch((error: unknown) => log?.warn({ error }, "cannot write to the snapshots volume"));
 
   function shows({ headers }: IncomingMessage, known: readonly string[]): boolean {
     const shown = String(headers[TOKEN] ?? "").split(",");
@@ -181,18 +181,18 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
     }
     if (!shows(request, tokens())) {
       if (!shows(request, namesTokens())) {
-        // A connection that is kept is one that others lack. An upload's is ended when its client has read why.
+        // Do not keep the connection, since their number is limited. An upload's ends when its client has read why.
         if (!hasBody(request)) response.setHeader("connection", "close");
         refuse(response, 401, { error: "a valid token is needed", kind: "request", isTransient: true });
         return;
       }
       if (request.method !== "GET" || pathname !== "/v1/names") {
-        const error = `Cannot ${request.method} ${pathname}: this token is for GET /v1/names alone`;
+        const error = `Cannot ${request.method} ${pathname}: this token allows only GET /v1/names`;
         refuse(response, 403, { error, kind: "request" });
         return;
       }
     }
-    // A slow disk says nothing for minutes, and a client takes silence for the end of the connection.
+    // A slow disk may take minutes to answer, and a client treats silence as the end of the connection.
     const alive = setInterval(() => {
       if (!response.headersSent) response.writeProcessing();
     }, aliveMs);
@@ -210,7 +210,7 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
       ? createServer(strangers, handle)
       : createSecureServer({ ...strangers, ...tls, handshakeTimeout: strangerMs }, handle);
   server.maxConnections = MOST_CONNECTIONS;
-  // An archive takes as long as it takes; its silence is what is limited.
+  // A transfer has no time limit; only silence has.
   server.requestTimeout = 0;
   server.timeout = SILENCE_MS;
   server.keepAliveTimeout = KEPT_MS;
@@ -227,20 +227,20 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-/** A request that no client of this version makes. */
+/** A request that no client of this version sends. */
 class RequestError extends Error {}
 
-/** A request's body, which stays open when its reader ends before it does. */
+/** A request's body. It stays open if its reader stops early. */
 function bodyOf(request: IncomingMessage): AsyncIterable<Buffer> {
   return { [Symbol.asyncIterator]: () => request.iterator({ destroyOnReturn: false }) };
 }
 
 function checkId(id: string): string {
   if (UPLOAD_ID.test(id)) return id;
-  throw new RequestError(`Cannot store it: "${id}" is no id`);
+  throw new RequestError(`Cannot store it: "${id}" is not a valid id`);
 }
 
-/** A line about a file, and the file; an empty line where there is none. */
+/** Sends a line about a file, then the file; an empty line if there is none. */
 async function sendFile(
   { response, signal }: Call,
   file: { handle: FileHandle; head: object; sizeBytes: number } | undefined,
@@ -266,7 +266,7 @@ async function sendFile(
   }
 }
 
-/** What is behind `/v1/`. No part of a key holds a character that would have to be written otherwise. */
+/** The parts after `/v1/`. No part of a key has a character that has to be escaped. */
 function partsOf(path: string): string[] {
   const [, version, ...parts] = path.split("/");
   return version === "v1" ? parts : [];
@@ -286,21 +286,21 @@ function refusalOf(error: unknown): [status: number, refusal: StoreRefusal] {
     const full = `the snapshots volume is full (${message}): enlarge its volume claim ${SNAPSHOTS_NAME}, or delete snapshots`;
     return [507, { error: full, kind: "full" }];
   }
-  // A read-only disk stays so for a while; all else that a disk says may pass.
+  // A read-only disk stays read-only for a while; all other errors of a disk may be temporary.
   const isTransient = code !== "EROFS" && code !== "EACCES";
   return [500, { error: message, kind: "store", isTransient }];
 }
 
 function refuse(response: ServerResponse, status: number, refusal: StoreRefusal): void {
-  // In the middle of an archive only the end of the connection tells.
+  // In the middle of an archive, only the end of the connection can report the error.
   if (response.headersSent) {
     response.destroy();
     return;
   }
   response.statusCode = status;
   send(response, refusal);
-  // What is left of an upload is passed over until the client has read why, and ends it: one whose connection ends while
-  // it sends reads nothing any more.
+  // Discard the rest of an upload until the client has read the reason and ends it: a client whose connection ends
+  // while it sends cannot read the reason.
   const { req: request } = response;
   if (request.complete) return;
   request.resume();
@@ -326,6 +326,6 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   try {
     return JSON.parse(Buffer.concat(chunks).toString("utf8"));
   } catch (cause) {
-    throw new RequestError("Cannot read the request: it is no JSON", { cause });
+    throw new RequestError("Cannot read the request: it is not JSON", { cause });
   }
 }

@@ -2,42 +2,44 @@ import { createHash } from "node:crypto";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { type PodTime, readPodTime, SAY_FILE_SYSTEM, SAY_POD_TIME } from "./pod-time.ts";
 
-/** A file, directory, link or anything else of a pod's overlay directories. Strings are bytes, one a character. */
+/**
+ * An entry of a pod's overlay directories: a file, directory, link or other. Each character of a string is one byte.
+ */
 export interface ListedFile {
-  /** With the bits of its type. */
+  /** Includes the bits of the type. */
   readonly mode: number;
   readonly links: number;
-  /** With the number of its device. */
+  /** Includes the number of the device. */
   readonly inode: string;
   readonly size: number;
   /** Seconds. */
   readonly mtime: number;
-  /** As busybox shows it, in UTC. */
+  /** In the format of busybox, in UTC. */
   readonly mtimeText: string;
-  /** As busybox shows it, in UTC. */
+  /** In the format of busybox, in UTC. */
   readonly ctime: string;
   /** Relative to `/`. */
   readonly path: string;
 }
 
-/** Takes what a list says, in its order. */
+/** Receives the contents of a list, in its order. */
 export interface ListReader {
   time(time: PodTime): void;
-  /** Of each overlay directory. */
+  /** Called for each overlay directory. */
   fileSystem(type: string): void;
   file(file: ListedFile): void;
-  /** The list is whole. @param vanished how often a name was gone when its turn came */
+  /** The list is complete. @param vanished how many names were gone when they were read */
   end(vanished: number): void;
 }
 
 /**
- * For a shell whose `$b` is busybox: `judge` reads what `find`, `stat`, `tar` and `dd` say of failures, and writes
- * `good <blocks of dd> <how often a name was gone>`, or `failed` and the words. What vanishes while it is read is no
- * failure here: what a save is judged by is the lists, and not these words.
+ * Functions for a shell whose `$b` is busybox. `judge` reads the error messages of `find`, `stat`, `tar` and `dd`. It
+ * writes `good <blocks of dd> <number of names that were gone>`, or `failed` and the messages. A file that vanishes
+ * while it is read is no failure here: the lists decide about a save, not these messages.
  *
- * `list` writes what overlay directories hold, and then what `judge` does. No path has two slashes side by side, so
- * these end each entry, whatever its name is. find takes as many names for a command as fit beside an environment of
- * 2 KiB, and a program's may be larger, so it gets none.
+ * `list` writes the entries of overlay directories, and then the result of `judge`. Each entry ends with two slashes,
+ * which no path contains. find runs without an environment: it passes as many names to a command as fit beside an
+ * environment of 2 KiB, and the program's may be larger.
  */
 export const LIST_FUNCTIONS = String.raw`judge() {
   "$b" awk -v isList="$1" '
@@ -67,7 +69,7 @@ list() {
   } 3>&1
 }`;
 
-/** Before the first list, for what is to be known of the pod at that time. */
+/** The head of the first list: the pod's time and its file systems. */
 export const LIST_HEAD = `${SAY_POD_TIME}
 for folder; do
   ${SAY_FILE_SYSTEM}
@@ -79,24 +81,24 @@ const MOST_ENTRY_BYTES = 16 * 1024;
 
 /** How a list ended. */
 export interface ListEnd {
-  /** How often a name was gone when its turn came. */
+  /** How many names were gone when they were read. */
   readonly vanished: number;
-  /** Of the entries and of how the list ended. */
+  /** Of the entries and the end of the list. */
   readonly digest: string;
 }
 
 export interface ListParser {
   /**
-   * Takes some more of a list; gives what follows it once it is whole.
+   * Takes the next part of a list. Returns what follows the list once it is complete.
    *
-   * @throws ArchiveError where it has too many entries, and Error where it says something else
+   * @throws ArchiveError if the list has too many entries, and Error if it has another format
    */
   take(chunk: Buffer): Buffer | undefined;
-  /** Undefined until it is whole, and where it failed: its words follow then. */
+  /** Undefined until the list is complete, and if it failed: then its error messages follow. */
   readonly end: ListEnd | undefined;
 }
 
-/** @param options.heads how many overlay directories it begins with what is known of; none where it has no such head */
+/** @param options.heads the number of overlay directories in the head of the list; undefined if the list has no head */
 export function createListParser(
   readers: readonly Partial<ListReader>[],
   { maxEntries, heads }: { maxEntries: number; heads: number | undefined },
@@ -131,7 +133,7 @@ export function createListParser(
     for (const reader of readers) reader.file?.(file);
   }
 
-  /** How many characters were read; fewer than there are where the rest is not whole, or belongs to what follows. */
+  /** Returns how many characters were read. The rest is an incomplete entry, or follows the list. */
   function read(): number {
     let at = 0;
     while (headLines > 0) {

@@ -3,10 +3,10 @@ import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } fr
 import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { writeStartProgram } from "../../launcher/start-program.ts";
 
-/** Where the tools are in the workload's container, read-only: in no image's way. */
+/** The folder of the tools in the workload's container, read-only. Its name is unlikely to be in an image. */
 export const TOOLS_FOLDER = "/.tenancy";
 
-/** The one program that saves and restores need: busybox, linked statically. */
+/** The only program that saves and restores need: busybox, linked statically. */
 export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
 
 /** The program that starts the workload's, where the launcher does that. */
@@ -15,15 +15,15 @@ export const START_PROGRAM = `${TOOLS_FOLDER}/start`;
 /** The same in the tools image, and so in the init container. */
 export const TOOLS_IMAGE_BUSYBOX = "/bin/busybox";
 
-/** The init container that brings the tools, and that files are restored into before the workload starts. */
+/** The init container that copies the tools, and through which files are restored before the workload starts. */
 export const TOOLS_CONTAINER = "tenancy-tools";
 
-/** What `restoreOverlay` opens when all is restored; undefined where nothing waits for that. */
+/** The named pipe that holds the workload's start until `restoreOverlay` has restored all files. */
 export const RESTORE_GATE = `${TOOLS_FOLDER}/gate`;
 
 /**
- * Names the pod's overlay directories. They are made with the volume that this file is on, so where one was lost with
- * them, as when a node is given a pod again that it had ended, another is written.
+ * Identifies the pod's overlay directories. They are created together with the volume of this file. If they were lost,
+ * for example because a node got a pod again that it had ended, this file was lost too, and a new one is written.
  */
 const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
 
@@ -40,9 +40,9 @@ export interface PodToolsOptions {
   /** Limits the overlay directories together, in GiB. */
   readonly diskGb: number;
   /**
-   * Under `cold+data`: as whom the archive was saved. The init container then runs as that user and waits for the
-   * restore.
-   * @default the tools are brought, and nothing is waited for
+   * For `cold+data`: the user that the archive was saved as. The init container then runs as that user and waits for
+   * the restore.
+   * @default the init container copies the tools and does not wait
    */
   readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
   /** Where the launcher keeps its state; undefined where none runs the program. */
@@ -51,7 +51,7 @@ export interface PodToolsOptions {
   readonly resources?: ResourceRequirements | undefined;
 }
 
-/** What a pod needs so that its overlay directories can be saved and restored; nothing for a workload without any. */
+/** The parts of a pod for saving and restoring its overlay directories; empty for a workload without any. */
 export interface PodTools {
   readonly initContainers: Container[];
   readonly volumes: Volume[];
@@ -60,8 +60,8 @@ export interface PodTools {
 }
 
 /**
- * Renders the overlay volumes, and an init container that copies a static busybox into the pod: the image of the
- * workload need not have a shell, nor anything but the workload's own program.
+ * Renders the overlay volumes, and an init container that copies a static busybox into the pod. So the workload's image
+ * needs no shell or other tools, only the workload's program.
  */
 export function podTools(options: PodToolsOptions): PodTools {
   const { image, overlayDirs, diskGb, restoreAs, launcherFolder } = options;
@@ -103,7 +103,7 @@ export function podTools(options: PodToolsOptions): PodTools {
   };
 }
 
-/** The annotations that name the overlay directories of a pod, by its spec, which cannot be edited. */
+/** The annotations that name a pod's overlay directories, derived from its spec, which cannot be edited. */
 export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<string, string | undefined> {
   const isOverlay = ({ name }: { name: string }) => name.startsWith(`${OVERLAY_VOLUME}-`);
   const own = containers.find(({ name }) => name === WORKLOAD_CONTAINER);
@@ -116,7 +116,7 @@ export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<str
   };
 }
 
-// A container that is started again finds what it left, so it begins anew.
+// A restarted container finds the files of its earlier run, so it deletes them first.
 const copyScript = `set -e
 ${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
 ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}

@@ -6,17 +6,16 @@ import { ExecFailure } from "../streams/exec-output.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 
-/** How long a command may take to end after it was asked to. */
+/** How long a command may take to end after SIGTERM. */
 const END_LIMIT_MS = 5000;
 const MOST_SHOWN = 500;
 const MOST_KEPT = 4096;
-/** The exit code of a command whose time is over, whatever it ends with when it is asked to. */
+/** The exit code of a command that exceeded its limit, whatever its own exit code is. */
 const LATE = 124;
 const LAUNCHER = `/${LAUNCHER_FOLDER}`;
 
-// Both outputs are one, so that the last line is the one that was printed last. The time is the pod's: a command that
-// ends just in time is not late because its connection is slow.
-// There is nothing left to write once the launcher has ended the program.
+// Both outputs are merged, so that the last line is the one that was printed last. The pod measures the time: a slow
+// connection does not make a command late that ends just in time.
 const script = `b="$1"; seconds="$2"; shift 2
 [ ! -e ${LAUNCHER}/stop ] && [ ! -e ${LAUNCHER}/term ] || exit 0
 now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
@@ -27,10 +26,10 @@ now; [ $((up - began)) -lt $((seconds * 100)) ] || exit ${LATE}
 exit $code`;
 
 /**
- * Runs `filesystem.preSave` in the workload's container, and ends it there when its time is over. It needs nothing of
- * the image but the program that it names.
+ * Runs `filesystem.preSave` in the workload's container, and ends it there at its limit. The image needs only the
+ * program that preSave names.
  *
- * @throws ExecFailure when it fails, with the last line that it printed, or does not end in its time
+ * @throws ExecFailure if it fails, with the last line that it printed, or does not end within its limit
  * @throws as `Exec` does
  */
 export async function runPreSave(options: {

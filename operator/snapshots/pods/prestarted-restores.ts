@@ -6,38 +6,37 @@ import { type FeedCommandOptions, feedCommand } from "../streams/feed-command.ts
 import { POD_PACE } from "./overlay-pod.ts";
 import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
 
-/** A command for a restore that waits in a pod, and has just said that it is there. */
+/** A restore command that waits in a pod and has just answered. */
 export interface PrestartedRestore {
-  /** Goes on as `feedCommand` does, after the question that is answered. */
+  /** Continues as `feedCommand` does, after the answered question. */
   feed(options: Pick<FeedCommandOptions, "input" | "signal" | "timeoutMs">): Promise<void>;
 }
 
 /**
- * Commands for restores that wait in warm pods, since starting one takes longer than restoring a small archive. One
- * that waits has changed nothing in its pod, and changes nothing there unless it is fed
+ * Restore commands that wait in warm pods, since starting one takes longer than restoring a small archive. A waiting
+ * command changes nothing in its pod until it gets input
  * (docs/decisions/snapshots.md#restores-wait-in-the-next-warm-pods).
  */
 export interface PrestartedRestores {
   /** Starts a pod's command, unless it waits already or enough others do. */
   prepare(id: string, target: ExecTarget): void;
   /**
-   * Asks the pod's command whether it is there, since it is about to be taken. One that is not taken then is to be
-   * cancelled.
+   * Asks the pod's command whether it runs, since it is about to be taken. Cancel it if you do not take it.
    */
   warm(id: string): void;
-  /** The pod's command; undefined where none waits that answers at once. Nobody gets it a second time. */
+  /** Takes the pod's command; undefined if no command answers at once. A command is taken only once. */
   take(id: string, signal: AbortSignal): Promise<PrestartedRestore | undefined>;
-  /** Ends the pod's command, where it was not taken. */
+  /** Ends the pod's command, unless it was taken. */
   cancel(id: string): void;
   close(): void;
 }
 
-/** Each is a connection of this process and of the node, and a shell of half a megabyte in the pod. */
+/** Each takes a connection of this process and of the node, and a shell of 0.5 MB in the pod. */
 const MOST_PRESTARTED = 32;
 const ANSWER_LIMIT_MS = 3000;
 /**
- * Until one that has ended is started anew, unless its pod is cancelled: what it ended with may have ended all the
- * others too.
+ * The pause before an ended command is started again, unless it is cancelled. The cause of its end may have ended all
+ * the others too.
  */
 const RETRY_MS = 60_000;
 const LONGEST_MS = 24 * 3_600_000;
@@ -47,7 +46,7 @@ interface Command {
   readonly stop: AbortController;
   readonly question: () => void;
   readonly answered: Promise<void>;
-  /** Milliseconds since it has answered; 0 until then. */
+  /** Milliseconds since its answer; 0 before that. */
   readonly answerAge: () => number;
   readonly ended: Promise<void>;
   readonly give: (input: AsyncIterable<Uint8Array>) => void;
@@ -56,11 +55,11 @@ interface Command {
 export function createPrestartedRestores(options: {
   exec: Exec;
   clock?: Clock | undefined;
-  /** Milliseconds that a restore may take after it was begun. */
+  /** Milliseconds that a restore may take from its beginning. */
   timeoutMs: number;
 }): PrestartedRestores {
   const { exec, clock = systemClock, timeoutMs } = options;
-  /** Each with its command, or with the wait for its next. */
+  /** The command of each pod, or the pause before its next one. */
   const waiting = new Map<string, Command | { readonly cancelRetry: () => void }>();
 
   function open(id: string, target: ExecTarget): void {
@@ -128,7 +127,7 @@ export function createPrestartedRestores(options: {
       if (command === undefined) return undefined;
       command.cancelLimit();
       if (command.answerAge() > ANSWER_LIMIT_MS) {
-        // Its restore had to wait for others, and it may have gone since.
+        // The restore waited for others, so the command may have ended since its answer.
         command.stop.abort(new Error("its answer is old"));
         return undefined;
       }
@@ -139,7 +138,7 @@ export function createPrestartedRestores(options: {
       try {
         await answered;
       } catch {
-        // It has done nothing; another command does it all, and says what is wrong with the pod if something is.
+        // This command has done nothing. The caller starts another one, which reports what is wrong with the pod.
         signal.throwIfAborted();
         return undefined;
       } finally {

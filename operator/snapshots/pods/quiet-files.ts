@@ -4,21 +4,21 @@ import { type PodTime, wasSetBack } from "./pod-time.ts";
 import { TIMES_OF_MAPPED_FILES } from "./unchanged-files.ts";
 
 /**
- * By then the kernel has written out what programs have changed through memory, and shows a later time from the next
+ * After this time, the kernel has written out all changes through mapped memory. It shows a later time from the next
  * such change on.
  */
 const QUIET_MS = 120_000;
 
-/** Files of a pod that were as they are for two minutes before they were listed. */
+/** The list of a pod's files that did not change in the two minutes before. */
 export interface QuietFiles {
-  /** Of the list, in its order. */
+  /** Of the list, which depends on its order. */
   readonly digest: string;
   readonly at: PodTime;
 }
 
 /** Reads a list of the overlay directories of a pod. */
 export interface QuietFilesReader extends ListReader {
-  /** When the list is whole: undefined where something was changed lately, and in any doubt. */
+  /** Call it once the list is complete. Undefined if a file was changed lately, or in any doubt. */
   files(): QuietFiles | undefined;
 }
 
@@ -47,7 +47,7 @@ export function createQuietFilesReader(): QuietFilesReader {
   };
 }
 
-/** Whether nothing was changed between two lists of the same pod. */
+/** Whether no file was changed between two lists of the same pod. */
 export function areSameFiles(before: QuietFiles, after: QuietFiles): boolean {
   return before.digest === after.digest && !wasSetBack(before.at, after.at);
 }

@@ -4,22 +4,22 @@ import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { SAY_POD_TIME } from "./pod-time.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
 
-/** Asks the command whether it is there; it answers with `RESTORE_ANSWER`, and has changed nothing by then. */
+/** Asks the command whether it runs. It answers with `RESTORE_ANSWER`, and has changed nothing at that time. */
 export const RESTORE_ASK = Buffer.from("ask\n");
 export const RESTORE_ANSWER = "answer there";
 
-/** Begins the restore: the directories are emptied. */
+/** Begins the restore: the command empties the directories. */
 export const RESTORE_BEGIN = Buffer.from("begin\n");
 
-/** Before a tar archive to unpack, and before lines for a shell whose `$b` is busybox; frames follow. */
+/** Announces the frames of a tar archive to unpack, or of lines for a shell whose `$b` is busybox. */
 export const RESTORE_TAR = Buffer.from("tar\n");
 export const RESTORE_SHELL = Buffer.from("shell\n");
 
-/** Says that it was all, and right. */
+/** Ends the input, if all of it was good. */
 export const RESTORE_END = Buffer.from("restored\n");
 
-// Each program costs some milliseconds, and a fresh pod has nothing to be deleted; a folder that cannot be read is not
-// taken for empty.
+// Each program costs some milliseconds, and a new pod has nothing to delete, so the shell itself checks for that. A
+// folder that cannot be read does not count as empty.
 const script = fedScript(`b="$1"; cd "$2" || exit 1; gate="$3"; shift 3; umask 0; export b
 is_empty() {
   [ -r "$1" ] && [ -x "$1" ] || return 1
@@ -47,8 +47,8 @@ restore() {
   done
   return 1
 }
-# Whatever is changed from here on has a later time than this, and whatever was changed before none: a tick of the
-# clock of the files' times takes 10 ms at most.
+# Later changes of files get a later time than this one, and earlier changes do not: a tick of the clock of file times
+# takes 10 ms at most.
 say_time() {
   [ -n "$gate" ] || return 0
   "$b" usleep 12000 || return 0
@@ -64,16 +64,16 @@ open_gate() {
 restore "$@"`);
 
 /**
- * The command that restores into a pod what it is fed.
+ * The command that restores its input into a pod.
  *
- * @param options.roots the overlay directories, as `overlayRoots` gives them
- * @param options.opensGate whether an init container waits for this
+ * @param options.roots the overlay directories, from `overlayRoots`
+ * @param options.opensGate whether an init container waits for the restore
  */
 export function restoreCommand(
   pod: OverlayPod,
   { roots, opensGate }: { roots: readonly string[]; opensGate: boolean },
 ): ExecTarget {
-  // The init container may not have brought its copy yet.
+  // The init container may not have copied busybox yet.
   const where = opensGate ? { busybox: TOOLS_IMAGE_BUSYBOX, ...pod } : pod;
   return overlayCommand(where, script, [opensGate ? RESTORE_GATE : "", ...roots]);
 }

@@ -25,31 +25,32 @@ import { createEntryList, type RestoredFiles } from "./unchanged-files.ts";
 
 export interface RestoreOverlayOptions {
   readonly exec: Exec;
-  /** Opens the archive, as `SnapshotStore` does; undefined when it is not there. */
+  /** Opens the archive, as `SnapshotStore` does; undefined if it does not exist. */
   readonly open: (call: StoreCall) => Promise<OpenArchive | undefined>;
-  /** The workload's container, or the init container that waits for this. */
+  /** The workload's container, or the init container that waits for the restore. */
   readonly pod: OverlayPod;
   readonly overlayDirs: readonly string[];
   readonly limits: ArchiveLimits;
-  /** Whether the init container waits: it then lets the workload start when all is restored, and never else. */
+  /** Whether the init container waits. Then the workload starts only after all files are restored. */
   readonly opensGate: boolean;
   /**
-   * Called with what is restored, where the workload starts only after that, so that nothing else has changed it.
-   * @default nobody wants to know
+   * Called with the restored files, if the workload starts only after the restore, so that nothing else has changed
+   * them.
+   * @default not called
    */
   readonly onRestored?: ((files: RestoredFiles) => void) | undefined;
-  /** Takes the command that waits in the pod already. @default one is started */
+  /** Takes the pod's prestarted command. @default a command is started */
   readonly takePrestarted?: ((signal: AbortSignal) => Promise<PrestartedRestore | undefined>) | undefined;
   readonly signal: AbortSignal;
-  /** Called with how many bytes of files have gone to the pod. */
+  /** Called with the number of bytes of files sent to the pod. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
-  /** Milliseconds for the whole of it. */
+  /** Milliseconds for the whole restore. */
   readonly timeoutMs: number;
 }
 
 /** An archive that was restored. */
 export interface RestoredSnapshot extends SnapshotMetadata {
-  /** Names of files that it has without a content, so that they could not be restored; some of them if they are many. */
+  /** Files that were not restored, since the archive has no content of them; at most 100. */
   readonly lost?: readonly string[];
 }
 
@@ -57,16 +58,16 @@ const PIECE_BYTES = 256 * 1024;
 const MOST_LOST = 100;
 
 /**
- * Restores an archive into the overlay directories of a pod: what was in them goes, what is in the archive comes.
+ * Restores an archive into the overlay directories of a pod, and deletes what was in them before.
  *
- * The archive is checked on its way, entry by entry before the pod gets it, and its SHA-256 at its end by the store;
- * only then does the pod learn that all is restored. A pod for which this fails must not be given to its tenant.
+ * Each entry is checked before the pod gets it, and the store checks the SHA-256 at the end of the archive. Only then
+ * does the pod learn that all files are restored. If this fails, the pod must not be given to its tenant.
  *
- * An earlier version could save a hard link without the file: the link is left out, since nothing else is lost.
+ * An earlier version could save a hard link without its file: the link is left out, since nothing else is lost.
  *
- * @returns the metadata of the archive; undefined when there is none
- * @throws ArchiveError when the archive is not what was saved, or may not be restored
- * @throws ExecFailure when it cannot be unpacked, or the store fails; the message has its words
+ * @returns the metadata of the archive; undefined if there is none
+ * @throws ArchiveError if the archive is not what was saved, or may not be restored
+ * @throws ExecFailure if the archive cannot be unpacked; the message has the command's output
  * @throws as `Exec` does
  */
 export async function restoreOverlay(options: RestoreOverlayOptions): Promise<RestoredSnapshot | undefined> {
@@ -97,7 +98,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
     },
   });
   const checked = frames(pipeline(stored(), decompress(), check.stream, ignore));
-  // Read the first frame, which is a small archive's only one, while the command is asked.
+  // While the command is being asked, read the first frame, the only one of a small archive.
   const first = checked.next();
   first.catch(ignore);
 
@@ -113,7 +114,7 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
     const { value } = await first;
     if (value !== undefined) yield counted(value);
     for await (const frame of checked) yield counted(frame);
-    // What follows the end of the compressed archive is checked too.
+    // Data after the end of the compressed archive is an error.
     if (!isWhole) throw new ArchiveError("Corrupt", "it goes on behind its end");
     yield END;
     if (plan.hasDirectories()) yield* part(RESTORE_TAR, plan.directoryTimes());
@@ -150,8 +151,8 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
 }
 
 /**
- * Joins what comes in small pieces, since each is a turn of Node's thread pool to be decompressed, which takes longer
- * than the work: of 16 KiB, as they come from an encrypted connection, 3 ms a MiB.
+ * Joins small pieces. The decompression of each piece is a task of Node's thread pool, which costs more than the work
+ * itself: pieces of 16 KiB, as an encrypted connection delivers them, take 3 ms per MiB.
  */
 async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let parts: Uint8Array[] = [];
@@ -182,7 +183,7 @@ class NoArchive extends Error {
   override readonly message = "there is no archive";
 }
 
-/** What zlib says of an archive that it cannot read. */
+/** An error of zlib as one of the archive. */
 function corrupt(error: unknown): unknown {
   const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
   if (code === undefined || !/^Z_/.test(code)) return error;
@@ -190,5 +191,5 @@ function corrupt(error: unknown): unknown {
 }
 
 function ignore(): void {
-  // The failure is thrown where it is waited for.
+  // The failure is thrown where it is awaited.
 }

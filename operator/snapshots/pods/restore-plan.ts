@@ -1,15 +1,15 @@
 import { BLOCK, type TarEntry, writeTarHeader } from "../../../crds/archive/tar-header.ts";
 
-/** What is left to do when everything is unpacked. */
+/** The steps that follow the unpacking of an archive. */
 export interface RestorePlan {
-  /** Changes an entry so that a user without rights can unpack it and what comes after it; undefined leaves it out. */
+  /** Changes an entry so that an unprivileged user can unpack it and the entries inside; undefined leaves it out. */
   rewrite(entry: TarEntry): TarEntry | undefined;
   hasDirectories(): boolean;
-  /** A tar archive that gives the directories, which are there by then, their times. */
+  /** A tar archive that sets the times of the unpacked directories. */
   directoryTimes(): Generator<Buffer>;
-  /** Whether there is a mode that unpacking does not set. */
+  /** Whether an entry has a mode that unpacking does not set. */
   hasModes(): boolean;
-  /** Lines for a shell whose `$b` is busybox, that set the modes which unpacking does not. */
+  /** Lines for a shell whose `$b` is busybox, which set the modes that unpacking does not set. */
   modeCommands(): Generator<Buffer>;
 }
 
@@ -24,19 +24,19 @@ interface Remembered {
 const maxCommandBytes = 32 * 1024;
 
 /**
- * Plans around what busybox tar does not do for a user without rights: it makes a directory with its final mode and
- * time and then writes into it, and sets no setuid, setgid or sticky bit. So directories are made writable first; their
- * times come when all is unpacked, the modes last and from the inside out, since a directory may take the right to
- * enter it.
+ * Plans around two limits of busybox tar for an unprivileged user. It creates a directory with its final mode and time
+ * before it writes into it, and it sets no setuid, setgid or sticky bit. So directories are created writable, their
+ * times are set after the unpacking, and the modes are set last. They are set from the inside out, since the mode of a
+ * directory may forbid to enter it.
  *
- * The overlay directories themselves are left out: they are mount points, and the kubelet's. What is remembered here
- * is bounded by the check of the archive.
+ * The overlay directories themselves are left out: they are mount points that belong to the kubelet. The check of the
+ * archive bounds the memory used here.
  */
 export function createRestorePlan({ roots }: { roots: readonly string[] }): RestorePlan {
   const remembered: Remembered[] = [];
   let isSorted = true;
 
-  /** What is in a folder before the folder, wherever they came; of a path that came twice, what came last is last. */
+  /** The contents of a folder come before the folder. If a path came twice, its last entry stays the last. */
   function insideOut(): readonly Remembered[] {
     if (!isSorted) remembered.sort((one, other) => other.depth - one.depth);
     isSorted = true;

@@ -19,61 +19,61 @@ import { createSavedFiles, type Judgement, type ListAfter, type SavedFiles } fro
 export interface SaveOverlayOptions {
   readonly exec: Exec;
   /**
-   * Stores the archive. What that fails with fails the call, and a failure of the archive fails it.
+   * Stores the archive. Its error fails the save, and an error of the archive fails it.
    *
-   * @param call.describe asked at the end of the archive, and throws unless all of it is good
+   * @param call.describe called at the end of the archive; throws unless the whole archive is good
    */
   readonly write: (
     archive: AsyncIterable<Uint8Array>,
     call: StoreCall & { readonly describe: () => SnapshotDescription },
   ) => Promise<SnapshotMetadata>;
-  /** What the store has, where it has a bound. */
+  /** The space of the store, if it has a bound. */
   readonly space: SnapshotStore["space"];
-  /** @default the archive takes what there is */
+  /** @default the archive has no limit */
   readonly room?: ArchiveRoom | undefined;
   readonly pod: OverlayPod;
-  /** Those that the pod was made with. */
+  /** The overlay directories that the pod was created with. */
   readonly overlayDirs: readonly string[];
-  /** Names these in the pod. @default none that it has is another */
+  /** Identifies these directories in the pod. @default any are accepted */
   readonly overlayId?: string | undefined;
   readonly limits: ArchiveLimits;
   /**
-   * Asked once these have read the list of the files: for the archive that has them already, where nothing is to be
-   * saved.
-   * @default they are saved
+   * `present` is called once the readers have read the list of the files. If it returns an archive, that one has the
+   * files already, and nothing is saved.
+   * @default the files are saved
    */
   readonly asked?:
     | { readonly readers: readonly ListReader[]; present(): Promise<SnapshotMetadata | undefined> }
     | undefined;
   readonly signal: AbortSignal;
-  /** Called with how many bytes have come from the pod. */
+  /** Called with the number of bytes received from the pod. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
-  /** Milliseconds for the whole of each try. */
+  /** Milliseconds for each try. */
   readonly timeoutMs: number;
   /** @default this machine's clock */
   readonly now?: (() => number) | undefined;
 }
 
-/** tar writes something all the time; one that does not is on a node that is gone. */
+/** tar writes all the time. If it is silent for so long, its node is gone. */
 const maxSilenceMs = 60_000;
 
 const SPACE_LIMIT_MS = 60_000;
 
 const failure = "Cannot save the overlay directories";
 
-/** How often files are read that move while they are. */
+/** How often the files are read if they move during the read. */
 const MOST_TRIES = 3;
 
-/** How many lists are made after an archive until two are the same. */
+/** The most lists after an archive, if no two are the same. */
 const MOST_LISTS = 4;
 
-/** What a failure shows: ten lines of 500 bytes. */
+/** More than the output of a failure: ten lines of 500 bytes. */
 const maxMarkCharacters = 16 * 1024;
 
-/** dd fills its last block up with zeros, so that its count of blocks is one of bytes. */
+/** dd pads its last block with zeros, so its count of blocks gives the count of bytes. */
 const blockBytes = 64 * 1024;
 
-// What is said of failures is counted here, since some of it may be lost on its way.
+// The script counts the failures itself, since messages may be lost on their way.
 const script = `b="$1"; cd "$2" || exit 1; asks="$3"; shift 3; export LC_ALL=C TZ=UTC0
 id="\${b%/*}/overlay-id"
 ${LIST_FUNCTIONS}
@@ -103,20 +103,18 @@ while read -r word && [ "$word" = list ]; do
 done`;
 
 /**
- * Saves the overlay directories of a running pod, as one archive in the place of the one before.
+ * Saves the overlay directories of a running pod as one archive, which replaces the previous one.
  *
- * tar runs as the workload's own user. Its archive is checked and compressed on its way to the store
- * (docs/decisions/snapshots.md#archives-pass-through-the-operator), and what is stored is whole or nothing. Sockets and
- * named pipes are left out: nothing is in them.
+ * tar runs as the workload's user. Its archive is checked and compressed on its way to the store
+ * (docs/decisions/snapshots.md#archives-pass-through-the-operator), which stores the complete archive or nothing.
+ * Sockets and named pipes are left out: they have no content.
  *
- * The archive is good when it has all that lists before and after it show, and the pod says behind it with how many
- * bytes it has sent: a failure is never taken for a success because the words for it are missing. Where the program
- * moved or made files meanwhile, they are read again
- * (docs/decisions/snapshots.md#a-save-is-held-against-lists).
+ * The archive is good if it has all files of the lists before and after it, and if the pod then confirms the number of
+ * sent bytes. So a failure whose message is lost never looks like a success. If the program moved or created files in
+ * the meantime, they are read again (docs/decisions/snapshots.md#a-save-is-held-against-lists).
  *
- * @throws ArchiveError when the archive may not be, or is cut off, or the directories are others than those wanted
- * @throws ExecFailure when tar fails or the store does, or the program does not leave its files where they are; the
- *   message has its words
+ * @throws ArchiveError if the archive breaks a rule or is truncated, or the directories are not the wanted ones
+ * @throws ExecFailure if tar fails, or the program keeps moving its files; the message has the command's output
  * @throws as `Exec` does
  */
 export async function saveOverlay(options: SaveOverlayOptions): Promise<SnapshotMetadata> {
@@ -130,7 +128,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
   }
 }
 
-/** What is saved lacks some of what is there. */
+/** The archive lacks some of the files. */
 class FilesMoved extends Error {
   override readonly message = "the files have moved while they were read";
 }
@@ -173,7 +171,7 @@ async function tryToSave(
     output.stream.end();
   });
   const sourceFailed = source.catch((error: unknown) => {
-    // Throw why the archive was refused, and not that its stream then ended.
+    // Throw why the archive was refused, not the end of its stream that follows.
     output.stream.destroy(check.stream.errored ?? output.stream.errored ?? (error as Error));
     throw output.stream.errored ?? error;
   });
@@ -206,7 +204,8 @@ async function tryToSave(
   } catch (error) {
     stop.abort(error);
     output.stream.destroy();
-    // A store that fails stops reading, which ends the pod's stream: throw the store's error, and not that.
+    // A store that fails stops reading, which ends the pod's stream. Throw the store's error, not the end of the
+    // stream.
     await sourceFailed.catch((cause: unknown) => {
       const { code } = cause as NodeJS.ErrnoException;
       if (code !== "ABORT_ERR" && code !== "ERR_STREAM_PREMATURE_CLOSE") throw cause;
@@ -217,16 +216,16 @@ async function tryToSave(
   }
 }
 
-/** The output of the script: whose the files are and the list of them, and then the archive, which it passes on. */
+/** The output of the script: the owner of the files, their list, and then the archive, which it passes on. */
 function createOutput(
   list: ListParser,
   onBytes: ((bytes: number) => void) | undefined,
 ): {
   readonly stream: Transform;
-  /** Resolves when the list is whole. */
+  /** Resolves when the list is complete. */
   readonly isListed: Promise<void>;
   owner(): string | undefined;
-  /** Why there is no list. */
+  /** The error messages of a failed list. */
   words(): string;
 } {
   let pending = Buffer.alloc(0);
@@ -266,15 +265,15 @@ function createOutput(
       }
     },
   });
-  // What it fails with is thrown where that is waited for.
+  // Its error is thrown where it is awaited.
   stream.on("error", ignore);
   return { stream, isListed, owner: () => owner, words: () => words ?? "" };
 }
 
-/** What the script says behind the archive: how it went, and lists until the files stand still. */
+/** The output of the script after the archive: its result, and then lists until the files stay the same. */
 function createEnd(options: {
   files: SavedFiles;
-  /** The list before. */
+  /** The list before the archive. */
   listed: ListParser;
   acknowledgement: Acknowledgement;
   limits: ArchiveLimits;
@@ -284,8 +283,8 @@ function createEnd(options: {
 }): {
   take(chunk: Buffer): void;
   /**
-   * @throws ExecFailure unless the pod has said that all was read and sent, and all of that has arrived
-   * @throws FilesMoved where that may be for a file that has moved
+   * @throws ExecFailure unless the pod has confirmed that it read and sent all files, and all bytes have arrived
+   * @throws FilesMoved if a moved file may be the cause
    */
   judge(ended: { exitCode: number; stderr: string; words: string }): Judgement;
 } {
@@ -326,7 +325,7 @@ function createEnd(options: {
     }
     const { judgement, shape: shapeNow } = after.judge();
     const isStill = parser.end.vanished === 0 && shapeNow === shape;
-    // What only one of several lists shows counts as well, where no two are the same.
+    // If no two lists are the same, the archive also needs the files that only one of them shows.
     if (isStill || result === undefined) result = judgement;
     else if (result.problem === undefined) result = { ...judgement, isWhole: judgement.isWhole && result.isWhole };
     shape = parser.end.vanished === 0 ? shapeNow : undefined;
@@ -349,7 +348,7 @@ function createEnd(options: {
     judge({ exitCode, stderr, words }) {
       const said = [words, text, reading?.rest ?? ""].map((part) => /^failed\n(.*)\nend\n$/s.exec(part)?.[1]);
       const why = said.find((part) => part !== undefined);
-      // A name with a line break that vanished is not told from another failure.
+      // If a file with a line break in its name vanished, the message looks like another failure.
       if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new FilesMoved();
       if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
       if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {
@@ -375,5 +374,5 @@ function userIn(line: string | undefined, wanted: string | undefined): { uid: nu
 }
 
 function ignore(): void {
-  // The failure is thrown where it is waited for.
+  // The failure is thrown where it is awaited.
 }

@@ -11,41 +11,41 @@ const MOST_SHOWN = 3;
 const MOST_NAMES = 1000;
 
 /**
- * Compares an archive with the lists of the files before it was read and after
- * (docs/decisions/snapshots.md#a-save-is-held-against-lists). Its memory is some 60 bytes a file.
+ * Compares an archive with the lists of the files before and after the read
+ * (docs/decisions/snapshots.md#a-save-is-held-against-lists). It takes about 60 bytes per file.
  */
 export interface SavedFiles {
-  /** Begins a try. @param kindOf what the archive of this try has made of a path so far */
+  /** Begins a try. @param kindOf the kind of a path in the archive of this try so far */
   begin(kindOf: (path: string) => PathKind | undefined): void;
-  /** Reads the list before. */
+  /** Reads the list before the archive. */
   readonly before: Pick<ListReader, "file">;
   archived(entry: TarEntry): void;
-  /** Takes a hard link to a file that the archive lacks. */
+  /** Notes a hard link to a file that the archive lacks. */
   dangling(link: { path: string; target: string }): void;
-  /** Whether all of the list before is in the archive, which is good then where the list after is the same. */
+  /** Whether the archive has all of the list before. It is then good if the list after is the same. */
   isWhole(): boolean;
-  /** Tells one set of paths, files and times of directories from another. */
+  /** Identifies the paths, inodes and times of directories of the list before. */
   shapeBefore(): string;
-  /** A reader of another list after. */
+  /** A reader for the next list after the archive. */
   after(): ListAfter;
 }
 
 export interface ListAfter extends Pick<ListReader, "file"> {
-  /** When the list is whole. */
+  /** Call it once the list is complete. */
   judge(): { readonly judgement: Judgement; readonly shape: string };
 }
 
 export interface Judgement {
-  /** Whether the archive has all that is there now, as it is there now. */
+  /** Whether the archive has all present files, unchanged. */
   readonly isWhole: boolean;
-  /** What the archive may lack although it was there before it was read, and is now. */
+  /** Files that the archive may lack although they existed before the read and exist now. */
   readonly problem: string | undefined;
 }
 
 export function createSavedFiles(): SavedFiles {
   const paths = createPathIndex();
   const inodes = createPathIndex();
-  // By path: the inode that it had before, plus one, its content then and in the archive, and the tries of both.
+  // By path: its inode in the list before, plus one; its content in that list and in the archive; the tries of both.
   const inodeBefore = createNumberColumn(Uint32Array);
   const contentBefore = createNumberColumn(Uint32Array);
   const contentArchived = createNumberColumn(Uint32Array);
@@ -61,7 +61,7 @@ export function createSavedFiles(): SavedFiles {
   let matched = 0;
   let areLinksSure = true;
   let danglingLink: string | undefined;
-  /** What only a list after has shown: in the next try it was there before. */
+  /** Files that only a list after has shown: in the next try they belong to the list before. */
   let late: [path: number, inode: number][] = [];
 
   function know(path: number, inode: number): void {
@@ -113,7 +113,7 @@ export function createSavedFiles(): SavedFiles {
     after() {
       const inodeNow = createNumberColumn(Uint32Array);
       const shapeNow = createShape();
-      /** By inode: whether it is in the archive without any doubt. */
+      /** By inode: whether the archive certainly has it. */
       const isSure = createNumberColumn(Uint32Array);
       const doubts: { inode: number | undefined; name: string | undefined }[] = [];
       let leftOut = 0;
@@ -123,7 +123,7 @@ export function createSavedFiles(): SavedFiles {
       }
 
       function isAnotherContent(path: number, now: number): boolean {
-        // What was written to while it was read is saved as it was read.
+        // A file that changed during the read is saved as it was read.
         return contentBefore.get(path) === now && contentArchived.get(path) !== 0 && contentArchived.get(path) !== now;
       }
 
@@ -154,7 +154,7 @@ export function createSavedFiles(): SavedFiles {
           const isSame = before === inode + 1 && !isAnotherContent(path, contentOf(kind, file));
           const isGood = isArchived && (before === 0 || isSame);
           if (isGood) isSure.set(inode, 1);
-          // A name that was there all the time is wanted, and so is a file, by whichever name.
+          // The archive needs each name that existed all the time, and each file that did, by any of its names.
           if (before !== 0 && !isArchived) doubt(undefined, file);
           else if (!isGood && wasThere.get(inode) === 1) doubt(inode, file);
         },
@@ -172,13 +172,13 @@ export function createSavedFiles(): SavedFiles {
   };
 }
 
-/** Tells one content from another as far as its time and size do; 0 of a directory. */
+/** A hash of a file's time and size, which stands for its content; 0 for a directory. */
 function contentOf(kind: PathKind | undefined, { mtime, size }: { mtime: number; size: number }): number {
   if (kind === "directory") return 0;
   return (Math.imul(Math.max(mtime, 0), 0x85ebca6b) ^ (kind === "file" ? Math.imul(size, 0xc2b2ae35) : 0)) >>> 0;
 }
 
-/** A sum of what a list says, but for what a program changes in its files. */
+/** A sum over the entries of a list. It ignores what a program changes inside files. */
 function createShape(): { add(entry: { path: number; inode: number; file: ListedFile }): void; value(): string } {
   let [low, high, count] = [0, 0, 0];
   return {

@@ -3,25 +3,25 @@ import type { TarEntry } from "../../../crds/archive/tar-header.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
 import { type PodTime, wasSetBack } from "./pod-time.ts";
 
-/** Two changes of a file that are this far apart have different times. */
+/** Two changes of a file have different times if they are this far apart. */
 const TICK_NANOSECONDS = 10_000_000;
 
 /**
- * Types of file systems, in hexadecimal digits, whose files show a later time from the first write to a mapped page on:
- * ext4, XFS, Btrfs and F2FS. One in memory never does, and others do so when they write the page out.
+ * Types of file systems, in hexadecimal, whose files show a later time from the first write to a mapped page on: ext4,
+ * XFS, Btrfs and F2FS. A file system in memory never does, and others do only when they write the page out.
  */
 export const TIMES_OF_MAPPED_FILES: ReadonlySet<string> = new Set(["ef53", "58465342", "9123683e", "f2f52010"]);
 
 export const [TYPE, FILE, DIRECTORY, SYMLINK] = [0o170_000, 0o100_000, 0o040_000, 0o120_000];
 
-/** The files of a pod as a restore has left them, before anything else could change them. */
+/** The files of a pod right after a restore, before any program could change them. */
 export interface RestoredFiles {
-  /** A digest of what is known of each. */
+  /** A digest of the metadata of all files. */
   readonly digest: string;
   readonly at: PodTime;
 }
 
-/** Takes note of the entries that are unpacked into a pod, in memory that does not depend on how many they are. */
+/** A digest of the entries that are unpacked into a pod. Its memory does not grow with their number. */
 export interface EntryList {
   add(entry: TarEntry): void;
   digest(): string;
@@ -33,7 +33,7 @@ export function createEntryList(roots: readonly string[]): EntryList {
     add({ type, path, mode, mtime, size }) {
       if (type === "directory" && roots.includes(path)) return;
       digest.add(`${kinds[type]} ${path}`);
-      // Other names of a file are entries of their own, without its mode and times.
+      // A hard link is another name of a file: its entry has no mode and times.
       if (type !== "hardlink") digest.add(shown({ kind: kinds[type], path, mode, size, mtime }));
     },
     digest: digest.value,
@@ -43,8 +43,9 @@ export function createEntryList(roots: readonly string[]): EntryList {
 const kinds = { file: FILE, hardlink: FILE, directory: DIRECTORY, symlink: SYMLINK } as const;
 
 /**
- * What is known of an entry beside its name. Times of symlinks are not kept. A file is not told from another here, since
- * it can have several names: that neither its ctime has moved nor that of a directory above it tells that it is the same.
+ * The metadata of an entry beside its name. Times of symlinks are left out, since they are not restored. A file's line
+ * has no path, since a file can have several names: its ctime, and those of the directories above it, show a
+ * replacement.
  */
 function shown(entry: { kind: number; path: string; mode: number; size: number; mtime: number }): string {
   const { kind, path, mode, size, mtime } = entry;
@@ -53,8 +54,8 @@ function shown(entry: { kind: number; path: string; mode: number; size: number; 
 }
 
 /**
- * A digest of lines in no order: the sum of their digests. Whoever could find other lines of the same sum would keep
- * only a save of their own files from being made.
+ * A digest of lines that does not depend on their order: the sum of their digests. A tenant who finds other lines with
+ * the same sum could only prevent a save of their own files.
  */
 function createSetDigest(): { add(line: string): void; value(): string } {
   let sum = 0n;
@@ -67,22 +68,22 @@ function createSetDigest(): { add(line: string): void; value(): string } {
   };
 }
 
-/** Tells whether the overlay directories of a pod hold what was restored into them. */
+/** Checks whether the overlay directories of a pod have exactly the restored files. */
 export interface UnchangedCheck extends ListReader {
   /**
-   * Whether nothing was changed since the restore, when the list is whole: the same names, types, modes, sizes and
-   * times, and nothing with a ctime after the restore, which nobody can set. Directories count too: one that is renamed
-   * takes files along whose ctime stays
+   * Whether no file was changed since the restore. Call it once the list is complete. All names, types, modes, sizes
+   * and times have to be the same, and no ctime may be after the restore: a program cannot set the ctime. Directories
+   * count too: the files in a renamed directory keep their ctime
    * (docs/decisions/snapshots.md#unchanged-files-are-not-saved).
    *
-   * Any doubt is a no.
+   * In any doubt, the files count as changed.
    */
   isUnchanged(): boolean;
 }
 
 export function createUnchangedCheck(restored: RestoredFiles, { roots }: { roots: readonly string[] }): UnchangedCheck {
   const digest = createSetDigest();
-  /** Of files with several names. */
+  /** The inodes of files with several names. */
   const inodes = new Set<string>();
   const listed = new Set<string>();
   const fine = new Set<string>();
@@ -95,12 +96,12 @@ export function createUnchangedCheck(restored: RestoredFiles, { roots }: { roots
     const kind = raw & TYPE;
     const mode = raw & 0o7777;
     if (kind !== FILE && kind !== DIRECTORY && kind !== SYMLINK) return false;
-    // The directory itself is the pod's, and not of the archive.
+    // The overlay directory itself belongs to the pod, not to the archive.
     if (path === root) {
       listed.add(root);
       return true;
     }
-    // Whole seconds are restored.
+    // A restore sets whole seconds.
     if (kind !== SYMLINK && !mtimeText.endsWith(".000000000")) return false;
     used.add(root);
     if (Number(ctime.slice(-9)) % TICK_NANOSECONDS !== 0) fine.add(root);
@@ -119,14 +120,14 @@ export function createUnchangedCheck(restored: RestoredFiles, { roots }: { roots
       isBad ||= !TIMES_OF_MAPPED_FILES.has(type);
     },
     file(file) {
-      // What was changed is changed, whatever follows.
+      // One changed file decides.
       isBad ||= !isGood(file);
     },
     end(vanished) {
       isBad ||= vanished > 0;
     },
     isUnchanged() {
-      // Of a file system that rounds times down, a change may show no later time.
+      // If a file system rounds times down, a change may show no later time. So each used one has to show exact times.
       return !isBad && listed.size === roots.length && fine.size === used.size && digest.value() === restored.digest;
     },
   };

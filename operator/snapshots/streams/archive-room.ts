@@ -2,25 +2,25 @@ import { Transform } from "node:stream";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 
-/** What archives may take of the snapshots volume. */
+/** The limits of archives on the snapshots volume. */
 export interface ArchiveRoom {
-  /** Of one archive, compressed. */
+  /** The limit of one archive, compressed. */
   readonly maxArchiveBytes: number;
-  /** What the volume was asked for with; it may be a folder of a larger disk. */
+  /** The requested size of the volume; it may be a folder of a larger disk. */
   readonly volumeBytes: number;
 }
 
-/** Larger archives leave a twentieth of the volume to those that are not. */
+/** Larger archives leave a twentieth of the volume free for small ones. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 const KEPT_SHARE = 20;
 const LOOK_EVERY_BYTES = 32 * 1024 * 1024;
 
 /**
- * Passes an archive on until it takes more than it may: one large archive fails before it leaves no room for all the
+ * Passes an archive on until it exceeds its limit, so that one large archive fails before it takes the room of all
  * others.
  *
- * @param options.space what the volume has now, with what has arrived there of this archive; undefined of a store
- *   without a bound
+ * @param options.space returns the present space of the volume, which includes the received part of this archive;
+ *   undefined if the store has no bound
  * @throws ArchiveError through the stream
  */
 export function createRoomCheck(

@@ -3,10 +3,10 @@ import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
 
 /**
- * Runs a command and gives what it wrote, when that is not the archive itself.
+ * Runs a command and returns its output. Not for archives, since it buffers the output.
  *
  * @param options.maxBytes of its output. @default 64 MiB
- * @throws as `Exec` does, and Error when it writes more
+ * @throws as `Exec` does, and Error if it writes more
  */
 export async function collectOutput(
   exec: Exec,
@@ -31,7 +31,7 @@ export async function collectOutput(
   return { exitCode, stdout: Buffer.concat(chunks).toString("utf8"), stderr };
 }
 
-/** A command in a pod that ended and did not do what it was for; the message says why, in the command's own words. */
+/** A command in a pod that failed. The message has what the command wrote. */
 export class ExecFailure extends Error {
   override readonly name = "ExecFailure";
   readonly exitCode: number;

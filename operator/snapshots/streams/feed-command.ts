@@ -8,31 +8,30 @@ import { ExecFailure } from "./exec-output.ts";
 export interface FeedCommandOptions {
   readonly exec: Exec;
   readonly target: ExecTarget;
-  /** What the error says could not be done, as in `Cannot <what>`. */
+  /** The action, for the error `Cannot <what>`. */
   readonly what: string;
   readonly input: AsyncIterable<Uint8Array>;
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
-  /** @default a slow command is waited for */
+  /** The least pace at which the command has to read. @default none */
   readonly minInput?: Pace | undefined;
-  /** Called with what was written so far, its last 16 KiB, whenever that grows. */
+  /** Called with the last 16 KiB of the output, whenever it grows. */
   readonly onOutput?: ((output: string) => void) | undefined;
 }
 
 const exitStatusLine = /^exit-status (\d+)$/m;
-/** What a script says on its way, which is in no message. */
+/** Lines that a script writes during its work; error messages leave them out. */
 const answerLines = /^answer .*$/gm;
 const maxOutputBytes = 16 * 1024;
 
 /**
- * Runs a shell script that reads an input (see `fedScript`), until it writes `exit-status <exit code>` as a line of its
- * own.
+ * Runs a shell script that reads an input (see `fedScript`), until it writes the line `exit-status <exit code>`.
  *
- * The end of a command that leaves input unread is never reported by a server that still has some to send (tried: 1.34;
- * kubectl hangs there too), so the script says itself how it ended.
+ * The script reports its exit status itself. If a command ends with unread input, a server that still has some to send
+ * never reports the end (tried: 1.34; kubectl hangs there too).
  *
- * @throws ExecFailure when the exit status is not 0
- * @throws what the input fails with, and as `Exec` does
+ * @throws ExecFailure if the exit status is not 0
+ * @throws the error of the input, and as `Exec` does
  */
 export async function feedCommand(options: FeedCommandOptions): Promise<void> {
   const { exec, target, what, input, signal, timeoutMs, minInput, onOutput } = options;
@@ -43,7 +42,7 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
 
   const stdout = new Writable({
     write(chunk: Buffer, _encoding, callback) {
-      // What a script writes is short; of one that does not stop, the end is what counts.
+      // A script writes little. If one does not stop, its last output counts.
       output = (output + chunk.toString("utf8")).slice(-maxOutputBytes);
       onOutput?.(output);
       const found = exitStatusLine.exec(output)?.[1];
@@ -58,7 +57,7 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
     try {
       yield* input;
     } catch (error) {
-      // One that ends because the command has ended is not why it failed.
+      // If the command has ended, the end of the input is not the cause of a failure.
       if (exitStatus === undefined) inputError = error;
       throw error;
     }
@@ -81,10 +80,10 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
 }
 
 /**
- * A shell function that copies the frames of its input (see `frames`) to its output, up to the line that ends them, and
- * fails when that line does not come. `$b` is busybox. It reads not one byte too much: `read` takes single bytes from a
- * pipe, and dd what it is told. Its pieces are what a pipe holds: one of a megabyte for each frame took three times the
- * processor time of the pod.
+ * A shell function that copies the frames of its input (see `frames`) to its output, up to their end line. It fails
+ * without that line. `$b` is busybox. It never reads a byte too much: `read` takes single bytes from a pipe, and dd
+ * takes `count` bytes. The block size is what a pipe holds: blocks of 1 MiB took three times the processor time in the
+ * pod.
  */
 const receive = `receive() {
   while read -r length; do
@@ -97,17 +96,16 @@ const receive = `receive() {
   return 1
 }`;
 
-/** What the reader of the exit status may take to close the connection, where nothing tells the script that it has. */
+/** How long the reader of the exit status may take to close the connection. */
 const CLOSING_SECONDS = 30;
 
 /**
- * The whole of a script for `feedCommand`, with the function `receive`: all that it says goes to its standard output,
- * its exit status last. A script that calls `exit` itself ends without that line, by its exit code.
+ * A complete script for `feedCommand`, with the function `receive`. All its output goes to standard output, the exit
+ * status last. A script that calls `exit` ends without that line; then the exit code of the command counts.
  *
- * It then takes the rest of its input until the reader of that line closes the connection, for at most 30 s: what a
- * command has said can be lost when it ends first
- * (docs/decisions/snapshots.md#the-ends-of-an-execs-streams-are-confirmed). The shell itself keeps both its outputs
- * open: containerd closes the input of an exec as soon as one of the two is closed.
+ * After that line it reads the rest of its input until the reader closes the connection, for at most 30 s: if a command
+ * ends first, its output can be lost (docs/decisions/snapshots.md#the-ends-of-an-execs-streams-are-confirmed). The
+ * shell keeps both its outputs open, since containerd closes the input of an exec as soon as one of them is closed.
  */
 export function fedScript(text: string): string {
   return `${receive}\n{\n${text}\n} 2>&1\necho "exit-status $?"\n"$b" timeout ${CLOSING_SECONDS} "$b" cat > /dev/null`;

@@ -4,11 +4,11 @@ export const END = Buffer.from("end\n");
 const frameBytes = 1024 * 1024;
 
 /**
- * Cuts a stream into frames that a shell can read to their exact end: its length in bytes as a line, then the bytes.
- * The caller ends it with `END` when all of it was right.
+ * Cuts a stream into frames that a shell can read to their exact end: a line with the length in bytes, then the bytes.
+ * The caller sends `END` after them if all of it was good.
  *
- * An exec can neither end its input nor tell a command that the rest will not come (see `sendInput`), so the end is
- * part of what is sent; without it the command knows that it was cut off.
+ * An exec cannot end its input, and cannot report to a command that the rest will not come (see `sendInput`). So the
+ * end is part of the input: without it, the command can see that its input was cut off.
  */
 export async function* frames(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,

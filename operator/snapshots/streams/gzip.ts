@@ -1,16 +1,16 @@
 import { promisify } from "node:util";
 import { constants, crc32, deflateRaw } from "node:zlib";
 
-/** What is compressed at a time, in the thread pool; the window of 32 KiB before it is its dictionary. */
+/** The size of a block, which the thread pool compresses; the 32 KiB before it are its dictionary. */
 const BLOCK_BYTES = 256 * 1024;
 const WINDOW_BYTES = 32 * 1024;
 const AT_ONCE = 4;
 /** The most bytes of a stored block of DEFLATE. */
 const STORED_BYTES = 65_535;
-/** Many and small, so that the few headers between files do not hide what the files hold. */
+/** Many small samples, so that the headers between files do not distort the result. */
 const SAMPLES = 32;
 const SAMPLE_BYTES = 128;
-/** Bits a byte: above it the fastest level gains nothing and takes 20 ms a MiB. */
+/** Bits per byte: above it, the fastest level gains nothing and takes 20 ms per MiB. */
 const DENSE_BITS = 7.75;
 
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 3]);
@@ -19,8 +19,8 @@ const LAST_BLOCK = Buffer.from([1, 0, 0, 0xff, 0xff]);
 const deflateBlock = promisify<Buffer, object, Buffer>(deflateRaw);
 
 /**
- * Compresses a stream to one member of gzip, as fast as it can be read: some blocks at a time, and what is dense already
- * (images, archives, packs) is stored as it is, since to compress it takes longest and gains nothing.
+ * Compresses a stream to one gzip member, several blocks at the same time. Dense blocks (images, archives, packs) are
+ * stored uncompressed, since their compression takes longest and gains nothing.
  *
  * Follows https://www.rfc-editor.org/rfc/rfc1952 and https://www.rfc-editor.org/rfc/rfc1951
  */
@@ -34,7 +34,7 @@ export async function* gzip(source: AsyncIterable<Uint8Array> | Iterable<Uint8Ar
     sum = crc32(block, sum);
     bytes = (bytes + block.length) % 2 ** 32;
     const work = isDense(block) ? Promise.resolve(stored(block)) : compressed(block, before);
-    // Whoever takes it gets its failure; until then it is nobody's.
+    // A failure is thrown when the block is awaited below; until then, it must not count as unhandled.
     work.catch(() => undefined);
     under.push(work);
     before = block.subarray(-WINDOW_BYTES);
@@ -53,7 +53,7 @@ async function compressed(block: Buffer, before: Buffer): Promise<Buffer> {
   return await deflateBlock(block, { level: constants.Z_BEST_SPEED, finishFlush, ...dictionary });
 }
 
-/** The block as it is, in blocks of the kind that is not compressed. */
+/** The block in stored, which means uncompressed, blocks of DEFLATE. */
 function stored(block: Buffer): Buffer {
   const parts: Buffer[] = [];
   for (let from = 0; from < block.length; from += STORED_BYTES) {
@@ -66,7 +66,7 @@ function stored(block: Buffer): Buffer {
   return Buffer.concat(parts);
 }
 
-/** Whether the bytes of some samples are as likely as each other. */
+/** Whether the byte values of some samples are spread evenly. */
 function isDense(block: Buffer): boolean {
   if (block.length < SAMPLES * SAMPLE_BYTES) return false;
   const counts = new Uint16Array(256);

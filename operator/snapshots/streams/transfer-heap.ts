@@ -1,15 +1,15 @@
 import { setFlagsFromString } from "node:v8";
 
 const FLAG = "--heap-growing-percent";
-/** With V8's own choice, 0, some transfers still had ten full collections; 400 takes 10 MiB more. */
+/** With 0, V8's own choice, some transfers still had ten full collections; 400 takes 10 MiB more. */
 const GROWING_PERCENT = 200;
 
 /**
- * Makes what lets the heap grow while files pass through this program
- * (docs/decisions/snapshots.md#buffers-of-transfers-are-no-growth). One a program, whose heap it is.
+ * Returns a function that lets the heap grow while files pass through this process
+ * (docs/decisions/snapshots.md#buffers-of-transfers-are-no-growth). Create it once for each process.
  */
 export function createTransferHeap(): <T>(work: () => Promise<T>) => Promise<T> {
-  /** What this program was started with, which keeps its heap small. */
+  /** The flag that this process was started with, which keeps its heap small. */
   const usual = process.execArgv.find((argument) => argument.startsWith(`${FLAG}=`));
   let transfers = 0;
   return async (work) => {

@@ -1,8 +1,8 @@
 import { get } from "node:http";
 
 /**
- * Asks over a connection of its own. A kept one may be closed under the request: a process that has just been busy sees
- * too late that the server has given it up (https://www.rfc-editor.org/rfc/rfc9112#section-9.3.1).
+ * Sends a request over a new connection. The server may have closed an idle connection, and a busy process would notice
+ * that too late (https://www.rfc-editor.org/rfc/rfc9112#section-9.3.1).
  */
 export function getOnce(url: string, { timeoutMs }: { timeoutMs: number }): Promise<{ ok: boolean; text: string }> {
   return new Promise((resolve, reject) => {

@@ -6,16 +6,16 @@ import { waitUntil } from "../../cluster/process/wait-until.ts";
 import { getOnce } from "./get-once.ts";
 import { type MetricsText, type ProgramUsage, parseMetrics } from "./usage.ts";
 
-/** One of our own programs, as a process of its own. */
+/** One of our programs in a separate process. */
 export interface MeasuredProgram {
   readonly identity: ProcessIdentity;
-  /** Milliseconds on the clock of `performance.now` at which it was started. */
+  /** The time of its start, in milliseconds of `performance.now`. */
   readonly startedAt: number;
-  /** Asks the program itself. */
+  /** Reads it from the program itself. */
   metrics(): Promise<MetricsText>;
-  /** Resolves when it does its work; rejects with the end of its log when it ends or does not get there. */
+  /** Resolves when it is ready. Rejects with the end of its log if it ends or does not become ready. */
   readonly ready: Promise<void>;
-  /** Asks it to stop, and insists after 10 s. */
+  /** Sends SIGTERM, and SIGKILL after 10 s. */
   stop(): Promise<void>;
 }
 
@@ -30,14 +30,14 @@ export function programEnvironment(settings: Record<string, string>): NodeJS.Pro
 const START_LIMIT_MS = 30_000;
 const STOP_GRACE_MS = 10_000;
 
-/** Starts one of our programs so that the kernel ends it with this process, and asks until it says that it is ready. */
+/** Starts one of our programs, and polls until it is ready. The kernel ends it with this process. */
 export async function startMeasuredProgram(options: {
   name: string;
   command: readonly [string, ...string[]];
   environment: NodeJS.ProcessEnv;
   folder: string;
   logPath: string;
-  /** Where its `/metrics` and `/readyz` are, such as `http://127.0.0.1:9090`. */
+  /** The address of its `/metrics` and `/readyz`, such as `http://127.0.0.1:9090`. */
   metricsUrl: string;
   isReady(probe: { readyz: boolean; metrics: MetricsText }): boolean;
   signal: AbortSignal;
@@ -87,7 +87,7 @@ export async function startMeasuredProgram(options: {
   }
 }
 
-/** What one of our programs says that it has used since its start, finer than the ticks of /proc. */
+/** The usage of one of our programs since its start, from its metrics. It is more precise than the ticks of /proc. */
 export async function programMetricsUsage(program: MeasuredProgram): Promise<ProgramUsage> {
   const metrics = await program.metrics();
   return {

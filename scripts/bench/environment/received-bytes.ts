@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 /** Bytes that programs of this machine have received over TCP connections that are open, by connection. */
 export type ReceivedBytes = readonly { readonly pid: number; readonly connection: string; readonly bytes: number }[];
 
-/** Asks the kernel; undefined where there is no `ss`, which Debian has in the package iproute2. */
+/** Reads it from the kernel; undefined without `ss`, which is in Debian's package iproute2. */
 export async function receivedBytes(options: { fromPort: number }): Promise<ReceivedBytes | undefined> {
   const filter = ["state", "established", `dport = :${options.fromPort}`];
   try {

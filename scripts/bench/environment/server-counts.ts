@@ -12,12 +12,12 @@ export interface ServerCounts {
 
 const WRITES = new Set(["POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"]);
 
-// Written whether anybody claims or not.
+// These are written independently of claims.
 const NEVER_A_CLAIMS = new Set(["nodes", "nodes/status", "leases"]);
 
 /**
- * Reads the counters of an API server, which it has at no cost to what is measured. Its metrics know no user agent:
- * what scheduler and kubelet write of a pod is counted too.
+ * Reads the counters of an API server, which do not influence the measurement. Its metrics have no user agent, so the
+ * writes of scheduler and kubelet to a pod are counted too.
  */
 export function readServerCounts(metrics: MetricsText): ServerCounts {
   const writes: Record<string, number> = {};
@@ -34,7 +34,7 @@ export function readServerCounts(metrics: MetricsText): ServerCounts {
   };
 }
 
-/** What one claim had it do, from two looks before and after so many; what was not done is left out. */
+/** The API server's work per claim, from the counters before and after a number of claims. Zeros are omitted. */
 export function serverCountsPerClaim(before: ServerCounts, after: ServerCounts, claims: number): ServerCounts {
   const writes = Object.entries(after.writes)
     .map(([name, count]) => [name, (count - (before.writes[name] ?? 0)) / claims] as const)

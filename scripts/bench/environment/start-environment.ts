@@ -14,38 +14,38 @@ import { type MeasuredProgram, programMetricsUsage } from "./measured-program.ts
 import { startEdge, startOperator } from "./start-programs.ts";
 import { type ProgramUsage, processUsage } from "./usage.ts";
 
-/** A cluster with operator and edge on it, each a process of its own, and what a bench does to them. */
+/** A cluster with operator and edge in separate processes, and what a bench does with them. */
 export interface BenchEnvironment {
   /** Of Kubernetes, such as `v1.34.10`. */
   readonly version: string;
   readonly kubeconfigPath: string;
   /** Of the API server. */
   readonly serverPort: number;
-  /** Logs, profiles and whatever else goes with the environment. */
+  /** The folder for logs and profiles, which is deleted with the environment. */
   readonly folder: string;
   /** The bench's own calls to the API server. */
   readonly client: ClusterClient;
   readonly edge: LoadClient;
-  /** The one that runs now. */
+  /** The current operator. */
   operator(): MeasuredProgram;
   readonly edgeProgram: MeasuredProgram;
-  /** Stops the operator, starts another in its place and returns that, without waiting until it is ready. */
+  /** Replaces the operator by a new one, and returns that without waiting until it is ready. */
   restartOperator(): Promise<MeasuredProgram>;
-  /** What every program has used so far, by name. */
+  /** The usage of every program so far, by name. */
   usage(): Promise<Record<string, ProgramUsage>>;
   stop(): Promise<void>;
 }
 
-/** Where operator and edge have their objects. */
+/** The namespace of operator and edge. */
 export const NAMESPACE = "tenancy";
 
-/** Where the bare calls have theirs, so that the operator does not act on them. */
+/** The namespace of the bare calls, so that the operator does not act on their objects. */
 export const FLOOR_NAMESPACE = "bench-floor";
 
-/** As many as a burst has claims, so that none of them waits for a connection. */
+/** The number of claims in a burst, so that none of them waits for a connection. */
 const CONNECTIONS = 320;
 
-/** Puts operator and edge on a cluster that runs, and waits until both do their work. */
+/** Starts operator and edge on a running cluster, and waits until both are ready. */
 export async function startEnvironment(options: {
   version: string;
   kubeconfigPath: string;

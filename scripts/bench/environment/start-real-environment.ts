@@ -12,9 +12,9 @@ const CLUSTER = "bench-real";
 const root = join(import.meta.dirname, "..", "..", "..");
 
 /**
- * Brings up a local cluster of the bench's own, whose pods are containers, with operator and edge on it.
+ * Starts a separate local cluster whose pods are containers, with operator and edge.
  *
- * @throws Error when not root, as containers take
+ * @throws Error if the user is not root, which containers need
  */
 export async function startRealEnvironment(options: {
   bundle: string;

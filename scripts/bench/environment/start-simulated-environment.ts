@@ -11,13 +11,14 @@ import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
 import { AUDIT_POLICY } from "../audit-log.ts";
 import { type BenchEnvironment, startEnvironment } from "./start-environment.ts";
 
-/** An environment whose pods exist in name only, on an API server and an etcd that are real. */
+/** An environment with simulated pods on a real API server and a real etcd. */
 export interface SimulatedEnvironment extends BenchEnvironment {
   /** Restarts the API server so that it logs every request, and returns the path of that log. */
   startAudit(): Promise<string>;
 }
 
-// Room for the crowd of one path and for the claims that all others leave. Loopback, where one program answers for all.
+// There is space for the objects of one large path and for the claims that all others leave. The pods have loopback
+// addresses, where one program answers for all of them.
 const NODES = { nodes: 20, podsPerNode: 1100, readyAfterMs: 50, podNetwork: "127.64" };
 
 /** Starts a control plane with simulated nodes, and operator and edge on it. */
@@ -76,9 +77,9 @@ function processesOf(cluster: ControlPlane) {
 const PROFILE_SECONDS = 5;
 
 /**
- * Has an API server profile itself, one stretch after the other, each a file: `go tool pprof` adds them up.
+ * Makes an API server write CPU profiles, one file after the other: `go tool pprof` adds them up.
  *
- * @returns what ends it; the stretch under way is lost
+ * @returns a function that stops it; the current profile is lost
  */
 function profileApiServer(options: { client: ClusterClient; folder: string; log: Log }): () => Promise<void> {
   const { client, folder, log } = options;

@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 
-/** Where the machine's CPU time went while something was measured, as shares of all of it. */
+/** How the machine's CPU time was spent during a measurement, as shares of the total. */
 export interface MachineShare {
   readonly idle: number;
-  /** To programs that are not part of what is measured: they make every time longer. */
+  /** The share of programs that are not measured: they make every time longer. */
   readonly others: number;
 }
 
-/** @param oursMs CPU time of all measured programs between the two looks, in milliseconds */
+/** @param oursMs CPU time of all measured programs between the two readings, in milliseconds */
 export function machineShare(before: MachineTime, after: MachineTime, oursMs: number): MachineShare {
   const totalMs = after.totalMs - before.totalMs;
   if (totalMs <= 0) return { idle: 0, others: 0 };
@@ -34,18 +34,18 @@ export function machineTime(stat: string = readFileSync("/proc/stat", "utf8")): 
   return { totalMs: ticks.reduce((sum, count) => sum + count, 0) * TICK_MS, idleMs: (idle + iowait) * TICK_MS };
 }
 
-/** What a program has used. */
+/** The usage of a program. */
 export interface ProgramUsage {
-  /** CPU time, user and system, in milliseconds: since its start, or as a difference of two such. */
+  /** CPU time (user and system) in milliseconds: since its start, or the difference of two readings. */
   readonly cpuMs: number;
   /** Resident memory, in MiB. */
   readonly rssMb: number;
 }
 
-/** What a process has used since its start, from /proc. @throws Error when there is no such process */
+/** The usage of a process since its start, from /proc. @throws Error if there is no such process */
 export function processUsage(pid: number): ProgramUsage {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The command in parentheses may hold blanks and parentheses itself: the fields begin after the last one.
+  // The command in parentheses may contain blanks and parentheses. So the fields begin after the last parenthesis.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [userTicks, systemTicks] = [Number(fields[11]), Number(fields[12])];
   const rssKb = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
@@ -60,7 +60,7 @@ interface Series {
 
 /** Metrics as a program showed them at one moment. */
 export interface MetricsText {
-  /** Sum of all series of that name whose labels are as told; 0 without any. */
+  /** The sum of all series of that name with the given labels; 0 if there are none. */
   sum(name: string, labels?: Readonly<Record<string, string>>): number;
   /** Each series of that name. */
   series(name: string): Pick<Series, "labels" | "value">[];
@@ -89,9 +89,9 @@ function parseLabels(text: string): Record<string, string> {
 }
 
 /**
- * The time below which a share of what a histogram has counted between two looks lies, in its own unit: between the
- * bounds of a bucket in proportion, as PromQL's `histogram_quantile`. NaN where nothing was counted, the last bound for
- * what lies beyond it.
+ * A quantile of what a histogram has counted between two readings, in the histogram's unit. It is interpolated within a
+ * bucket, like PromQL's `histogram_quantile`. It is NaN if nothing was counted, and the last bound for values beyond
+ * it.
  */
 export function histogramQuantile(
   before: MetricsText,

@@ -7,7 +7,7 @@ import { pause } from "../../cluster/process/wait-until.ts";
 import { FLOOR_NAMESPACE } from "../environment/start-environment.ts";
 import { createChanges } from "../fixtures/changes.ts";
 
-/** Starts pods without the operator: what a cold claim cannot do without. */
+/** Starts pods without the operator: the least that a cold claim needs. */
 export interface BareStarts {
   /** Creates a pod, waits until it is Ready, and returns it with how many milliseconds that took. */
   start(name: string): Promise<{ pod: Pod; ms: number }>;

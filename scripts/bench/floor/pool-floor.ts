@@ -7,14 +7,15 @@ import { annotation, claimLabels, finalizer, label } from "../../../crds/labels.
 import { claimName } from "../../../crds/names.ts";
 import { FLOOR_NAMESPACE } from "../environment/start-environment.ts";
 
-/** The three writes that a pool claim cannot do without, in sequence, by the client that operator and edge use. */
+/** The three writes that a pool claim needs at least, in sequence, with the client of operator and edge. */
 export interface PoolFloor {
   /**
-   * Makes them once; returns the milliseconds from the first's start to the last's answer, which `samplesMs` gets too.
+   * Does them once. Returns the milliseconds from the start of the first to the last response, and adds them to
+   * `samplesMs`.
    */
   sample(): Promise<number>;
   readonly samplesMs: readonly number[];
-  /** The pod as the last of them left it. */
+  /** The pod after the last of them. */
   pod(): Pod;
 }
 

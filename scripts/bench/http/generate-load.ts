@@ -3,11 +3,11 @@ import { connect, type Socket } from "node:net";
 const MOST_SAMPLES = 10_000;
 
 /**
- * Sends one request after the other on each of many kept connections, as fast as they are answered.
+ * Sends requests on many connections. On each, the next request follows the response to the last.
  *
- * Written on sockets: an HTTP client of the same runtime would use more CPU than the server that it measures.
+ * It uses sockets, since an HTTP client of the same runtime would use more CPU than the measured server.
  *
- * @throws Error when a connection fails
+ * @throws Error if a connection fails
  */
 export async function generateLoad(order: LoadOrder): Promise<LoadResult> {
   const request = Buffer.from(requestText(order));
@@ -86,22 +86,22 @@ export interface LoadOrder {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly connections: number;
-  /** How long requests are sent before any is counted. */
+  /** How long requests are sent before they are counted. */
   readonly warmUpMs: number;
   readonly measureMs: number;
 }
 
-/** What became of it. */
+/** The result. */
 export interface LoadResult {
   readonly requests: number;
-  /** Answered with another status than 200 or 201. */
+  /** Responses with another status than 200 or 201. */
   readonly failed: number;
   readonly seconds: number;
   /** Times of a part of the requests, evenly spread, in milliseconds. */
   readonly samplesMs: readonly number[];
 }
 
-/** What the head of a response says about the whole of it. */
+/** What the head of a response shows about the response. */
 interface ResponseHead {
   readonly status: number;
   /** Head and body, in bytes. */
@@ -113,7 +113,7 @@ const HEAD_END = Buffer.from("\r\n\r\n");
 /**
  * Reads the head of an HTTP/1.1 response at the start of the bytes; undefined while it is not complete.
  *
- * @throws Error where the body's length is not told beforehand
+ * @throws Error if the head does not have the length of the body
  */
 export function readResponseHead(bytes: Buffer): ResponseHead | undefined {
   const end = bytes.indexOf(HEAD_END);

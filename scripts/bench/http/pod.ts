@@ -1,6 +1,5 @@
-// The program of every simulated pod, on all loopback addresses: takes nothing, prints its port, and answers each head
-// with two bytes, or with a WebSocket that answers each message of eight bytes. One whose work is more would be what is
-// measured.
+// The program of every simulated pod, on all loopback addresses. It prints its port, and answers each request with two
+// bytes, or with a WebSocket that answers each message of eight bytes. If it did more work, that would be measured.
 
 import { type AddressInfo, createServer } from "node:net";
 

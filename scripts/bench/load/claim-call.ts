@@ -25,15 +25,15 @@ export async function claimCall(
   }
 }
 
-/** Names in a reason would make each one a reason of its own. */
+/** Removes names from a reason, since each name would make another reason. */
 function failed(why: string): ClaimOutcome {
   return { kind: "failed", why: why.replace(/"[^"]*"/g, '"…"').slice(0, 200) };
 }
 
 /**
- * Claims once and adds what became of it to the tally; never throws.
+ * Claims once and adds the result to the tally; never throws.
  *
- * @param claim.intendedAt when it was to be sent, on the clock of `performance.now`. @default now
+ * @param claim.intendedAt the planned time, in milliseconds of `performance.now`. @default now
  */
 export async function timedClaim(
   edge: LoadClient,
@@ -45,9 +45,9 @@ export async function timedClaim(
   tally.add(outcome, performance.now() - intendedAt);
 }
 
-/** Collects what became of the claims of one path. */
+/** Collects the results of the claims of one path. */
 interface Tally {
-  /** @param ms from the intended moment of sending to the whole answer */
+  /** @param ms from the planned time to the complete response */
   add(outcome: ClaimOutcome, ms: number): void;
   /** How many have ended. */
   readonly size: number;
@@ -58,7 +58,7 @@ interface Tally {
   readonly outcome: Pick<Measurement, "samplesMs" | "missed" | "failures">;
 }
 
-/** @param source which source the answers must have to count as the path that is measured */
+/** @param source the source that a response must have to count for the measured path */
 export function createTally(source: string): Tally {
   const samplesMs: number[] = [];
   const failures: Record<string, number> = {};

@@ -1,10 +1,10 @@
 import { Agent, request as sendRequest } from "node:http";
 
-/** Sends HTTP requests over connections that it keeps, as a platform's back end does. */
+/** Sends HTTP requests over persistent connections, like a platform's back end. */
 export interface LoadClient {
-  /** @throws Error when there is no whole answer */
+  /** @throws Error if there is no complete response */
   call(method: string, path: string, body?: unknown): Promise<{ status: number; text: string }>;
-  /** Opens so many connections, so that none of what is timed has to. */
+  /** Opens this many connections, so that no timed request has to. */
   open(connections: number): Promise<void>;
   close(): void;
 }

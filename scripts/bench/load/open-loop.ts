@@ -1,13 +1,13 @@
 /**
- * Sends at planned moments whether or not earlier sends have ended, and waits for all of them.
+ * Sends at planned times, whether or not earlier sends have ended, and waits for all of them.
  *
- * A sender that waits for its answers sends less while the server is slow and so leaves out the times that matter
- * (coordinated omission): here each send is told its intended moment, from which its time is to be counted.
+ * A sender that waits for responses sends less while the server is slow, and so misses the times that matter
+ * (coordinated omission). Here each send gets its planned time, and its duration counts from then.
  *
  * @param arrivalsMs milliseconds from the start, ascending
- * @param send is given the number of the send and its intended moment, on the clock of `performance.now`; must not
+ * @param send called with the number of the send and its planned time in milliseconds of `performance.now`; must not
  *   reject
- * @param isOver is asked before each send; `true` leaves it and the rest out
+ * @param isOver called before each send; `true` skips it and the rest
  */
 export async function openLoop(
   arrivalsMs: readonly number[],
@@ -26,7 +26,7 @@ export async function openLoop(
   await Promise.all(under);
 }
 
-/** Timers count in whole milliseconds, so the last one is waited out turn by turn of the event loop. */
+/** Timers have whole milliseconds, so the last millisecond is a busy wait on the event loop. */
 async function until(at: number): Promise<void> {
   for (let leftMs = at - performance.now(); leftMs > 0; leftMs = at - performance.now()) {
     if (leftMs > 1.5) await new Promise((resolve) => setTimeout(resolve, leftMs - 1));
@@ -66,7 +66,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Works on every item, so many at once. @throws the first error, when those under way have ended */
+/** Works on every item, with a limit on how many at once. @throws the first error, after the running work has ended */
 export async function inParallel<Item>(
   items: readonly Item[],
   atOnce: number,

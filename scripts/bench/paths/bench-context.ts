@@ -9,18 +9,18 @@ import { createBareStarts } from "../floor/bare-starts.ts";
 import { createPoolFloor, type PoolFloor } from "../floor/pool-floor.ts";
 import { claimCall } from "../load/claim-call.ts";
 
-/** What the paths on simulated nodes share. */
+/** The shared context of the paths on simulated nodes. */
 export interface BenchContext {
   readonly environment: SimulatedEnvironment;
   readonly quick: boolean;
   /** Of the arrival times. */
   readonly seed: number;
   readonly log: Log;
-  /** The pool that claims are made from, made and filled at its first use. */
+  /** The pool for claims. It is created and filled at its first use. */
   pool(signal: AbortSignal): Promise<BenchPool>;
-  /** The bare writes of a pool claim; made at its first use. */
+  /** The bare writes of a pool claim. Created at its first use. */
   floor(signal: AbortSignal): Promise<PoolFloor>;
-  /** Ends the watches of what was made. */
+  /** Ends the watches. */
   close(): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ const POOL_SIZE = 300;
 const FLOOR_WARM_UP = 30;
 const FLOOR_SAMPLES = 70;
 
-/** Makes what the paths share, each thing when a path first asks for it. */
+/** Creates the shared context. Each part is created when a path first uses it. */
 export function createBenchContext(options: {
   environment: SimulatedEnvironment;
   quick: boolean;

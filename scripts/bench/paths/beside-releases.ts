@@ -15,7 +15,7 @@ const AT_ONCE = 5;
 const POOL_SIZE = 3;
 
 /**
- * Pool claims one at a time, alone and then while tenants are released all at once, each of whom has files to be saved.
+ * Pool claims one at a time: first alone, and then while many tenants with files to save are released at once.
  *
  * @param options.mebibytes of each tenant that is released
  * @param options.n claims alone; beside the releases there are as many as come until all are saved

@@ -9,7 +9,9 @@ import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
 import type { Measurement } from "../report/measurement.ts";
 import { reportEvery, withUsage } from "./with-usage.ts";
 
-/** Claims without a pool, in turn with bare pods that have the same containers, each gone before the next is made. */
+/**
+ * Claims without a pool, alternating with bare pods that have the same containers. Each is gone before the next starts.
+ */
 export async function measureCold(
   environment: BenchEnvironment,
   options: { path: string; n: number; spec: WorkloadSpec; note: string; log: Log; signal: AbortSignal },

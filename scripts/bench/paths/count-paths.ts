@@ -12,7 +12,7 @@ export type CountablePath = "existing" | "pool" | "cold";
 
 const CLAIMS = 10;
 
-// A request is written down when it has been answered, and the operator may still be at its last one.
+// A request is logged after its response, and the operator may still be doing its last request.
 const LOG_LAG_MS = 300;
 
 // The status of a pool is written when it is full again.
@@ -45,7 +45,7 @@ export async function countPaths(
     const tally = createTally(path);
     for (let index = 0; index < CLAIMS; index++) {
       signal.throwIfAborted();
-      // Idle: what refills the pool after one claim is written before the next, as in the path that is timed.
+      // The pool is refilled after each claim before the next, as in the timed path.
       if (path === "pool") await settledPool();
       const tenantId = path === "existing" ? "counted" : `counted-${path}-${index}`;
       await timedClaim(edge, { tenantId, workload: path === "pool" ? workload : COLD }, tally);
@@ -66,7 +66,7 @@ export async function countPaths(
     await pause(POOL_STATUS_MS, signal);
   }
 
-  /** Operator and edge come back by themselves when the API server does. */
+  /** Operator and edge reconnect by themselves when the API server is back. */
   async function untilClaimable(): Promise<void> {
     await withTimeLimit({ what: "the first claim", ms: 30_000, clock: systemClock, signal }, async (limited) => {
       for (;;) {

@@ -7,11 +7,12 @@ const START = 60;
 const STEP = 20;
 
 /**
- * The rate to try next: up or down by 20 until one is held and one is not, then halfway between these two.
+ * The rate to try next: up or down by 20 until one rate is held and another is not, then halfway between the two.
  *
- * A rate that is not held is tried once more: of 20 s at 60/s, one stall of a second is more than one claim in a hundred.
+ * A rate that is not held is tried again: at 60/s for 20 s, a single stall of a second affects more than one claim in a
+ * hundred.
  *
- * @returns undefined when the highest rate held is known to within 5 a second
+ * @returns undefined if the highest rate held is known to within 5 per second
  */
 export function nextRate(steps: readonly Pick<RateStep, "perSecond" | "held">[]): number | undefined {
   const last = steps.at(-1);
@@ -28,7 +29,7 @@ export function nextRate(steps: readonly Pick<RateStep, "perSecond" | "held">[])
 
 const LIMIT_MS = 500;
 const WARM_UP = { perSecond: 30, seconds: 10, name: "ladder-warm-up" };
-// A step takes 25 s at most with what it leaves behind: all of it ends within two minutes and a half.
+// A step takes at most 25 s with everything that it leaves behind, so all steps take at most two and a half minutes.
 const NO_STEP_AFTER_MS = 115_000;
 
 /** Finds the highest rate of pool claims of which 99 in 100 are answered within half a second; the claims stay. */
@@ -68,7 +69,7 @@ export async function findHighestRate(
   async function tryRate(perSecond: number): Promise<{ step: RateStep; measurement: Omit<Measurement, "path"> }> {
     const { planned, ...measurement } = await claimAtRate(context, {
       ...{ perSecond, seconds, name: `ladder-${steps.length}`, signal },
-      // What comes after so many late answers that the p99 is beyond the limit would only pile up.
+      // After so many late responses, the p99 is beyond the limit, and further claims would only pile up.
       isOver: (samplesMs, all) => samplesMs.filter((ms) => ms > LIMIT_MS).length > all / 100,
     });
     const { samplesMs, missed } = measurement;

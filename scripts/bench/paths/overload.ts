@@ -9,12 +9,12 @@ import { reportEvery, withUsage } from "./with-usage.ts";
 
 const FACTORS = [1, 1.5, 2];
 
-/** An answer that comes later is of no use to most callers. */
+/** A later response is useless to most callers. */
 const USEFUL_MS = 2000;
 
 /**
- * Claims from the pool at the highest rate held and beyond it, while another program computes on one core: how many
- * claims a second are answered within two seconds, and how fast the others are refused. The claims stay.
+ * Claims from the pool at the highest rate held and beyond it, while another program uses one core. Measures how many
+ * claims per second are answered within two seconds, and how fast the others are refused. The claims stay.
  */
 export async function measureOverload(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
   const burner = startBurner();
@@ -30,7 +30,7 @@ export async function measureOverload(context: BenchContext, signal: AbortSignal
   }
 }
 
-/** A program that takes whatever CPU time it gets, one core at most. */
+/** A program that uses as much CPU time as it gets, up to one core. */
 function startBurner(): ChildProcess {
   return spawn(process.execPath, ["-e", "for (;;);"], { stdio: "ignore" });
 }

@@ -9,13 +9,13 @@ import { reportEvery, withUsage } from "./with-usage.ts";
 
 const WARM_UP = 5;
 
-// For the watches of everyone to have seen the last refilled pod.
+// In this time, all watches have shown the last refilled pod.
 const SETTLE_MS = 10;
 
 /**
- * Claims from the pool, one when the pool is full again after the other, in turn with the bare writes; the claims stay.
+ * Claims from the pool, each when the pool is full again, alternating with the bare writes. The claims stay.
  *
- * @param path what to call it, since it is measured in an empty cluster and in a crowded one
+ * @param path its name, since it is measured in an empty cluster and in a full one
  */
 export async function measurePool(
   { environment, quick, log, pool: poolOf, floor: floorOf }: BenchContext,
@@ -42,7 +42,7 @@ export async function measurePool(
     for (let index = 0; index < count; index++) {
       const tenantId = `${path}-${sent++}`;
       const steps = [() => floor.sample(), () => timedClaim(edge, { tenantId, workload: pool.workload }, into)];
-      // In turns, so that neither is always the one that comes after a pause.
+      // They alternate, so that not always the same one comes after a pause.
       for (const step of index % 2 === 0 ? steps : steps.reverse()) {
         await pool.untilFull(signal);
         await pause(SETTLE_MS, signal);
@@ -54,7 +54,7 @@ export async function measurePool(
 
 const CLAIMS = 300;
 
-/** Claims a whole pool at one moment, a few times; the claims stay. */
+/** Claims a whole pool at once, a few times. The claims stay. */
 export async function measurePoolBurst(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
   const { environment, quick, log } = context;
   const { edge } = environment;
@@ -66,7 +66,7 @@ export async function measurePoolBurst(context: BenchContext, signal: AbortSigna
   const before = await currentServerCounts(environment.client);
   const used = await withUsage(environment, async () => {
     for (let burst = 1; burst <= bursts; burst++) {
-      // So that no claim has to open a connection.
+      // Then no claim has to open a connection.
       await edge.open(CLAIMS);
       const names = Array.from({ length: CLAIMS }, (_, index) => `burst-${burst}-${index}`);
       const began = performance.now();
@@ -82,7 +82,7 @@ export async function measurePoolBurst(context: BenchContext, signal: AbortSigna
 
 const PER_SECOND = 45;
 
-/** Claims from the pool for a minute at a rate that it is to bear after any other path. */
+/** Claims from the pool for a minute at a rate that it must sustain after any other path. */
 export async function measurePoolRate(context: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
   const { quick, seed } = context;
   const floor = await context.floor(signal);
@@ -93,11 +93,12 @@ export async function measurePoolRate(context: BenchContext, signal: AbortSignal
 }
 
 /**
- * Claims from a full pool at random moments at a fixed mean rate, each timed from its intended moment; the claims stay.
+ * Claims from a full pool at random times with a fixed mean rate. Each claim is timed from its planned time. The claims
+ * stay.
  *
- * @param options.name begins the tenants' names
- * @param options.isOver is given the times so far and how many claims are planned; `true` leaves the rest out
- * @returns what was seen, and how many claims were planned
+ * @param options.name the prefix of the tenants' names
+ * @param options.isOver called with the times so far and the number of planned claims; `true` skips the rest
+ * @returns the results, and the number of planned claims
  */
 export async function claimAtRate(
   context: BenchContext,
@@ -134,10 +135,10 @@ export async function claimAtRate(
   return { ...tally.outcome, ...used, server, planned };
 }
 
-// For what is written when the pool is full again, such as its status.
+// In this time, the writes after the refill are done, such as the pool's status.
 const QUIET_MS = 500;
 
-/** What so many claims had the API server do, when all that they took from the pool is there again. */
+/** The API server's work for a number of claims, including the refill of the pool. */
 async function serverCountsSince(
   before: ServerCounts,
   claims: number,
@@ -152,8 +153,8 @@ async function serverCountsSince(
 const EXISTING_WARM_UP = 200;
 
 /**
- * Claims again what is Active, one call after the other; the floor is a bare call of the same server, in turn with
- * them.
+ * Repeats the calls of Active claims, one after the other. They alternate with the floor, a bare call of the same
+ * server.
  */
 export async function measureExisting(
   { environment, quick }: BenchContext,

@@ -21,17 +21,17 @@ import type { BenchContext } from "./bench-context.ts";
 const RUNTIMES: readonly EdgeRuntime[] = ["bun", "deno", "node"];
 const CONNECTIONS = 64;
 const ROUNDS = 4;
-/** Or as many as the open files of a process suffice for, beside the connections that send requests. */
+/** Fewer if the limit on open files does not allow as many in addition to the connections that send requests. */
 const WEB_SOCKETS = 10_000;
-/** What the front door may cost, beside the same without it; the note of a measurement says what was exceeded. */
+/** The limits of the front door's cost compared with direct requests. A measurement's note names exceeded limits. */
 const BOUNDS = { p50Ms: 0.5, p99Ms: 2, wakeMs: 20, perCpuSecond: 8000, webSocketsMib: 300 } as const;
 const MESSAGES_PER_SECOND = 500;
 const WORKLOAD = "bench-proxy";
 const KEY = "a-key-of-the-bench-alone";
 
 /**
- * Sends requests to a pod through the front door and straight to it, side by side, from another process on the same
- * machine; then wakes pods of a pool, beside claims of the same pool.
+ * Sends requests to a pod through the front door and directly, at the same time, from another process on the same
+ * machine. Then wakes pods of a pool, alternating with claims of the same pool.
  */
 export async function measureProxy(
   { environment, quick, log }: BenchContext,
@@ -97,11 +97,11 @@ export async function measureProxy(
 
   function withExceeded(note: string, exceeded: Readonly<Record<string, boolean>>): string {
     const said = Object.keys(exceeded).filter((bound) => exceeded[bound] === true);
-    // A quick run measures programs that are not warm yet.
+    // In a quick run, the programs are not warm yet.
     return said.length === 0 || quick ? note : `${note}; BOUND EXCEEDED: ${said.join(", ")}`;
   }
 
-  /** One connection: its times are the latency, and the floor is the pod itself. */
+  /** One connection. Its times are the latency; the floor is the pod itself. */
   async function latency(through: Route, straight: Route): Promise<Measurement> {
     const measureMs = quick ? 300 : 1500;
     const samples = { samplesMs: [] as number[], floorMs: [] as number[] };
@@ -121,7 +121,7 @@ export async function measureProxy(
     return { path: "proxy-latency", ...samples, missed: 0, failures: {}, note };
   }
 
-  /** Requests as fast as they are answered, while WebSockets are open and some of them active. */
+  /** Requests as fast as possible, while WebSockets are open and some of them are active. */
   async function together(pid: number, route: Route): Promise<Measurement> {
     const emptyMb = processUsage(pid).rssMb;
     const fitting = connectionsWithin((await readOpenFilesLimit()) ?? Infinity) - 2 * CONNECTIONS;
@@ -147,7 +147,7 @@ export async function measureProxy(
     }
   }
 
-  /** One request at a time to a tenant that sleeps; the floor is a claim call, turn about, from the same pool. */
+  /** One request at a time to a released tenant. The floor is a claim call from the same pool; the two alternate. */
   async function wake(api: string, door: number): Promise<Measurement> {
     const n = quick ? 10 : 200;
     const name = `${WORKLOAD}-pool`;
@@ -183,7 +183,7 @@ export async function measureProxy(
   }
 }
 
-/** How much longer it took than its floor, at a share of the samples. */
+/** How much longer it took than its floor, at a percentile. */
 function addedMs({ samplesMs, floorMs }: { samplesMs: number[]; floorMs: number[] }, share: number): number {
   const at = (times: number[]): number =>
     percentile(
@@ -212,7 +212,7 @@ async function timed(route: Route & { body?: string }, agent: Agent): Promise<{ 
   return { ms: performance.now() - startedAt, status: response.statusCode };
 }
 
-/** Starts one of the bench's own programs, of whose output each line is taken in turn. */
+/** Starts one of the bench's own programs. The caller reads its output line by line. */
 function startProgram(
   name: string,
   programArguments: readonly string[],

@@ -3,7 +3,7 @@ import type { Measurement } from "../report/measurement.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { withUsage } from "./with-usage.ts";
 
-/** Fills a new pool; a sample is one pod, from when the watch first showed it to when it could be claimed. */
+/** Fills a new pool. A sample is one pod: the time from its appearance in the watch until it could be claimed. */
 export async function measureRefill({ environment, quick }: BenchContext, signal: AbortSignal): Promise<Measurement[]> {
   const size = quick ? 100 : 300;
   const seenAt = new Map<string, number>();

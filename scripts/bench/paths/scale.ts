@@ -14,26 +14,26 @@ import { finite } from "../report/summarise.ts";
 import type { BenchContext } from "./bench-context.ts";
 import { withUsage } from "./with-usage.ts";
 
-/** How long to look, and at which sizes. */
+/** The sizes to measure, and how long. */
 export interface ScalePlan {
   /** Pods, ascending; the other kinds in proportion. */
   readonly sizes: readonly number[];
   readonly idleSeconds: number;
   readonly loadSeconds: number;
   readonly restarts: number;
-  /** For how long the operator has to have reconciled nothing, so that it counts as at rest. */
+  /** The operator is at rest if it has reconciled nothing for this long. */
   readonly quietMs: number;
 }
 
 const FULL: ScalePlan = { sizes: [1000, 3000, 10_000], idleSeconds: 15, loadSeconds: 20, restarts: 3, quietMs: 1500 };
 const QUICK: ScalePlan = { sizes: [200, 600], idleSeconds: 5, loadSeconds: 5, restarts: 1, quietMs: 1500 };
 
-/** Claims a second, over all pools; what two cores bear at any of the sizes. */
+/** Claims per second over all pools. Two cores sustain this at every size. */
 const PER_SECOND = 20;
 const PROGRAMS = ["operator", "edge", "kube-apiserver", "etcd"];
 const RECONCILES = "tenancy_operator_reconcile_seconds";
 
-/** Lets a cluster grow, and looks at each size at memory, an idle stretch, a load of claims, and starts. */
+/** Lets a cluster grow. At each size, measures memory, idle work, a load of claims, and starts. */
 export async function measureScale(
   context: BenchContext,
   { plan = context.quick ? QUICK : FULL, signal }: { plan?: ScalePlan; signal: AbortSignal },
@@ -137,7 +137,7 @@ async function measureLoad(look: Look, path: string): Promise<{ measurement: Mea
   };
 }
 
-/** Starts another edge beside the one that serves. */
+/** Starts another edge in addition to the one that serves. */
 async function measureEdgeStart({ environment, signal }: Look): Promise<Figures> {
   const { kubeconfigPath, folder, client } = environment;
   const before = await serverMetrics(client);
@@ -246,7 +246,7 @@ function listedBetween(before: MetricsText, after: MetricsText): { lists: number
   };
 }
 
-/** Without the nodes, which are none in a real cluster, and the bench. */
+/** Without the simulated nodes, which a real cluster does not have, and without the bench. */
 function shown(figures: Readonly<Record<string, number>>): Record<string, number> {
   return Object.fromEntries(Object.entries(figures).filter(([name]) => PROGRAMS.includes(name)));
 }

@@ -14,8 +14,8 @@ const POOL_SIZE = 2;
 const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum | $b sha256sum";
 
 /**
- * Claims that restore a tenant's files, each checked by a digest of all of them, and each released, which saves the
- * files again, before the next.
+ * Claims that restore a tenant's files. Each is checked with a digest of all files, and released before the next, which
+ * saves the files again.
  *
  * @throws Error if the files differ, which makes every figure worthless
  */
@@ -71,7 +71,7 @@ export async function measureWithData(
       if (lastInstanceId === undefined) continue;
       const seen = await run(lastInstanceId, digest);
       if (seen !== expected) throw new Error(`the files of ${lastInstanceId} are not those that were saved`);
-      // Else the release would find that nothing was changed, and save nothing.
+      // Without a change, the release would save nothing.
       await run(lastInstanceId, "$b touch /data/1");
       await release();
     }

@@ -3,8 +3,8 @@ import type { BenchEnvironment } from "../environment/start-environment.ts";
 import { type MachineShare, machineShare, machineTime } from "../environment/usage.ts";
 
 /**
- * Runs the work, and returns how much CPU time every program used during it, how much memory it has now, and how busy
- * others kept the machine.
+ * Runs the work. Returns the CPU time of every program during it, their memory afterwards, and how much of the
+ * machine's time other programs used.
  */
 export async function withUsage(
   environment: Pick<BenchEnvironment, "usage">,
@@ -23,7 +23,7 @@ export async function withUsage(
 
 const EVERY_MS = 5000;
 
-/** Tells every 5 s how far something is, while `work` goes on. */
+/** Prints the progress every 5 s while `work` runs. */
 export async function reportEvery<T>(log: Log, line: () => string, work: () => Promise<T>): Promise<T> {
   const timer = setInterval(() => log(line()), EVERY_MS);
   try {

@@ -3,7 +3,7 @@ import type { CrowdSize } from "../fixtures/crowd.ts";
 import type { Machine } from "./machine.ts";
 import type { Row } from "./summarise.ts";
 
-/** What `--json` writes. */
+/** The output of `--json`. */
 export interface BenchReport {
   readonly commit: string;
   readonly startedAt: string;
@@ -18,16 +18,16 @@ export interface BenchReport {
   readonly requests: Readonly<Record<string, CountedPath>>;
 }
 
-/** How operator, edge and control plane do in a cluster that grows. */
+/** The figures of operator, edge and control plane in a growing cluster. */
 export interface ScaleResult {
   readonly sizes: readonly ScaleSize[];
 }
 
-/** What was seen with so many objects. */
+/** The figures at one size. */
 export interface ScaleSize {
-  /** What stood there, by kind. */
+  /** The number of objects, by kind. */
   readonly standing: CrowdSize;
-  /** By what it is and its unit; null where it could not be had. */
+  /** The figures, by name and unit; null if one is not available. */
   readonly figures: Readonly<Record<string, number | null>>;
   /** From the start of the operator's process to the answer to a claim that waited for it. */
   readonly restartSamplesMs: readonly number[];

@@ -12,20 +12,20 @@ import { alignColumns, figure, OURS } from "./table.ts";
 export interface Comparison {
   readonly path: string;
   readonly name: string;
-  /** Null where so many claims failed. */
+  /** Null if too many claims failed. */
   readonly a: number | null;
   readonly b: number | null;
-  /** Of B to A. */
+  /** The ratio of B to A. */
   readonly ratio: number | null;
-  /** Where 95 in 100 resamplings of both put the ratio; only of what has samples. */
+  /** The interval with the ratios of 95 in 100 resamplings of both; only for figures with samples. */
   readonly interval: readonly [number, number] | undefined;
   readonly verdict: "better" | "worse" | "within noise";
 }
 
-/** A figure of both reports before it is judged. */
+/** A figure of both reports before the comparison. */
 type Pair = Pick<Comparison, "name" | "a" | "b"> & {
   readonly interval?: readonly [number, number] | undefined;
-  /** By how much single figures of the same commit may differ. */
+  /** How much single figures of the same commit may differ. */
   readonly tolerance?: number;
   readonly moreIsBetter?: boolean;
 };
@@ -33,7 +33,7 @@ type Pair = Pick<Comparison, "name" | "a" | "b"> & {
 /**
  * Compares the figures that two reports both have.
  *
- * @throws Error where the two were measured in such different ways that no ratio says anything
+ * @throws Error if the two were measured in such different ways that ratios mean nothing
  */
 export function compareReports(a: BenchReport, b: BenchReport): Comparison[] {
   const ways = [
@@ -89,11 +89,11 @@ function pairsOfRows(a: Row, b: Row): Pair[] {
     { name: "CPU ms all", a: sum(a.cpuMsPerClaim), b: sum(b.cpuMsPerClaim) },
     ...OURS.map((name) => ({ name: `MiB ${name}`, a: of(a.rssMb, name), b: of(b.rssMb, name) })),
   ];
-  // Of a percentile, null says that it lies among failed claims; of the others, that there is no such figure.
+  // A percentile that is null lies among failed claims. Other figures that are null do not exist.
   return pairs.filter(({ name, a, b }) => (a !== null && b !== null) || /^p\d/.test(name));
 }
 
-/** The same sizes; a report of another commit may have none. */
+/** The sizes that both reports have. A report of another commit may have none. */
 function sizesOfBoth(a: BenchReport, b: BenchReport): [ScaleSize, ScaleSize][] {
   return (a.scale?.sizes ?? []).flatMap((ofA) => {
     const ofB = b.scale?.sizes?.find(({ standing }) => standing.pods === ofA.standing.pods);
@@ -101,7 +101,7 @@ function sizesOfBoth(a: BenchReport, b: BenchReport): [ScaleSize, ScaleSize][] {
   });
 }
 
-/** The figures of one size. Three restarts each are too few to resample: their interval is the ratios of the extremes. */
+/** The figures of one size. Three restarts are too few to resample, so their interval is that of the extreme ratios. */
 function pairsOfScale(a: ScaleSize, b: ScaleSize): Pair[] {
   const [samplesA, samplesB] = [a.restartSamplesMs, b.restartSamplesMs];
   return [
@@ -135,11 +135,11 @@ function judge(path: string, { name, a, b, interval, tolerance = SINGLES_TOLERAN
 const RESAMPLINGS = 500;
 
 /**
- * Where 95 in 100 resamplings put the ratio of a percentile of `b` to that of `a`, by a moving-block bootstrap: blocks
- * of √n samples in the order sent are drawn, so that a queue's late answers, which come together, stay together.
+ * The interval with the ratio of a percentile of `b` to that of `a` in 95 of 100 resamplings, by a moving-block
+ * bootstrap. It draws blocks of √n samples in the order sent, so that the late responses of a queue stay together.
  *
  * @param shares such as 0.99
- * @returns one a share; undefined without samples
+ * @returns an interval per share; undefined without samples
  */
 export function ratioIntervals(
   a: readonly (number | null)[],
@@ -152,7 +152,7 @@ export function ratioIntervals(
   for (let count = 0; count < RESAMPLINGS; count++) {
     const [drawnA, drawnB] = [resample(a, random), resample(b, random)];
     for (const [index, share] of shares.entries()) {
-      // Of two infinite times none is longer.
+      // Two infinite times are equal.
       const [ofA, ofB] = [percentile(drawnA, share), percentile(drawnB, share)];
       ratios[index]?.push(ofA === ofB ? 1 : ofB / ofA);
     }
@@ -163,7 +163,7 @@ export function ratioIntervals(
   });
 }
 
-/** As many samples again, in ascending order. */
+/** A resampling of the same number of samples, in ascending order. */
 function resample(samples: readonly (number | null)[], random: () => number): Float64Array {
   const block = Math.round(Math.sqrt(samples.length));
   const drawn = new Float64Array(samples.length);
@@ -207,7 +207,7 @@ export function renderComparison(a: BenchReport, b: BenchReport): string {
   return [...heads, "", ...table, "", ...(disturbed.length > 0 ? [warning, ""] : []), METHOD].join("\n");
 }
 
-/** What a comparison cannot do without; figures that a report of another commit lacks are left out. */
+/** The fields that a comparison needs. Figures that a report of another commit does not have are omitted. */
 const reportSchema = Type.Object({
   commit: Type.String(),
   startedAt: Type.String(),
@@ -218,7 +218,7 @@ const reportSchema = Type.Object({
   rows: Type.Array(Type.Object({ path: Type.String(), samplesMs: Type.Array(Type.Unknown()) })),
 });
 
-/** Reads what `--json` wrote. @throws Error that names the file and what is wrong with it */
+/** Reads the output of `--json`. @throws Error that names the file and its fault */
 export function readReport(path: string): BenchReport {
   let value: unknown;
   try {

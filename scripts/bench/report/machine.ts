@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { cpus, loadavg, release, totalmem } from "node:os";
 import { promisify } from "node:util";
 
-/** What the figures were measured on. */
+/** The machine on which the figures were measured. */
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;
@@ -10,7 +10,7 @@ export interface Machine {
   readonly kernel: string;
   readonly node: string;
   readonly bun: string;
-  /** Processes that wanted a core in the minute before: above 0.5 somebody else was at work. */
+  /** The load average of the minute before. Above 0.5, other programs were using the machine. */
   readonly loadBefore: number;
 }
 
@@ -29,8 +29,7 @@ export async function describeMachine(): Promise<Machine> {
 }
 
 /**
- * The commit that is checked out, with `+` behind it where files have been changed since; `unknown` outside a
- * repository.
+ * The checked-out commit, followed by `+` if files have changed since; `unknown` outside a repository.
  */
 export async function currentCommit(root: string): Promise<string> {
   const git = async (...command: string[]) => (await promisify(execFile)("git", command, { cwd: root })).stdout.trim();
@@ -41,7 +40,7 @@ export async function currentCommit(root: string): Promise<string> {
     ];
     return changes === "" ? commit : `${commit}+`;
   } catch {
-    // An archive of the sources has no history, and can be measured all the same.
+    // An archive of the sources has no history, but can still be measured.
     return "unknown";
   }
 }

@@ -8,10 +8,10 @@ export interface RequestsPerClaim {
 }
 
 /**
- * Makes a row of a measurement. A failed claim ranks behind every answered one, so that failing fast never betters a
- * percentile.
+ * Creates the row of a measurement. A failed claim ranks after every answered one, so that fast failures never improve
+ * a percentile.
  *
- * @param requests what a claim of the path costs, where that was counted
+ * @param requests the requests per claim of the path, if they were counted
  */
 export function summarise(measurement: Measurement, requests?: RequestsPerClaim): Row {
   const { path, samplesMs, floorMs = [], missed, cpuMs, rssMb, server, perSecond, note, failures } = measurement;
@@ -56,7 +56,7 @@ function total(figures: Readonly<Record<string, number>>): number {
   return Object.values(figures).reduce((sum, figure) => sum + figure, 0);
 }
 
-/** To a microsecond; null where JSON could not hold it. */
+/** Rounds to a microsecond; null for a number that JSON cannot represent. */
 export function finite(value: number): number | null {
   return Number.isFinite(value) ? Math.round(value * 1000) / 1000 : null;
 }
@@ -66,22 +66,22 @@ export function finite(value: number): number | null {
  *
  * @param sorted samples in ascending order
  * @param share from 0 (exclusive) to 1, such as 0.99
- * @throws RangeError without samples, or where the share is out of range
+ * @throws RangeError without samples, or if the share is out of range
  */
 export function percentile(sorted: ArrayLike<number>, share: number): number {
   if (sorted.length === 0) throw new RangeError("Cannot find a percentile: there are no samples");
   if (!(share > 0 && share <= 1)) throw new RangeError(`Cannot find a percentile: share ${share} is not in (0, 1]`);
-  // 0.07 * 100 is 7.000000000000001: a rank is exact to within far less than one.
+  // 0.07 * 100 is 7.000000000000001, so subtract a small amount before rounding up.
   const rank = Math.ceil(share * sorted.length - 1e-9);
   return sorted[Math.max(rank, 1) - 1] as number;
 }
 
-/** One path, as `--json` writes it; null where there is no such figure, or where so many claims failed. */
+/** One path in the output of `--json`. Null for a figure that does not exist, or because too many claims failed. */
 export interface Row {
   readonly path: string;
   /** Claims sent. */
   readonly n: number;
-  /** Of these, those that failed or were not answered in time. */
+  /** Claims that failed or got no response in time. */
   readonly failed: number;
   readonly p50Ms: number | null;
   readonly p95Ms: number | null;
@@ -90,16 +90,16 @@ export interface Row {
   readonly floorP50Ms: number | null;
   /** p50 as a multiple of the floor's. */
   readonly ratioP50: number | null;
-  /** Requests to the API server by operator and edge, without what refills the pool, leases and watches. */
+  /** Requests to the API server by operator and edge, without the pool's refill, leases and watches. */
   readonly writesPerClaim: number | null;
   readonly readsPerClaim: number | null;
-  /** All writes, with what refills the pool and what scheduler and kubelet write of its pods. */
+  /** All writes, including the pool's refill and the writes of scheduler and kubelet to its pods. */
   readonly writesWithRefill: number | null;
-  /** Claims that were answered by another way than the one measured. */
+  /** Claims that were not served by the measured path. */
   readonly missed: number;
   readonly perSecond: number | null;
   /**
-   * Share of the machine's CPU time that went to programs which are not measured: the higher, the less the times say.
+   * The share of the machine's CPU time that other programs used. The higher it is, the less reliable the times are.
    */
   readonly othersCpuShare: number | null;
   readonly idleCpuShare: number | null;
@@ -108,9 +108,9 @@ export interface Row {
   readonly note?: string;
   readonly failures?: Readonly<Record<string, number>>;
   readonly steps?: readonly RateStep[];
-  /** What a claim had the API server do, refill and all: under the load of the path, or idle where it has no load. */
+  /** The API server's work per claim, including the refill: under the load of the path, or idle if it has no load. */
   readonly server?: ServerCounts;
-  /** CPU time of each program a claim, in milliseconds, what refills the pool included. */
+  /** CPU time of each program per claim, in milliseconds, including the refill of the pool. */
   readonly cpuMsPerClaim?: Readonly<Record<string, number>>;
   /** Resident memory of each program when the path was done, in MiB. */
   readonly rssMb?: Readonly<Record<string, number>>;
@@ -118,7 +118,7 @@ export interface Row {
   readonly floorSamplesMs?: readonly (number | null)[];
 }
 
-/** The row of a path that could not be measured at all. */
+/** The row of a path that could not be measured. */
 export function failedRow(path: string, error: unknown): Row {
   const row = summarise({ path, samplesMs: [], missed: 0, failures: {} });
   return { ...row, error: error instanceof Error ? error.message : String(error) };

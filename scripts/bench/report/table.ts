@@ -31,14 +31,16 @@ const columns: readonly Column[] = [
   },
 ];
 
-/** Renders rows as a table for people: names to the left, figures to the right, and below it what went wrong. */
+/** Renders rows as a table for people, with names on the left, figures on the right, and errors below. */
 export function renderTable(rows: readonly Row[]): string {
   const used = columns.filter(({ cell, title }) => title === "path" || rows.some((row) => cell(row) !== "-"));
   const lines = [used.map(({ title }) => title), ...rows.map((row) => used.map(({ cell }) => cell(row)))];
   return [...alignColumns(lines), ...rows.flatMap(remarks)].join("\n");
 }
 
-/** Pads cells so that columns are equally wide: text in the first one to the left, figures in the others to the right. */
+/**
+ * Pads cells so that columns are equally wide: text in the first one to the left, figures in the others to the right.
+ */
 export function alignColumns(lines: readonly (readonly string[])[]): string[] {
   const widths = (lines[0] ?? []).map((_, index) => Math.max(...lines.map((line) => line[index]?.length ?? 0)));
   return lines.map((line) =>
@@ -49,10 +51,10 @@ export function alignColumns(lines: readonly (readonly string[])[]): string[] {
   );
 }
 
-/** What is ours, whose memory is of interest; the rest only keeps it running. */
+/** Our own programs, whose memory is of interest. */
 export const OURS = ["operator", "edge"];
 
-/** Renders what each program used: CPU time a claim where the path leaves no pauses, and our programs' memory after it. */
+/** Renders the usage: CPU time per claim for paths without pauses, and our programs' memory afterwards. */
 export function renderUsage(rows: readonly Row[]): string {
   const used = rows.filter(({ rssMb }) => rssMb !== undefined);
   const programs = [...new Set(used.flatMap(({ cpuMsPerClaim = {} }) => Object.keys(cpuMsPerClaim)))];
@@ -65,7 +67,7 @@ export function renderUsage(rows: readonly Row[]): string {
   return alignColumns([titles, ...used.map(line)]).join("\n");
 }
 
-/** Renders a line a figure and a column a size. */
+/** Renders a line per figure and a column per size. */
 export function renderScale({ sizes }: ScaleResult): string {
   const row = (title: string, cell: (size: ScaleSize) => string) => [title, ...sizes.map(cell)];
   const kinds = Object.keys(sizes[0]?.standing ?? {}) as (keyof CrowdSize)[];
@@ -85,12 +87,12 @@ function remarks({ path, error, note, failures }: Row): string[] {
   ];
 }
 
-/** A percentile that is missing although there were claims lies among those that failed. */
+/** If there were claims, a missing percentile lies among the failed ones. */
 function milliseconds({ n }: Row, value: number | null): string {
   return value === null && n > 0 ? "failed" : figure(value);
 }
 
-/** Three digits that count; a dash where there is no figure. */
+/** Three significant digits; a dash if there is no figure. */
 export function figure(value: number | null): string {
   if (value === null) return "-";
   if (value === 0) return "0";

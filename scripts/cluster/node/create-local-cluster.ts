@@ -29,9 +29,9 @@ import { waitForNode } from "./wait-for-node.ts";
 export interface CreateLocalClusterOptions {
   name: string;
   binaries: Binaries;
-  /** Being looked for or built while the rest starts. */
+  /** The programs, which are found or built while the rest starts. */
   policyEngine: Promise<PolicyEngine>;
-  /** Called when the API server answers, before the node takes pods. */
+  /** Called when the API server responds, before the node accepts pods. */
   onServing: () => void;
   log: Log;
 }
@@ -46,9 +46,9 @@ interface Making extends CreateLocalClusterOptions {
 }
 
 /**
- * Starts a complete cluster that is not there yet, its control plane and its node side by side.
+ * Starts a new complete cluster. Its control plane and its node start at the same time.
  *
- * @throws Error with the end of the log of what does not start
+ * @throws Error with the end of the log of a program that does not start
  */
 export async function createLocalCluster(options: CreateLocalClusterOptions): Promise<void> {
   const { name, binaries, log } = options;
@@ -74,7 +74,7 @@ export async function createLocalCluster(options: CreateLocalClusterOptions): Pr
   const making: Making = { ...options, folder, slot, server, keys: await clusterKeys({ folder, name, server }) };
   const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
   log("starting kubelet, kube-controller-manager and kube-scheduler");
-  // Before the first pod: from here on an engine that is not there yet lets nothing through.
+  // The rules are added before the first pod. From here on, nothing passes until the engine runs.
   const engine = await preparePolicies(making);
   const [policies, ...others] = await Promise.all([
     enforcePolicies(making, engine),
@@ -107,7 +107,7 @@ async function preparePolicies({ policyEngine, slot, folder, log }: Making): Pro
   });
 }
 
-/** A cluster whose policies cannot be enforced is up all the same, and says so. */
+/** Starts the policy engine. If policies cannot be enforced, the cluster still starts, and the log says so. */
 async function enforcePolicies({ name, folder, slot, keys, log }: Making, engine: PolicyEngine): Promise<Policies> {
   let because = "because" in engine ? engine.because : "";
   if ("path" in engine) {
@@ -154,7 +154,7 @@ async function startControlPlane({ binaries, folder, slot, keys, onServing, log 
       serviceNetwork: "10.96",
       complete: true,
     },
-    // The rest of the cluster needs neither of these, and they take another second; the wait for the node waits for
+    // The rest of the cluster does not need these two, and they take another second. The wait for the node includes
     // them.
     readyPath:
       "/readyz?exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/scheduling/bootstrap-system-priority-classes",

@@ -11,13 +11,13 @@ export function withHostLock<Result>(clusters: string, work: () => Promise<Resul
   return withFileLock(join(clusters, "host.lock"), { what, limitMs: 300_000 }, work);
 }
 
-/** What running a kubelet changes on the machine outside of a cluster's own folder, as it was before. */
+/** The state, before the first cluster, of everything that a kubelet changes outside a cluster's own folder. */
 interface HostChanges {
   /** Kernel settings by their path below /proc/sys. */
   readonly settings: Readonly<Record<string, string>>;
-  /** Folders that were made to be mounted on, outermost first. */
+  /** Folders that were created as mount points, the outermost first. */
   readonly folders: readonly string[];
-  /** Those that iptables keeps its rules in, as far as they were there. */
+  /** The existing tables in which iptables keeps its rules. */
   readonly tables?: readonly string[];
   readonly bridgeFilter?: boolean;
 }
@@ -35,8 +35,8 @@ const KUBELET_SETTINGS = [
 const FILE = "host-before.json";
 
 /**
- * Writes down how the machine is before the first complete cluster changes it, and makes the folders that are to be
- * mounted on; a second cluster finds the first one's notes and leaves them.
+ * Records the state of the machine before the first complete cluster changes it, and creates the mount points. A second
+ * cluster finds this record and does not change it.
  *
  * @param clusters folder that holds one folder a cluster
  */
@@ -62,7 +62,7 @@ export async function noteHost(clusters: string, mountPoints: readonly string[])
   writeFileSync(path, JSON.stringify(changes, undefined, 2));
 }
 
-/** Makes the machine as it was before the first complete cluster; for when the last one is gone. */
+/** Restores the state of the machine from before the first complete cluster, after the last one was removed. */
 export async function restoreHost(clusters: string): Promise<void> {
   const path = join(clusters, FILE);
   if (!existsSync(path)) return;
@@ -71,7 +71,7 @@ export async function restoreHost(clusters: string): Promise<void> {
     if (readFileSync(`/proc/sys/${name}`, "utf8").trim() !== value) writeFileSync(`/proc/sys/${name}`, value);
   }
   for (const folder of folders.toReversed()) {
-    // Somebody else has begun to use it: then it is theirs.
+    // Another program has begun to use it, so it stays.
     if (!existsSync(folder) || readdirSync(folder).length > 0) continue;
     try {
       rmdirSync(folder);
@@ -80,7 +80,7 @@ export async function restoreHost(clusters: string): Promise<void> {
       if ((error as NodeJS.ErrnoException).code !== "EBUSY") throw error;
     }
   }
-  // A note of an older version lacks both fields.
+  // A record of an older version does not have these two fields.
   if (tables !== undefined) await deleteEmptyTables({ except: tables });
   if (bridgeFilter === false) await unloadBridgeFilter();
   rmSync(path);
@@ -92,17 +92,17 @@ function missingFolders(folder: string): string[] {
   return missing;
 }
 
-/** What iptables makes of itself, the first time that it is asked for a rule. */
+/** The tables that iptables creates at its first use. */
 const TABLES = ["ip mangle", "ip filter", "ip nat", "ip6 mangle"];
 
-/** Returns those nftables tables of iptables that are there, such as `ip filter`; none where nothing can tell. */
+/** Returns the existing nftables tables of iptables, such as `ip filter`; none without the program nft. */
 async function listTables(): Promise<string[]> {
   if (findOnPath("nft") === undefined) return [];
   const lines = (await runCommand("nft", ["list", "tables"])).split("\n");
   return TABLES.filter((table) => lines.includes(`table ${table}`));
 }
 
-/** Deletes those that are there, hold no rule and no chain of anybody, and are not among the ones named. */
+/** Deletes the tables of iptables that are empty, except the named ones. */
 async function deleteEmptyTables({ except }: { except: readonly string[] }): Promise<void> {
   for (const table of await listTables()) {
     if (except.includes(table)) continue;
@@ -111,7 +111,7 @@ async function deleteEmptyTables({ except }: { except: readonly string[] }): Pro
   }
 }
 
-/** Of nothing but the kernel's own chains, which let everything pass. */
+/** Whether a table has only the kernel's own chains, with policies that accept everything. */
 function isEmpty(content: string): boolean {
   return content
     .split("\n")

@@ -15,8 +15,8 @@ export interface FindPolicyEngineOptions {
 const PROGRAM = "network-policies";
 
 /**
- * Returns where the program is that enforces network policies: in the folder `TENANCY_K8S_BIN`, in the cache, or built
- * now from Go modules. A cluster can do without, so nothing that is missing or fails is an error.
+ * Returns the path of the program that enforces network policies: in the folder `TENANCY_K8S_BIN`, in the cache, or
+ * built now from Go modules. A cluster works without it, so a failure here is not an error.
  */
 export async function findPolicyEngine(options: FindPolicyEngineOptions = {}): Promise<PolicyEngine> {
   const { log, environment = process.env } = options;
@@ -29,7 +29,7 @@ export async function findPolicyEngine(options: FindPolicyEngineOptions = {}): P
       cache: PROGRAM,
       moduleFolder: fileURLToPath(new URL("../go-policies", import.meta.url)),
       firstModule: "sigs.k8s.io/kube-network-policies",
-      // Each start of a cluster waits for that long where no proxy answers.
+      // If no module proxy responds, each start of a cluster waits this long.
       reachMs: 10_000,
       packages: ["."],
       // What `go-policies/go.mod` asks for.
@@ -44,5 +44,5 @@ export async function findPolicyEngine(options: FindPolicyEngineOptions = {}): P
   }
 }
 
-/** Whether a cluster's network policies close anything. */
+/** Whether a cluster's network policies are enforced. */
 export type Policies = { readonly enforced: true } | { readonly enforced: false; readonly because: string };

@@ -12,28 +12,28 @@ const FAMILIES = [
 ] as const;
 
 /**
- * Adds the rules that bring the packets of a cluster's pods before its policy engine.
+ * Adds the rules that send the packets of a cluster's pods to its policy engine.
  *
  * @param folder of the cluster
- * @throws Error when the kernel or iptables cannot do it; some of the rules may be there then
+ * @throws Error if the kernel or iptables does not support it; some of the rules may exist then
  */
 export async function addHostRules(slot: Slot, { folder, log }: { folder: string; log: Log }): Promise<void> {
   if (findOnPath("iptables-restore") === undefined) await installDebianPackages(["iptables"], log);
   await loadBridgeFilter(log);
   const rules = renderRules(slot);
   for (const family of FAMILIES) {
-    // Without IPv6 in the kernel neither rules nor pods have it.
+    // Without IPv6 in the kernel, pods have no IPv6 addresses and no rules are needed.
     if (family.rules === "v6" && !existsSync("/proc/sys/net/ipv6")) continue;
     const path = rulesPath(folder, family.rules);
     writeFileSync(path, rules[family.rules]);
     await runCommand(`${family.tables}-restore`, ["--noflush", "--wait=60", path]);
-    // Of this bridge alone, so that no other one's packets come before any rule of the machine.
+    // This is set only for this bridge, so that packets of other bridges do not pass the machine's rules.
     writeFileSync(`/sys/class/net/${slot.bridge}/bridge/${family.setting}`, "1");
   }
 }
 
 /**
- * Removes the rules in a slot's chains, whichever process added them; does nothing for a cluster that never had any.
+ * Removes the rules in a slot's chains, whichever process added them. Does nothing for a cluster without rules.
  *
  * @param folder of the cluster
  */
@@ -72,9 +72,9 @@ export function hasBridgeFilter(): boolean {
 }
 
 /**
- * Loads what can, and leaves all bridges as they are, though the module means to change them.
+ * Loads the kernel module for that. The module would change the settings of all bridges; these are restored.
  *
- * @throws Error when the kernel has no such module
+ * @throws Error if the kernel has no such module
  */
 async function loadBridgeFilter(log: Log): Promise<void> {
   if (hasBridgeFilter()) return;
@@ -83,7 +83,7 @@ async function loadBridgeFilter(log: Log): Promise<void> {
   for (const family of ["arp", "ip", "ip6"]) writeFileSync(`${SETTINGS}/bridge-nf-call-${family}tables`, "0");
 }
 
-/** Undoes that, unless somebody else has begun to use it. */
+/** Unloads the module, unless another program uses it. */
 export async function unloadBridgeFilter(): Promise<void> {
   if (!hasBridgeFilter()) return;
   if (readFileSync(`${SETTINGS}/bridge-nf-call-iptables`, "utf8").trim() === "0")
@@ -96,12 +96,12 @@ export function policyChain({ bridge }: Slot): string {
 }
 
 /**
- * Renders the rules that bring what a cluster's pods send and receive before its policy engine, as `iptables-restore`
- * and `ip6tables-restore` read them. What the machine itself sends to pods passes: probes, execs, the edge. Without an
- * engine that takes from the queue, the kernel drops what is queued.
+ * Renders the rules that send the packets from and to a cluster's pods to its policy engine, for `iptables-restore` and
+ * `ip6tables-restore`. Packets from the machine itself to pods pass: probes, execs, the edge. If no engine reads the
+ * queue, the kernel drops the queued packets.
  *
- * Judged in `mangle`, so that a firewall of the machine in `filter` still has its say about what goes to the machine or
- * beyond; of what goes from pod to pod, which is only asked there because of us, it has none.
+ * The rules are in `mangle`, so that a firewall of the machine in `filter` still decides about packets to the machine
+ * or beyond. It does not decide about packets between pods, which pass iptables only because of this project.
  */
 export function renderRules(slot: Slot): { readonly v4: string; readonly v6: string } {
   const { bridge, queue } = slot;
@@ -116,7 +116,7 @@ export function renderRules(slot: Slot): { readonly v4: string; readonly v6: str
       mangle: [
         `-A ${chain} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN`,
         `-A ${chain} -m conntrack --ctstate INVALID -j DROP`,
-        // The rest of a connection that the engine has ended.
+        // These packets belong to a connection that the engine has ended.
         `-A ${chain} -p tcp ! --syn -j DROP`,
         `-A ${chain} -j NFQUEUE --queue-num ${queue}`,
         ...entries,

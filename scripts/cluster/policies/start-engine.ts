@@ -15,16 +15,16 @@ export interface StartEngineOptions {
   kubeconfigPath: string;
 }
 
-/** What the engine is recorded as. */
+/** The engine's name in the cluster's state. */
 export const ENGINE = "network-policies";
 
 const START_LIMIT_MS = 60_000;
 
 /**
- * Starts a cluster's policy engine and waits until it judges packets, which it does when it knows all pods and
+ * Starts a cluster's policy engine and waits until it handles packets, which it does once it has read all pods and
  * policies.
  *
- * @throws Error with the end of its log when it ends or does not come so far
+ * @throws Error with the end of its log if it ends, or does not get ready in time
  */
 export async function startEngine(options: StartEngineOptions): Promise<Program> {
   const { folder, slot } = options;

@@ -4,7 +4,7 @@ import { isRunning, type ProcessIdentity, readProcessIdentity } from "./process-
 import { waitUntil } from "./wait-until.ts";
 
 export interface FileLockOptions {
-  /** What the lock is for, in the message when it cannot be had. */
+  /** What the lock is for, in the error message. */
   what: string;
   limitMs: number;
   /** Called once when another process holds the lock. */
@@ -12,10 +12,9 @@ export interface FileLockOptions {
 }
 
 /**
- * Runs `work` while no other process that asks for the same lock file does; a lock whose holder has died counts for
- * nothing.
+ * Runs `work` while this process has the lock file. A lock whose holder has died is ignored.
  *
- * @throws Error when the lock cannot be had within the limit
+ * @throws Error if the lock is not available within the limit
  */
 export async function withFileLock<Result>(
   path: string,
@@ -41,7 +40,7 @@ export async function withFileLock<Result>(
   }
 }
 
-/** Takes the lock, or returns who has it. The link makes "there and complete" one step. */
+/** Takes the lock, or returns its holder. Because of the link, the file appears with its whole content. */
 function takeOrHolder(path: string): ProcessIdentity | undefined {
   const own = `${path}.${process.pid}`;
   writeFileSync(own, JSON.stringify(readProcessIdentity(process.pid)));

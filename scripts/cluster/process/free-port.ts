@@ -8,8 +8,8 @@ const FIRST = 23_000;
 const LAST = 32_700;
 
 /**
- * Returns a TCP port on 127.0.0.1 that nothing listens on, and that no other call gets while this process runs: for as
- * long, it has the UDP port of the same number.
+ * Returns a TCP port on 127.0.0.1 that nothing listens on. No other call gets it while this process runs, because this
+ * process keeps the UDP port of the same number.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 50; attempt += 1) {
@@ -22,7 +22,7 @@ export async function freePort(): Promise<number> {
 function reserve(port: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const socket = createSocket("udp4");
-    // Before it is bound: Deno ignores it later.
+    // Called before the bind, since Deno ignores it later.
     socket.unref();
     socket.once("error", (error: NodeJS.ErrnoException) => {
       socket.close();

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { readIfThere } from "./read-if-there.ts";
 
-/** A process as it can be found again without being mistaken for a later one with the same pid. */
+/** Identifies a process, so that a later process with the same pid is not mistaken for it. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** Clock ticks between the machine's start and the process's, from /proc/<pid>/stat. */
@@ -11,12 +11,12 @@ export interface ProcessIdentity {
 }
 
 /**
- * Returns the identity of a running process, or undefined when there is none with that pid (a zombie counts as none).
+ * Returns the identity of a running process, or undefined if there is none with that pid. Zombies do not count.
  */
 export function readProcessIdentity(pid: number): ProcessIdentity | undefined {
   const stat = readIfThere(`/proc/${pid}/stat`);
   if (stat === undefined) return undefined;
-  // The command in parentheses may hold blanks and parentheses itself: the fields begin after the last one.
+  // The command in parentheses may contain blanks and parentheses. So the fields begin after the last parenthesis.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const state = fields[0];
   const startTime = Number(fields[19]);
@@ -31,7 +31,7 @@ export function isRunning(identity: ProcessIdentity): boolean {
   return now !== undefined && now.startTime === identity.startTime && now.bootId === identity.bootId;
 }
 
-/** A process whose first thread has ended already holds its sockets until the last one has. */
+/** A process keeps its sockets until its last thread has ended, even if its first thread has. */
 function hasOtherThreads(pid: number): boolean {
   try {
     return readdirSync(`/proc/${pid}/task`).length > 1;

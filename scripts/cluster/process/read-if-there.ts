@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 
-// ENODEV is what a file of a removed control group answers that was opened before.
+// Reading a file of a control group that was removed after the open fails with ENODEV.
 const GONE = ["ENOENT", "ESRCH", "ENODEV"];
 
 /**
- * What was read, or undefined where it is gone: files of /proc go with their process and those of /sys/fs/cgroup with
- * their group, also in the middle of being read.
+ * Returns what was read, or undefined if the file no longer exists. Files of /proc disappear with their process, and
+ * those of /sys/fs/cgroup with their group, also while they are read.
  *
- * @param alsoWhen more codes of errors that stand for nothing to read
+ * @param alsoWhen additional error codes that mean that there is nothing to read
  */
 export function unlessGone<T>(read: () => T, alsoWhen: readonly string[] = []): T | undefined {
   try {
@@ -18,7 +18,7 @@ export function unlessGone<T>(read: () => T, alsoWhen: readonly string[] = []): 
   }
 }
 
-/** Returns what a file holds, or undefined when it is not there. */
+/** Returns the content of a file, or undefined if it does not exist. */
 export function readIfThere(path: string): string | undefined {
   return unlessGone(() => readFileSync(path, "utf8"));
 }

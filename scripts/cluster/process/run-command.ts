@@ -11,9 +11,9 @@ export interface RunCommandOptions {
 }
 
 /**
- * Runs a command to its end and returns what it wrote to its standard output.
+ * Runs a command to its end and returns its standard output.
  *
- * @throws Error with the end of what it wrote to its standard error, when it fails or takes too long
+ * @throws Error with the end of its standard error, if it fails or takes too long
  */
 export function runCommand(
   command: string,
@@ -74,7 +74,7 @@ interface RunWithLinesOptions {
 const KEPT_LINES = 15;
 
 /**
- * Runs a long command to its end and hands on what it writes line by line; it ends with this process.
+ * Runs a long command to its end and passes its output on line by line. The command ends with this process.
  *
  * @throws Error with its last lines when it fails or takes too long
  */
@@ -85,7 +85,7 @@ export function runWithLines(
 ): Promise<void> {
   return new Promise<void>((resolve, reject) => {
     const last: string[] = [];
-    // A group of its own, so that what it has started in turn ends with it.
+    // It gets its own process group, so that processes that it has started end with it.
     const child = spawn("setpriv", ["--pdeathsig", "KILL", "--", command, ...commandArguments], {
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,

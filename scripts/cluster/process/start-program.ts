@@ -6,11 +6,11 @@ import { type ProcessIdentity, readProcessIdentity } from "./process-identity.ts
 import { systemEnvironment } from "./run-command.ts";
 
 export interface StartProgramOptions {
-  /** What the program is called in messages. */
+  /** The program's name in messages. */
   name: string;
   command: string;
   arguments: readonly string[];
-  /** Receives what the program writes; appended to. */
+  /** The file that the program's output is appended to. */
   logPath: string;
   /**
    * `parent`: the kernel kills it when this process ends, however it ends. `detached`: it stays until it is stopped.
@@ -24,9 +24,9 @@ export interface Program {
   readonly name: string;
   readonly identity: ProcessIdentity;
   readonly logPath: string;
-  /** Resolves when the program ends, with what it ended with. */
+  /** Resolves with the exit status when the program ends. */
   readonly exited: Promise<string>;
-  /** What it ended with, while `exited` is not awaited. */
+  /** The exit status, without waiting for `exited`. */
   ending(): string | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface Program {
 export async function startProgram(options: StartProgramOptions): Promise<Program> {
   mkdirSync(dirname(options.logPath), { recursive: true });
   const log = openSync(options.logPath, "a", 0o600);
-  // The parent-death signal survives exec, so the process keeps the pid and is under the kernel's eye from here on.
+  // The parent-death signal survives exec. So the process keeps its pid, and the kernel ends it with its parent.
   const [command, ...prefix] =
     options.lifetime === "parent" ? ["setpriv", "--pdeathsig", "KILL", "--", options.command] : [options.command];
   const child = spawn(command as string, [...prefix, ...options.arguments], {

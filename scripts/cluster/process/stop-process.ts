@@ -3,16 +3,16 @@ import { isRunning, type ProcessIdentity } from "./process-identity.ts";
 import { waitUntil } from "./wait-until.ts";
 
 export interface StopProcessOptions {
-  /** What the process is called in messages. */
+  /** The process's name in messages. */
   name: string;
   /** How long it may take to end by itself after SIGTERM; 0 kills it at once. @default 5000 */
   graceMs?: number;
 }
 
 /**
- * Ends exactly the process that was recorded: asks first, insists after the grace time; does nothing when it has ended.
+ * Ends exactly the recorded process: with SIGTERM, and after the grace time with SIGKILL. Does nothing if it has ended.
  *
- * @throws Error when it still runs 30 s after SIGKILL
+ * @throws Error if it still runs 30 s after SIGKILL
  */
 export async function stopProcess(identity: ProcessIdentity, options: StopProcessOptions): Promise<void> {
   const graceMs = options.graceMs ?? 5000;
@@ -41,7 +41,7 @@ export function signalProcess(identity: ProcessIdentity, signal: NodeJS.Signals)
 }
 
 /**
- * Ends every process that is written down in a cluster's folder, the last started first.
+ * Ends every process that is recorded in a cluster's folder, the last started first.
  *
  * @param graceMs how long each may take to end by itself; 0 kills it at once
  */

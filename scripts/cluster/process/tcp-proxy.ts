@@ -2,22 +2,22 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
 export interface TcpProxy {
   readonly port: number;
-  /** Ends every connection; new ones are let through. */
+  /** Ends every connection, and accepts new ones. */
   cut(): void;
-  /** Lets nothing more through on the connections there are, and leaves them open, as a broken network does. */
+  /** Keeps the current connections open, but forwards nothing more on them, like a broken network. */
   freeze(): void;
-  /** Lets nothing through on any connection, old or new, until `admit` ends them all. */
+  /** Forwards nothing on any connection, old or new, until `admit` ends them all. */
   hold(): void;
-  /** Ends every connection and turns new ones away, until `admit`. */
+  /** Ends every connection and refuses new ones, until `admit`. */
   block(): void;
   admit(): void;
-  /** Connections that were made so far. */
+  /** The number of connections so far. */
   connections(): number;
   close(): Promise<void>;
 }
 
 /**
- * Stands between a client and a server on loopback, and makes the network misbehave.
+ * A proxy between a client and a server on loopback that simulates network failures.
  *
  * @param listen the default is a free port of loopback
  */

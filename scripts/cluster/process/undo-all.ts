@@ -1,7 +1,7 @@
 /**
- * Undoes what was started, the last first, and goes on where a step fails. The list is empty afterwards.
+ * Undoes all steps, the last first. Continues if a step fails. The list is empty afterwards.
  *
- * @throws AggregateError of what failed
+ * @throws AggregateError of the failed steps
  */
 export async function undoAll(undo: (() => unknown)[]): Promise<void> {
   const problems: unknown[] = [];

@@ -2,7 +2,7 @@ import type { Container, Pod } from "./pod.ts";
 
 export const BEHAVIOUR_ANNOTATION = "simulated.tenancy.dev/behaviour";
 
-/** What a simulated pod can do instead of starting, running and stopping as it should. */
+/** How a simulated pod can fail to start, run or stop. */
 export const BEHAVIOURS = [
   "normal",
   "slow-start",
@@ -41,8 +41,8 @@ const BY_IMAGE: Readonly<Record<string, BehaviourName>> = {
 };
 
 /**
- * Returns how a pod behaves: as its annotation says (a word, or JSON of a Behaviour), else as its images' names say
- * (`simulated/missing:1` and its like), else normally.
+ * Returns the behaviour of a pod: that of its annotation (a word, or JSON of a Behaviour), else that of its images'
+ * names (such as `simulated/missing:1`), else the normal one.
  */
 export function behaviourOf(pod: Pod): Behaviour {
   const annotation = pod.metadata.annotations?.[BEHAVIOUR_ANNOTATION];
@@ -65,7 +65,7 @@ function parseAnnotation(annotation: string): Behaviour {
   return parsed as Behaviour;
 }
 
-/** As the kubelet decides for an image whose user is root: the container's setting wins over the pod's. */
+/** Whether the kubelet refuses an image whose user is root. The container's setting overrides the pod's. */
 function mustNotRunAsRoot(pod: Pod, container: Container): boolean {
   const user = container.securityContext?.runAsUser ?? pod.spec.securityContext?.runAsUser;
   const nonRoot = container.securityContext?.runAsNonRoot ?? pod.spec.securityContext?.runAsNonRoot;

@@ -10,20 +10,22 @@ interface Entry {
   pod: Pod;
   node: SimulatedNode | undefined;
   address: string | undefined;
-  /** What its status was last written for; a change of it (of the annotation, say) is acted on. */
+  /**
+   * The behaviour for which the status was last written. If it changes, for example by the annotation, it is applied.
+   */
   applied: string | undefined;
   stopping: boolean;
   waitsForRoom: boolean;
-  /** Ends whatever is under way for the pod. */
+  /** Ends the current work for the pod. */
   abort: AbortController;
 }
 
 export interface SimulatedKubelet {
   onPod(pod: Pod): void;
   onGone(uid: string): void;
-  /** A node may take pods that waited. */
+  /** Called when a node may accept pods that waited. */
   onRoom(): void;
-  /** Number of pods that are there now. */
+  /** The current number of pods. */
   podCount(): number;
   stop(): void;
 }
@@ -38,7 +40,8 @@ const RETRY_FIRST_MS = 100;
 const RETRY_MOST_MS = 3000;
 
 /**
- * Returns what plays scheduler and kubelet for a set of nodes: level-triggered, one pod at a time, many pods at once.
+ * Returns the simulated scheduler and kubelet of a set of nodes. They are level-triggered, and handle many pods at
+ * once.
  */
 export function createSimulatedKubelet(options: SimulatedKubeletOptions): SimulatedKubelet {
   const { client, nodeList } = options;
@@ -75,7 +78,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     entry.pod = pod;
     const { nodeName } = pod.spec;
     if (entry.node === undefined && nodeName !== undefined) assign(entry, nodes.get(nodeName));
-    // Without a node, or with nothing left but finalizers, there is nothing that a kubelet would do.
+    // If a pod has no node, or only its finalizers are left, a kubelet does nothing.
     if (deletionTimestamp !== undefined) {
       if (entry.node !== undefined && pod.metadata.deletionGracePeriodSeconds !== 0) stopPod(entry);
       return;
@@ -162,7 +165,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     const first = entry.applied === undefined || entry.applied === "unschedulable";
     entry.applied = wanted;
     entry.address ??= addresses.take(first ? pod.status?.podIP : undefined);
-    // Pods of an earlier run of the simulation go on as they are.
+    // Pods of an earlier run of the simulation keep their state.
     const standing = now.behaviour === "normal" && hasCondition(pod, "Ready");
     const over = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
     if (first && (standing || over)) return;
@@ -221,7 +224,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     });
   }
 
-  /** Sends until the server has taken it or the pod is gone; what the server refuses for good is reported. */
+  /** Retries until the server accepts the request or the pod is gone. Reports a permanent refusal. */
   async function send(entry: Entry, request: ApiRequest): Promise<void> {
     let waitMs = RETRY_FIRST_MS;
     while (!entry.abort.signal.aborted) {
@@ -241,7 +244,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
   }
 }
 
-/** Hands out the addresses of a /16 one by one, those given back last of all, or at once. */
+/** Assigns the addresses of a /16 one by one. Released addresses are assigned again last, or immediately. */
 interface Addresses {
   /** Returns an unused address; the wanted one if it is free. */
   take(wanted?: string): string;
@@ -254,7 +257,7 @@ const SIZE = 65_534;
  * Returns the addresses of a network.
  *
  * @param options.network its first two numbers, such as `10.64`
- * @param options.reuseAtOnce whether the address given back last is the next one
+ * @param options.reuseAtOnce whether the last released address is assigned next
  */
 function createAddresses({ network, reuseAtOnce }: { network: string; reuseAtOnce: boolean }): Addresses {
   const taken = new Set<string>();

@@ -2,18 +2,18 @@
 export interface SimulatedNodesOptions {
   /** How many nodes are registered. @default 10 */
   nodes?: number;
-  /** How many pods each node takes; more stay pending as unschedulable. @default 1100 */
+  /** The most pods of each node. Further pods stay pending as unschedulable. @default 1100 */
   podsPerNode?: number;
   /** Time between a pod's binding and its readiness. @default 50 */
   readyAfterMs?: number;
-  /** Time between a pod's deletion and its end; never longer than its grace period. @default 20 */
+  /** Time between a pod's deletion and its end. It is never longer than the grace period. @default 20 */
   stopAfterMs?: number;
   /**
    * First two numbers of the pods' addresses; `127.64` makes a server on 0.0.0.0 answer for every pod. @default 10.64
    */
   podNetwork?: string;
   /**
-   * Whether the address that a pod gave back is the next pod's, as on a node whose addresses are all used up but few.
+   * Whether the next pod gets the address that a pod has released, as on a node with few free addresses.
    * @default false
    */
   reuseAddresses?: boolean;

@@ -7,23 +7,23 @@ import { watchPods } from "./pod-watch.ts";
 
 export interface StartSimulatedNodesOptions extends SimulatedNodesOptions {
   kubeconfigPath: string;
-  /** Called with what goes wrong; the simulation goes on. @default writes it to the standard error */
+  /** Called with errors; the simulation continues. @default writes them to the standard error */
   onTrouble?: (error: unknown) => void;
 }
 
 export interface SimulatedNodes {
   podCount(): number;
-  /** Stops playing kubelet; nodes and pods stay as they are. */
+  /** Stops the simulation. Nodes and pods stay as they are. */
   stop(): Promise<void>;
 }
 
 const HEARTBEAT_MS = 10_000;
 
 /**
- * Registers nodes that exist in name only, and plays scheduler and kubelet for every pod of the cluster, so that
- * thousands of pods can be had without a container. See `simulated/behaviour.ts` for how a pod is made to fail.
+ * Registers nodes that do not exist, and simulates scheduler and kubelet for every pod of the cluster. So there can be
+ * thousands of pods without a container. `simulated/behaviour.ts` describes how to make a pod fail.
  *
- * @throws Error when the nodes cannot be registered
+ * @throws Error if the nodes cannot be registered
  */
 export async function startSimulatedNodes(options: StartSimulatedNodesOptions): Promise<SimulatedNodes> {
   const settings = simulatedNodesDefaults(options);

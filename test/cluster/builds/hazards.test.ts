@@ -80,7 +80,7 @@ test("a build whose pod is lost is begun anew, and nobody has to do anything", a
   assert.is(status?.phase, "Building");
   assert.is(status?.build?.state, "Pending");
   assert.is(status?.build?.tries, 1);
-  assert.match(status?.message ?? "", /exit code 143.*begun anew after/);
+  assert.match(status?.message ?? "", /exit code 143.*tried again after/);
   await untilReady("lost");
   assert.is(pods, 2);
 });

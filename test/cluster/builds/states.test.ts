@@ -249,7 +249,7 @@ test("a registry that refuses the image is asked again, and until then the workl
   assert.is(status?.reason, "RegistryRefused");
   assert.is(conditionOf(refused, "Reconciling")?.status, "True");
   assert.is(conditionOf(refused, "Stalled"), undefined);
-  assert.match(status?.message ?? "", /connection refused; .*TENANCY_REGISTRY_SECRET; it is begun anew after \d{4}-/);
+  assert.match(status?.message ?? "", /connection refused; .*TENANCY_REGISTRY_SECRET; it is tried again after \d{4}-/);
   builders.ends(async () => built(FIRST));
   const ready = await tenancy.untilWorkload("refused", (found) => found.status?.phase === "Ready");
   assert.is(ready.status?.build?.tries, undefined);

@@ -23,19 +23,19 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
     name: "missing-image",
     spec: { image: { ref: "simulated/missing:1" } },
     reason: "ImagePullFailed",
-    says: /simulated\/missing:1.*mend the workload's spec\.image\.ref, then claim again/,
+    says: /simulated\/missing:1.*fix the workload's spec\.image\.ref, then claim again/,
   },
   {
     name: "crashing",
     spec: { image: { ref: "simulated/crash:1" } },
     reason: "CrashLooping",
-    says: /ends again and again.*exit code 1.*mend the workload's spec\.entrypoint/,
+    says: /keeps exiting.*exit code 1.*fix the workload's spec\.entrypoint/,
   },
   {
     name: "never-ready",
     spec: { image: { ref: "simulated/never-ready:1" } },
     reason: "StartTimeout",
-    says: /not ready 20 s after.*mend the workload's spec\.health/,
+    says: /not ready 20 s after.*fix the workload's spec\.health/,
   },
   {
     name: "bad-image-name",
@@ -132,7 +132,7 @@ test("a claim whose health check was never passed names the field in the end", a
   const failed = await tenancy.untilClaim("claim-alice-refusing", { phase: "Error" });
   assert.is(failed.status?.reason, "StartTimeout");
   assert.match(failed.status?.message ?? "", refused);
-  assert.match(failed.status?.message ?? "", /mend the workload's spec\.health\.httpGet\.port, .*, then claim again$/);
+  assert.match(failed.status?.message ?? "", /fix the workload's spec\.health\.httpGet\.port, .*, then claim again$/);
 });
 
 test("a full quota: Error QuotaExceeded, and Active when claimed again after room was made", async () => {

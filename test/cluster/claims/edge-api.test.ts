@@ -162,8 +162,8 @@ for (const runtime of edgeRuntimes) {
   test(`${runtime}: a failed claim says what to do, and claiming again tries anew`, async () => {
     const tenant = `f-${runtime}`;
     for (const [image, says] of [
-      ["missing", /cannot be pulled.*mend the workload/],
-      ["crash", /ends again and again/],
+      ["missing", /cannot be pulled.*fix the workload/],
+      ["crash", /keeps exiting/],
     ] as const) {
       const name = `${image}-${runtime}`;
       await tenancy.createWorkload(name, { image: { ref: `simulated/${image}:1` } });

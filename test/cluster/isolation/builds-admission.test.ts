@@ -103,8 +103,8 @@ for (const [what, job] of Object.entries(rendered)) {
 
 /** One setting wrong each: what, the values, and what the refusal names. */
 const wrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
-  ["another label", { "metadata.labels": { "tenancy.dev/build": "no" } }, "pods of builds alone"],
-  ["no Job", { "metadata.ownerReferences": [] }, "pods of builds alone"],
+  ["another label", { "metadata.labels": { "tenancy.dev/build": "no" } }, "only for the pods of builds"],
+  ["no Job", { "metadata.ownerReferences": [] }, "only for the pods of builds"],
   ["a token", { "spec.automountServiceAccountToken": true }, "automountServiceAccountToken"],
   ["a token by default", { "spec.automountServiceAccountToken": undefined }, "automountServiceAccountToken"],
   ["the node's network", { "spec.hostNetwork": true }, "namespaces of its node"],
@@ -148,7 +148,7 @@ test("the Job controller alone makes the pod of a build, whatever owner a pod na
   await eventually(async () => (await tenancy.client.list(pods, inBuilds)).items.length === 1);
   const forged = withValues(podOf(job), { "metadata.ownerReferences.0.uid": uid });
   for (const client of [tenancy.client, operator])
-    assert.match((await refusal(client, forged)) ?? "taken", /only the Job controller makes pods|forbidden/);
+    assert.match((await refusal(client, forged)) ?? "taken", /only the Job controller creates pods|forbidden/);
 });
 
 test("the pod of a build keeps the label that its network policy goes by", async () => {
@@ -158,12 +158,12 @@ test("the pod of a build keeps the label that its network policy goes by", async
     return reasonOf(tenancy.client.patch(pods, { namespace: config.namespace, name }, { type: "merge", body }));
   };
   for (const value of [null, "no"])
-    assert.match((await label({ "tenancy.dev/build": value })) ?? "taken", /pods of builds alone/);
+    assert.match((await label({ "tenancy.dev/build": value })) ?? "taken", /only for the pods of builds/);
   assert.is(await label({ other: "a" }), undefined);
 });
 
 test("nobody but the operator makes a Job, changes what it runs, or says how it ended", async () => {
-  assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator makes Jobs/);
+  assert.match((await refusal(tenancy.client, uploaded)) ?? "taken", /only the operator creates Jobs/);
   const { name } = (await operator.create(jobs, uploaded)).metadata;
   const change = (client: ClusterClient, body: object, subresource?: "status") =>
     reasonOf(client.patch(jobs, { namespace: config.namespace, name }, { type: "merge", body, subresource }));

@@ -32,7 +32,7 @@ test("pods that are ready for a moment and then end again and again: Degraded, o
   const degraded = await tenancy.untilPool("short", ({ status }) => status?.phase === "Degraded");
   assert.equal(holds(degraded), ["Stalled", "Degraded"]);
   assert.is(degraded.status?.reason, "PodsFail");
-  assert.match(degraded.status?.message ?? "", /ends again and again; last: exit code 1/);
+  assert.match(degraded.status?.message ?? "", /keeps exiting; last: exit code 1/);
   // Later ones are ready for a moment too, and it stays as it is.
   const before = created();
   const seen: string[] = [];

@@ -98,7 +98,7 @@ test("says what is wrong in a line", async ({ env }) => {
   const halved = await run(without);
   assert.equal(halved, {
     code: 1,
-    says: "Cannot find credentials for object storage: AWS_SECRET_ACCESS_KEY is unset while the other of the two is set\n",
+    says: "Cannot find credentials for object storage: AWS_SECRET_ACCESS_KEY is unset, but the other key variable is set\n",
   });
 });
 

@@ -38,7 +38,9 @@ interface Context {
 
 const test = suite<Context>("npm run snapshots -- copy --from volume");
 const words = ["copy", "--from", "volume", "--to", "s3://bucket/snapshots"];
-/** It starts in a fifth of the time that Node takes to load TypeScript; copy-command.test.ts runs the command on Node. */
+/**
+ * It starts in a fifth of the time that Node takes to load TypeScript; copy-command.test.ts runs the command on Node.
+ */
 const bun = join(import.meta.dirname, "../../../node_modules/.bin/bun");
 const tenants = Array.from({ length: 12 }, (_, index) => `t${index}`);
 const keys = tenants.map((tenantId): SnapshotKey => ({ tenantId, workloadRef: "keeps" }));
@@ -187,7 +189,7 @@ test("with --delete it does not begin from a volume that was left for a bucket",
   await leave("s3://bucket/snapshots");
   const refused = await start(context, "--delete").ended;
   assert.is(refused.code, 1, refused.says);
-  assert.match(refused.says, /^Cannot delete what the snapshots volume has not: .*s3:\/\/bucket\/snapshots/);
+  assert.match(refused.says, /^Cannot delete what the snapshots volume does not have: .*s3:\/\/bucket\/snapshots/);
   assert.equal([await load(bucket, came), writes], ["of a tenant that came since the move", []]);
   await leave(null);
   const done = await start(context, "--delete").ended;

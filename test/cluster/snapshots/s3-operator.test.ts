@@ -110,7 +110,7 @@ test("it does not take an empty bucket for that of which archives were seen, unl
   assert.not.ok(refused.hasStarted);
   assert.match(
     refused.says,
-    /under snapshots: there are none, and some were kept .* TENANCY_SNAPSHOT_STORE_EMPTY=true/,
+    /under snapshots: it is empty, but archives were kept .* TENANCY_SNAPSHOT_STORE_EMPTY=true/,
   );
   const { hasStarted, says } = await start(context, { TENANCY_SNAPSHOT_STORE_EMPTY: "true" });
   assert.ok(hasStarted, says);

@@ -39,7 +39,7 @@ test("refuses a server that takes no notice of conditions, and leaves nothing th
     context.faults.decide = ({ headers }) => (name in headers && !isFirst() ? "pretended" : undefined);
     const error = await probe(context);
     assert.ok(error instanceof StoreError && !error.isTransient, String(error));
-    assert.match(error.message, new RegExp(`takes no notice of ${name}`, "i"));
+    assert.match(error.message, new RegExp(`ignores ${name}`, "i"));
     assert.equal(await context.objects.list("", signal), []);
   }
 });

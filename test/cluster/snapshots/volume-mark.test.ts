@@ -86,7 +86,7 @@ test("a volume that was left for object storage is not gone back to unless someb
   await createVolumeMark({ client, namespace, mayBeEmpty: true }).remember();
   assert.is(await check(), "undefined");
   await bucket.remember();
-  assert.match(await check(), /StoreError: .* kept in s3:\/\/third/);
+  assert.match(await check(), /StoreError: .* newer archives are in s3:\/\/third/);
   const body = { metadata: { annotations: { [annotation.volumeLeft]: null } } };
   await client.patch(persistentVolumeClaims, { namespace, name: SNAPSHOTS_NAME }, { type: "merge", body });
   assert.is(await check(), "undefined");

@@ -91,7 +91,7 @@ async function leadOut(): Promise<void> {
     await builds.begin("link", { Dockerfile: file, secret: { linkTo: "/etc/passwd" } }),
   );
   assert.is(result.state === "Failed" && result.reason, "BuildFailed");
-  assert.match(result.state === "Failed" ? result.message : "", /"\/secret" is not there/);
+  assert.match(result.state === "Failed" ? result.message : "", /"\/secret" does not exist/);
 }
 
 testAtOnce(test, [

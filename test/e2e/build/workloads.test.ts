@@ -463,7 +463,7 @@ test("a registry that is down when the image is pushed: it says so, and tries ag
   assert.ok(registry);
   await stopProcess(registry.identity, { name: REGISTRY, graceMs: 0 });
   const { status } = await until("pushed", ({ build }) => build?.reason === "RegistryRefused");
-  assert.match(status?.build?.message ?? "", /could not be pushed.*begun anew after/s);
+  assert.match(status?.build?.message ?? "", /could not be pushed.*tried again after/s);
   await ensureBuilds(NAME, { log: () => undefined });
   await until("pushed", isReady);
   assert.is(await pageOf("ann", "pushed"), "pushed");

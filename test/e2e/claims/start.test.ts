@@ -104,14 +104,14 @@ async function explainNoStart(): Promise<void> {
   assert.is(missing?.status, 500);
   assert.match(
     missing?.body.error ?? "",
-    /localhost\/does-not-exist:1 cannot be pulled.*mend the workload's spec\.image\.ref/s,
+    /localhost\/does-not-exist:1 cannot be pulled.*fix the workload's spec\.image\.ref/s,
   );
   assert.match(missing?.body.error ?? "", /"npm run cluster -- load FILE\.tar --name e2e-start" loads one/);
   assert.is(crashing?.status, 500);
   const described = await stack.kubectl("describe", "tenancyclaim", "claim-erin-crashing");
   assert.match(described, /CrashLooping/);
-  assert.match(described, /ends again and again.*exit code 1/s);
-  assert.match(described, /mend the workload's spec\.entrypoint, or the program in its image, then claim again/);
+  assert.match(described, /keeps exiting.*exit code 1/s);
+  assert.match(described, /fix the workload's spec\.entrypoint, or the program in its image, then claim again/);
 }
 
 /** A workload without health and ports, of a program that ends with 3 after so many seconds. */
@@ -130,7 +130,7 @@ async function endTooSoon(): Promise<void> {
     return;
   }
   assert.is(status, 500, JSON.stringify(body));
-  assert.match(body.error ?? "", /ends again and again; last: exit code 3 \(no configuration\)/);
+  assert.match(body.error ?? "", /keeps exiting; last: exit code 3 \(no configuration\)/);
   const claim = JSON.parse(await stack.kubectl("get", "tc/claim-erin-soon-over", "-o", "json"));
   assert.equal([claim.status.phase, claim.status.reason], ["Error", "CrashLooping"]);
   const steps = (claim.status.timeline as { step: string }[]).map(({ step }) => step);
@@ -169,12 +169,12 @@ async function nameField(): Promise<void> {
     [
       "greedy",
       { health, resources: { memoryMb: 16 }, entrypoint: shell("sleep 1; exec busybox tail /dev/zero") },
-      /out of memory, its limit is 16 MB .*mend the workload's spec\.resources\.memoryMb/,
+      /out of memory, its limit is 16 MB .*fix the workload's spec\.resources\.memoryMb/,
     ],
     [
       "nameless",
       { health, entrypoint: { cmd: "no-such-program" } },
-      /there is no program "no-such-program" in the container: mend the workload's spec\.entrypoint\.cmd/,
+      /there is no program "no-such-program" in the container: fix the workload's spec\.entrypoint\.cmd/,
     ],
     [
       "hidden",
@@ -260,8 +260,8 @@ async function degradePool(): Promise<void> {
     stack.kubectl("wait", "tenancypool/brief", `--for=condition=${condition}`, "--timeout=400s");
   await wait("Degraded");
   const message = await stack.kubectl("get", "tp/brief", "-o", "jsonpath={.status.phase} {.status.message}");
-  // A slow machine gives up on a pod that is not ready in time before its kubelet says that it ends again and again.
-  assert.match(message, /^Degraded .*(ends again and again|has ended and is started again); last: exit code 3/);
+  // A slow machine gives up on a pod that is not ready in time before its kubelet says that it keeps exiting.
+  assert.match(message, /^Degraded .*(keeps exiting|has ended and is started again); last: exit code 3/);
   const ofPools = ["--field-selector", "involvedObject.kind=TenancyPool"];
   const events = JSON.parse(await stack.kubectl("get", "events", ...ofPools, "-o", "json")) as {
     items: { reason: string; type: string }[];

@@ -381,7 +381,7 @@ test("settings that cannot be used are told with the reason, and leave what runs
   const settings = join(environment.folder, "settings");
   appendFileSync(join(settings, "haproxy.cfg"), "    no-such-word\n");
   mkdirSync(join(settings, "..2_changed"));
-  const told = "the settings cannot be used, what ran goes on";
+  const told = "the new settings cannot be used, the previous ones stay in use";
   await waitUntil(() => environment.log().includes(told), {
     what: "the refusal",
     limitMs: 60_000,

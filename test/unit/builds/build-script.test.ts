@@ -109,7 +109,7 @@ test("a COPY of what is not there names its step and the file, not the builder's
     state: "Failed",
     reason: "BuildFailed",
     message:
-      'step [2/2] COPY missing /missing failed: "/missing" is not there: add it to the build context (see .dockerignore), or to what --from names',
+      'step [2/2] COPY missing /missing failed: "/missing" does not exist: add it to the build context (see .dockerignore), or to the stage or image of --from',
   });
 });
 

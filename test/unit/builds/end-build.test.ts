@@ -63,7 +63,7 @@ test("endBuild: what would fail again is not begun anew, and is counted by its r
   assert.match(await context.metrics.registry.metrics(), 'tenancy_build_failures_total{reason="BuildTimeout"} 1');
 });
 
-test("endBuild: what may mend itself is begun anew after 10 s, then after longer, up to 10 minutes", async () => {
+test("endBuild: a temporary failure is tried again after 10 s, then after longer, up to 10 minutes", async () => {
   const record: BuildRecord = { state: "Failed", reason: "RegistryRefused", message: "down", finishedAt };
   const waits: (string | undefined)[] = [];
   for (const tries of [0, 1, 2, 6, 50]) {

@@ -140,7 +140,7 @@ test("ensureBuild: a pod that does not start gives its place up; one whose image
   const stuck = await begun(fromGit, { minutes: 10, pod: states(creating) });
   const { status } = await stuck.settle("w");
   assert.is(status?.build?.reason, "BuilderUnavailable");
-  assert.match(status?.build?.message ?? "", /did not begin within 300 s: its pod does not start.*begun anew after/);
+  assert.match(status?.build?.message ?? "", /did not start within 300 s: its pod does not start.*tried again after/);
   assert.is(stuck.api.all(jobs).length, 0);
   const hasSandbox = [{ type: "PodReadyToStartContainers", status: "True" as const }];
   const pulling = await begun(fromGit, { minutes: 10, pod: states(creating, undefined, { conditions: hasSandbox }) });
@@ -155,7 +155,7 @@ test("ensureBuild: a context that cannot be brought for long gives its place up"
   await old.settle("w");
   const { status } = await old.settle("w");
   assert.is(status?.build?.reason, "BuilderUnavailable");
-  assert.match(status?.build?.message ?? "", "could not be brought: the helper pod does not run");
+  assert.match(status?.build?.message ?? "", "could not be sent: the helper pod does not run");
   assert.is(old.api.all(jobs).length, 0);
 });
 
@@ -165,7 +165,7 @@ test("ensureBuild: a Job that is refused is asked for again after a pause, and n
   api.onEvery("create", new ApiError("refused", { status: 403, reason: "Forbidden" }), jobs);
   const { status } = await settle("w");
   assert.equal([status?.build?.reason, status?.build?.tries], ["BuilderUnavailable", 1]);
-  assert.match(status?.build?.message ?? "", /the cluster refuses.*begun anew after/);
+  assert.match(status?.build?.message ?? "", /the cluster refuses.*tried again after/);
   assert.is(asked(), 1);
   api.onEvery("create", new ApiError("refused otherwise", { status: 403, reason: "Forbidden" }), jobs);
   for (let runs = 0; runs < 5; runs += 1) await settle("w");
@@ -179,7 +179,7 @@ test("ensureBuild: of a build that never ran its deadline is no fault; of one th
   };
   const away = await begun(fromConfigMap, { minutes: 31, job: { status: late } });
   const { status } = await away.settle("w");
-  assert.equal([status?.build?.state, status?.build?.tries], ["Building", 1], "it is begun anew");
+  assert.equal([status?.build?.state, status?.build?.tries], ["Building", 1], "it is tried again");
 
   const ran = await begun(fromConfigMap, { minutes: 29, pod: states(undefined, running) });
   const { status: during } = await ran.settle("w");

@@ -30,7 +30,7 @@ function feed(folder: string, input: AsyncIterable<Uint8Array>): Promise<void> {
       ...{ namespace: "n", pod: "p", container: "context" },
       command: [staticBusybox, "sh", "-c", contextScript, "context", staticBusybox, folder],
     },
-    what: "bring the build context",
+    what: "send the build context",
     input,
     signal: new AbortController().signal,
     timeoutMs: 30_000,
@@ -59,7 +59,7 @@ test("one that is cut off lets no build go, and another try brings it", async ({
   await feed(folder, cut()).catch((error: Error) => {
     said = error.message;
   });
-  assert.match(said, "Cannot bring the build context");
+  assert.match(said, "Cannot send the build context");
   assert.not.ok(existsSync(join(folder, ".ready")));
   assert.not.ok(existsSync(join(folder, "files")));
   await feed(folder, whole());

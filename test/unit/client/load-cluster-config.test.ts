@@ -170,9 +170,9 @@ test("loadClusterConfig says what is wrong with a kubeconfig", async () => {
     ],
     [
       kubeconfig({ name: "one" }).replace("cluster: one", "cluster: two"),
-      /names the cluster "two", which is not there$/,
+      /names the cluster "two", which does not exist$/,
     ],
-    [kubeconfig({ name: "one" }).replace("user: one", "user: two"), /names the user "two", which is not there$/],
+    [kubeconfig({ name: "one" }).replace("user: one", "user: two"), /names the user "two", which does not exist$/],
     [kubeconfig({ name: "one", cluster: "tls-server-name: x" }), /the cluster "one" has no server$/],
     [kubeconfig({ name: "one", cluster: "server: x, proxy-url: y" }), /needs proxy-url, which is not supported$/],
     [

@@ -21,7 +21,8 @@ test("resourcePath leaves out what is undefined and encodes the rest", () => {
 
 test("resourcePath lets no name reach another path", () => {
   assert.is(resourcePath(pods, { namespace: "a", name: "../b?c#d" }), "/api/v1/namespaces/a/pods/..%2Fb%3Fc%23d");
-  for (const name of ["", ".", ".."]) assert.throws(() => resourcePath(pods, { namespace: "a", name }), /is no name/);
+  for (const name of ["", ".", ".."])
+    assert.throws(() => resourcePath(pods, { namespace: "a", name }), /is not a valid name/);
 });
 
 test("objectPath never gives the path of a collection", () => {

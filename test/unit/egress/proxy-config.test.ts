@@ -132,8 +132,8 @@ test("every illegal name is refused with a sentence that names it", () => {
     "a\u2028b",
   ];
   for (const text of hostile) {
-    assert.throws(() => render({ allowlist: [text] }), /Cannot take/, `allowlist ${JSON.stringify(text)}`);
-    assert.throws(() => render({ credentials: [{ domain: text, headers: [] }] }), /Cannot take/);
+    assert.throws(() => render({ allowlist: [text] }), /Cannot use/, `allowlist ${JSON.stringify(text)}`);
+    assert.throws(() => render({ credentials: [{ domain: text, headers: [] }] }), /Cannot use/);
     assert.is(egressProblems(spec({ allowlist: [text] })).length, 1);
   }
   for (const text of [
@@ -170,7 +170,7 @@ test("every illegal name is refused with a sentence that names it", () => {
 test("what the proxy cannot do is said", () => {
   const says = (network: WorkloadNetwork, expected: RegExp) =>
     assert.match(egressProblems(spec(network)).join("; "), expected);
-  says({ allowlist: ["a.b"], ports: [8080, 15443] }, /spec\.network\.ports\[1\]: 15443 is the proxy's/);
+  says({ allowlist: ["a.b"], ports: [8080, 15443] }, /spec\.network\.ports\[1\]: the proxy uses 15443/);
   says(
     {
       credentials: [
@@ -178,11 +178,11 @@ test("what the proxy cannot do is said", () => {
         { domain: "A.b", headers: [] },
       ],
     },
-    /a\.b is there twice/,
+    /a\.b occurs twice/,
   );
   says(
     { credentials: [{ domain: "a.b", headers: [header("X", { name: "tenancy-egress-ca-x", key: "ca.key" })] }] },
-    /service's own/,
+    /belong to the operator/,
   );
   assert.match(
     egressProblems({

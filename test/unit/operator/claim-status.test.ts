@@ -59,10 +59,7 @@ test("patchClaimStatus: the condition of an Active claim tells how it came to it
   const given: ClaimStatusPatch = { instanceId: "inst-t-w-abc", source: "cold", timeline };
   const claim = await patched(undefined, { phase: "Active", endpoint, ...given });
   const ready = claim.status?.conditions?.find(({ type }) => type === "Ready");
-  assert.is(
-    ready?.message,
-    "instance inst-t-w-abc runs and is its tenant's (source cold, ready 3.5 s after it was asked for)",
-  );
+  assert.is(ready?.message, "instance inst-t-w-abc runs for the tenant (source cold, ready 3.5 s after the request)");
   assert.ok(hasCurrentConditions(claim));
 });
 

@@ -40,11 +40,11 @@ function withArgs(name: string): Pod {
   return pod;
 }
 
-const failed: [what: string, pod: Pod, message: string, mend: string][] = [
+const failed: [what: string, pod: Pod, message: string, fix: string][] = [
   [
     "a program that takes too much memory",
     recordedPod("oom"),
-    "the container ends again and again; last: out of memory, its limit is 16 MB (exit code 137)",
+    "the container keeps exiting; last: out of memory, its limit is 16 MB (exit code 137)",
     "the workload's spec.resources.memoryMb, or its program",
   ],
   [
@@ -80,41 +80,41 @@ const failed: [what: string, pod: Pod, message: string, mend: string][] = [
   [
     "a command that is a directory",
     recordedPod("directory"),
-    'the program "/bin" may not be run (permission denied): it is no executable file for the user that the image runs as',
+    'the program "/bin" cannot be run (permission denied): it is not executable for the user of the image',
     "the workload's spec.entrypoint.cmd",
   ],
   [
     "a working directory that is a file",
     recordedPod("workdir"),
-    "the container ends again and again; last: it could not be started (failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: mkdir /bin/busybox: not a directory: unknown)",
+    "the container keeps exiting; last: it could not be started (failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: mkdir /bin/busybox: not a directory: unknown)",
     "the workload's spec.entrypoint.workdir",
   ],
   [
     "a shell that finds no program",
     recordedPod("shell-127"),
-    "the container ends again and again; last: exit code 127 (sh: no-such-program: not found)",
+    "the container keeps exiting; last: exit code 127 (sh: no-such-program: not found)",
     "the workload's spec.entrypoint, or the program in its image",
   ],
   [
     "a program that ends with 1",
     recordedPod("crash"),
-    "the container ends again and again; last: exit code 1 (tenancy-crash: ends with status 1, as it is made to)",
+    "the container keeps exiting; last: exit code 1 (tenancy-crash: ends with status 1, as it is made to)",
     "the workload's spec.entrypoint, or the program in its image",
   ],
   [
     "a program that ends well",
     recordedPod("ends"),
-    "the container ends again and again; last: exit code 0 (Completed), though an instance's program has to go on running",
+    "the container keeps exiting; last: exit code 0 (Completed), but the program has to keep running",
     "the workload's spec.entrypoint, or the program in its image",
   ],
 ];
 
-for (const [what, pod, message, mend] of failed) {
+for (const [what, pod, message, fix] of failed) {
   test(`${what} is told with the field to change`, () => {
     const state = podState(pod);
     assert.is(state.state, "failed");
-    assert.equal(state.state === "failed" && { reason: state.reason, message: state.message, mend: state.mend }, {
-      ...{ reason: "CrashLooping", message, mend },
+    assert.equal(state.state === "failed" && { reason: state.reason, message: state.message, fix: state.fix }, {
+      ...{ reason: "CrashLooping", message, fix },
     });
   });
 }
@@ -130,24 +130,24 @@ test("a program whose child took too much memory, and which is about to be start
 
 test("the first word of args is told as such, and the image's own program as the image's", () => {
   const args = podState(withArgs("no-command"));
-  assert.match(args.state === "failed" ? args.mend : "", /spec\.entrypoint: args without cmd/);
+  assert.match(args.state === "failed" ? args.fix : "", /spec\.entrypoint: args without cmd/);
   const own = withArgs("no-path");
   for (const container of own.spec.containers) delete container.args;
   const image = podState(own);
   assert.match(
-    image.state === "failed" ? image.mend : "",
+    image.state === "failed" ? image.fix : "",
     /spec\.image\.ref, or name a program in spec\.entrypoint\.cmd/,
   );
 });
 
 test("an image that cannot be pulled names its field, and an image of the operator's the operator's variable", () => {
   const state = podState(recordedPod("no-image"));
-  assert.is(state.state === "failed" && state.mend, "the workload's spec.image.ref");
+  assert.is(state.state === "failed" && state.fix, "the workload's spec.image.ref");
   assert.match(state.state === "failed" ? state.message : "", /^image localhost\/does-not-exist:1 cannot be pulled: /);
   const built = recordedPod("no-image");
   for (const status of built.status?.containerStatuses ?? []) status.image = `r.example/w@sha256:${"1".repeat(64)}`;
   const gone = podState(built);
-  assert.match(gone.state === "failed" ? gone.mend : "", /TENANCY_REGISTRY_PULL_SECRET .* tenancy\.dev\/rebuild/);
+  assert.match(gone.state === "failed" ? gone.fix : "", /TENANCY_REGISTRY_PULL_SECRET .* tenancy\.dev\/rebuild/);
   for (const [name, variable] of [
     ["tenancy-tools", "TENANCY_TOOLS_IMAGE"],
     ["tenancy-egress", "TENANCY_PROXY_IMAGE"],
@@ -155,7 +155,7 @@ test("an image that cannot be pulled names its field, and an image of the operat
     const pod = recordedPod("no-image");
     for (const status of pod.status?.containerStatuses ?? []) status.name = name;
     const own = podState(pod);
-    assert.is(own.state === "failed" && own.mend, `${variable} of the operator`);
+    assert.is(own.state === "failed" && own.fix, `${variable} of the operator`);
   }
 });
 
@@ -217,7 +217,7 @@ test("a refused probe is told with its port, what the workload declares and wher
     [
       [8081],
       [{ port: 8081, isOpen: false }, open],
-      "; the program listens there on the loopback address alone: have it listen on 0.0.0.0",
+      "; the program listens there only on the loopback address: make it listen on 0.0.0.0",
     ],
     [[8081], [], "; nothing in the pod listens yet"],
   ];
@@ -225,7 +225,7 @@ test("a refused probe is told with its port, what the workload declares and wher
     assert.equal(explained("wrong-port", { ports, listening }), {
       reason: "Unhealthy",
       message: `${refused} (spec.health.httpGet.port)${hint}`,
-      mend: "the workload's spec.health.httpGet.port, or the program that should listen there",
+      fix: "the workload's spec.health.httpGet.port, or the program that should listen there",
     });
   }
   assert.match(
@@ -237,7 +237,7 @@ test("a refused probe is told with its port, what the workload declares and wher
 test("other failures of a probe are told with their field", () => {
   const path = explained("wrong-path");
   assert.match(path.message, /GET \/no-such \(spec\.health\.httpGet\.path\) on port 8080 is answered with 404$/);
-  assert.match(path.mend, /spec\.health\.httpGet\.path/);
+  assert.match(path.fix, /spec\.health\.httpGet\.path/);
   assert.match(explained("no-answer", { until: "09:11:00" }).message, /no answer on port 8080 within 2 s$/);
   assert.match(explained("no-http").message, /on port 8080, .*malformed HTTP response "hi"$/);
 });
@@ -246,7 +246,7 @@ test("without an Event of this run, and with Events of another pod, only the pod
   const pod = recordedPod("wrong-port");
   const said = { message: "as the status says", pod };
   const only = { reason: "Starting", message: "as the status says" };
-  const { mend: _, ...without } = explanation({ ...said, events: [] });
+  const { fix: _, ...without } = explanation({ ...said, events: [] });
   assert.equal(without, only);
   const others = allEvents.filter(({ involvedObject }) => involvedObject.uid !== pod.metadata.uid);
   assert.is(explanation({ ...said, events: others }).message, only.message);
@@ -263,7 +263,7 @@ test("an image that is being pulled is told, until it is there", () => {
   const pulling = own.filter(({ reason }) => reason === "Scheduled" || reason === "Pulling");
   assert.equal(explanation({ pod, message: "set up", events: pulling }), {
     ...{ reason: "Pulling", message: 'image "localhost/does-not-exist:1" is being pulled' },
-    mend: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
+    fix: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
   });
   const pulled = { ...own[0], reason: "Pulled", lastTimestamp: "2026-11-22T09:12:00Z" } as CoreEvent;
   assert.is(explanation({ pod, message: "set up", events: [...pulling, pulled] }).message, "set up");

@@ -139,14 +139,14 @@ test("findArchive has the claim wait, and says why, when the volume cannot be lo
   const { answer, written, said } = await ask({ has: new Error("the disk does not answer") });
   assert.ok(!answer.known && (answer.result?.requeueAfterMs ?? 0) > 0);
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
-  assert.match(written?.message ?? "", /cannot be found out yet: the disk does not answer/);
+  assert.match(written?.message ?? "", /cannot check yet whether the tenant has saved files: the disk does not answer/);
   assert.equal(said, ["warn: cannot look for the tenant's archive"]);
 });
 
 test("findArchive says what object storage fails with, and nothing of a helper pod", async () => {
   const { written } = await ask({ has: new Error("503 SlowDown"), hasHelper: false, kind: "s3" });
   assert.is(written?.reason, "SnapshotsUnavailable");
-  assert.match(written?.message ?? "", /cannot be found out yet: 503 SlowDown$/);
+  assert.match(written?.message ?? "", /cannot check yet whether the tenant has saved files: 503 SlowDown$/);
 });
 
 test("findArchive takes a helper pod that still starts for what it is, and says what it waits for", async () => {
@@ -170,7 +170,7 @@ test("findArchive takes a helper pod that still starts for what it is, and says 
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
   assert.match(
     written?.message ?? "",
-    /cannot be found out yet: helper pod tenancy-snapshots, which holds the snapshots volume, is not running yet: .*unbound immediate PersistentVolumeClaims/,
+    /cannot check yet whether the tenant has saved files: helper pod tenancy-snapshots, which holds the snapshots volume, is not running yet: .*unbound immediate PersistentVolumeClaims/,
   );
   assert.equal(said, ["info: claim waits for the snapshots helper pod"]);
 });

@@ -147,13 +147,13 @@ test("a start is timed from when a node took the pod", () => {
   assert.is(state.state === "starting" && state.since, scheduled.lastTransitionTime);
 });
 
-test("failureMessage says what to mend, and adds the hint to an image that cannot be pulled and to nothing else", () => {
+test("failureMessage says what to fix, and adds the hint to an image that cannot be pulled and to nothing else", () => {
   const message = "image i cannot be pulled: not found";
-  const failed = { state: "failed", reason: "ImagePullFailed", message, mend: "it" } as const;
-  assert.is(failureMessage(failed, { imagePullHint: "load it" }), `${message} (load it): mend it`);
-  assert.is(failureMessage(failed, { imagePullHint: undefined }), `${message}: mend it`);
+  const failed = { state: "failed", reason: "ImagePullFailed", message, fix: "it" } as const;
+  assert.is(failureMessage(failed, { imagePullHint: "load it" }), `${message} (load it): fix it`);
+  assert.is(failureMessage(failed, { imagePullHint: undefined }), `${message}: fix it`);
   const crash = { ...failed, reason: "CrashLooping" } as const;
-  assert.is(failureMessage(crash, { imagePullHint: "load it" }), `${message}: mend it`);
+  assert.is(failureMessage(crash, { imagePullHint: "load it" }), `${message}: fix it`);
 });
 
 test.run();

@@ -115,7 +115,7 @@ test("a pod that is unready for half a minute goes, which is no failure of a sta
   assert.equal([writes(), failures()], [["delete"], 0]);
   assert.match(
     events().join(),
-    /^PodLost: pod "inst-pool-w-abcdef" was ready and is not any more \(.*\); it is replaced$/,
+    /^PodLost: pod "inst-pool-w-abcdef" was ready and is not ready any more \(.*\); it is replaced$/,
   );
 });
 

@@ -72,7 +72,7 @@ test("says which variable is wrong", () => {
   const region = { TENANCY_SNAPSHOT_REGION: "eu-central-1" };
   for (const [env, says] of [
     [store, /TENANCY_SNAPSHOT_REGION is unset/],
-    [region, /TENANCY_SNAPSHOT_REGION is set, which is of object storage/],
+    [region, /TENANCY_SNAPSHOT_REGION is set, which is for object storage/],
     [{ ...store, ...region, TENANCY_SNAPSHOT_KMS_KEY: "k" }, /set TENANCY_SNAPSHOT_SSE to aws:kms/],
     [{ ...store, ...region, TENANCY_SNAPSHOT_SSE: "none" }, /must be AES256/],
     [{ ...store, TENANCY_SNAPSHOT_ENDPOINT: "objects.example" }, /must be http:\/\/host/],

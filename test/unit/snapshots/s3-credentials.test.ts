@@ -67,7 +67,7 @@ test("says what is missing", () => {
   assert.throws(of({ AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "" }), /AWS_SECRET_ACCESS_KEY is unset/);
   assert.throws(of({ AWS_SECRET_ACCESS_KEY: "secret" }), /AWS_ACCESS_KEY_ID is unset/);
   for (const uri of ["http://example.com/x", "file:///x", "x"]) {
-    assert.throws(of({ AWS_CONTAINER_CREDENTIALS_FULL_URI: uri }), /must be https, or of this machine/);
+    assert.throws(of({ AWS_CONTAINER_CREDENTIALS_FULL_URI: uri }), /must be https, or on this machine/);
   }
 });
 
@@ -144,7 +144,7 @@ test("goes on with what it has when they cannot be renewed, and fails when they 
   await clock.pass(4 * MINUTE_MS);
   const error = await errorOf(give());
   assert.ok(error instanceof StoreError && error.isTransient, String(error));
-  assert.match(error.message, /answers 500 down/);
+  assert.match(error.message, /responded 500 down/);
   context.answer = () => ({ status: 403, body: "<Error><Message>not this role</Message></Error>" });
   const denied = await errorOf(give());
   assert.ok(denied instanceof StoreError && !denied.isTransient && /not this role/.test(denied.message));

@@ -173,7 +173,7 @@ test("a save in whose place another has saved meanwhile leaves that, and so does
   assert.is(await load(archives), "meanwhile");
   const isFenced = () => true;
   const fenced = context.snapshots().save(key, pod("c", "of a former leader"), { signal, isFenced });
-  assert.match(String(await fenced.catch(String)), "another operator may be at work");
+  assert.match(String(await fenced.catch(String)), "another operator may be active");
   assert.is(await load(archives), "meanwhile");
 });
 
@@ -208,7 +208,7 @@ test("a restore brings the archive that it was told, the newest or an older vers
     open: (from, _sha256, options) => archives.open(from, first.sha256, options),
   };
   const wrong = context.snapshots({ archives: foreign }).restore(key, other, { ...gone, sha256: second.sha256 });
-  assert.match(String(await wrong.catch(String)), "another archive than the one that it was asked for");
+  assert.match(String(await wrong.catch(String)), "another archive than the requested one");
   assert.is(contentOf(other), "as it was");
 });
 

@@ -230,7 +230,7 @@ test("a save that is not put in its place leaves nothing, for whatever reason", 
   for (const [attempt, why] of [
     [() => fenced(first, revision), /another operator/],
     [() => save(store, broken(), first), /the pod is gone/],
-    [() => save(store, "late", first, { replaces: stale }), /is another than when this save began/],
+    [() => save(store, "late", first, { replaces: stale }), /has changed since this save began/],
     [() => save(store, "too much", first, { most: { tenantBytes: 3 } }), /TENANCY_SNAPSHOT_TENANT_LIMIT/],
   ] as const) {
     assert.match(String(await errorOf(attempt())), why);
@@ -447,7 +447,7 @@ test("the token for names is let in for these alone, and an empty one for nothin
         () => looker.tidy(call),
       ]) {
         const error = await errorOf(attempt());
-        assert.match(String(error), /^StoreError: Cannot [A-Z]+ \/v1\/\S+: this token is for GET \/v1\/names alone$/);
+        assert.match(String(error), /^StoreError: Cannot [A-Z]+ \/v1\/\S+: this token allows only GET \/v1\/names$/);
         assert.is((error as StoreError).isTransient, false);
       }
     }

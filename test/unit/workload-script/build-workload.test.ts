@@ -90,8 +90,8 @@ test("uploads a folder, prints the builder's log once and ends with the image", 
   const { lines, output, result } = build(context);
   const sha256 = await untilUploaded(context);
   assert.equal(readdirSync(join(volume.path, ".contexts/app")), [sha256]);
-  setBuild(context, { state: "Pending", message: "2 builds are under way" });
-  await eventually(() => lines.includes("Pending: 2 builds are under way"));
+  setBuild(context, { state: "Pending", message: "2 builds are running" });
+  await eventually(() => lines.includes("Pending: 2 builds are running"));
   edge.cluster.addBuild("brief", { exitCode: 0 });
   setBuild(context, { state: "Building", startedAt: "2026-01-01T00:00:00Z" });
   await eventually(() => output.length > 0);

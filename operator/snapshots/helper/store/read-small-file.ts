@@ -1,6 +1,6 @@
 import { close, fstat, open, read } from "node:fs";
 
-/** A record that this program writes is smaller. */
+/** Records of this program are smaller. */
 const MOST_BYTES = 256 * 1024;
 
 interface SmallFile {
@@ -9,8 +9,8 @@ interface SmallFile {
 }
 
 /**
- * Reads a file with its time; undefined when there is none. A page of a list reads hundreds, and the callbacks take half
- * of the processor time of `node:fs/promises`.
+ * Reads a file and its time; undefined if there is none. A page of a list reads hundreds of files, and the callbacks
+ * take half the processor time of `node:fs/promises`.
  */
 export function readSmallFile(path: string): Promise<SmallFile | undefined> {
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** Has work of the same name done one after the other. */
+/** Runs work of the same name one after the other. */
 export interface Turns {
   take<T>(name: string, work: () => Promise<T>): Promise<T>;
 }

@@ -39,7 +39,7 @@ const OLD_RECORD_MS = 10 * 60_000;
 const MOST_REMOVALS = 3;
 
 export interface CommitOptions {
-  /** Of the upload, 32 hexadecimal digits; the commit can be repeated under the same. */
+  /** Of the upload, 32 hexadecimal digits. A commit can be repeated with the same id. */
   readonly id: string;
   readonly replaces: string;
   readonly keep?: KeptAs | undefined;
@@ -51,11 +51,11 @@ interface RoomOptions extends Pick<CommitOptions, "keep" | "most"> {
   readonly sizeBytes: number;
 }
 
-/** What changes which archives there are. */
+/** The calls that add and delete archives. */
 export interface VolumeCommits {
-  /** Puts what was received in its place. @throws StoreConflict when it is gone, or another state is there */
+  /** Makes a received archive the newest. @throws StoreConflict if the upload is gone, or the state has changed */
   commit(key: SnapshotKey, options: CommitOptions, signal: AbortSignal): Promise<CommittedSnapshot>;
-  /** @throws QuotaError where an archive of that size would not be kept */
+  /** @throws QuotaError if an archive of that size would exceed a quota */
   checkRoom(key: SnapshotKey, options: RoomOptions): Promise<void>;
   delete(
     key: SnapshotKey,
@@ -69,7 +69,7 @@ export function createVolumeCommits(options: {
   tenants: Pick<VolumeTenants, "has">;
   uploads: VolumeUploads;
   owner: VolumeOwner;
-  /** Of the helper pod. */
+  /** The uid of the helper pod. */
   podUid: string | undefined;
   usage: VolumeUsage;
   turns: Turns;
@@ -89,12 +89,10 @@ export function createVolumeCommits(options: {
     const upload = uploads.take(key, id);
     const present = state.revisionOf(key, before);
     if (present !== replaces) {
-      throw new StoreConflict(
-        `${snapshotPath(key)} is another than when this save began (${present}, not ${replaces})`,
-      );
+      throw new StoreConflict(`${snapshotPath(key)} has changed since this save began (${present}, not ${replaces})`);
     }
     if (upload.sha256 !== metadata.sha256 || upload.sizeBytes !== metadata.sizeBytes) {
-      throw cannotStore("what was written is not what was sent");
+      throw cannotStore("the written archive differs from the sent one");
     }
     checkOwner(key, metadata);
     return await put(key, { ...options, upload, before });
@@ -117,7 +115,7 @@ export function createVolumeCommits(options: {
     }
   }
 
-  /** In one step, by a rename: before it there is the one archive, and after it the other. */
+  /** Replaces the newest archive in one step, by a rename. */
   async function replace(
     key: SnapshotKey,
     options: CommitOptions & {
@@ -141,14 +139,14 @@ export function createVolumeCommits(options: {
     await rename(upload.path, archive);
     await syncFolders(folder, root);
     uploads.forget(key, id);
-    // Where this server was suspended until now, another may have made versions and records that are not known here.
+    // If this server was suspended until now, another one may have written versions and records unknown here.
     await owner.check();
     await dropOldRecords(archive, record);
     await prune(key, staying);
     return { revision: `${digitsOf(sha256)}.${id}`, metadata };
   }
 
-  /** The older versions beside a new archive, before quotas; `added` is what it would replace. */
+  /** The older versions beside a new archive, before quotas; `added` is the archive that it would replace. */
   async function olderBeside(
     key: SnapshotKey,
     {
@@ -177,43 +175,43 @@ export function createVolumeCommits(options: {
   ): Promise<void> {
     const { folder, versions } = placesOf(root, key);
     const { metadata, commit } = before;
-    // One that nothing recorded fits is not restored, and is for a person to look at.
+    // An archive that does not match its metadata is never restored, but kept for a person to look at.
     const sha256 = metadata?.sha256 ?? (await sha256Of(before.path));
     await mkdir(versions, { recursive: true, mode: 0o700 });
     const older = join(versions, `${digitsOf(sha256)}.tar.gz`);
-    // Where this server was suspended until now, another may have kept it, and put its own in the place.
+    // If this server was suspended until now, another one may have kept this version and saved a newer archive.
     await owner.check();
     if (metadata !== undefined) {
       const record = { metadata, commit, kept, order: await orderAfter(key, metadata) };
       await writeRecord(recordPath(older, sha256), record, id);
     }
     if (!(await linkOrCopy({ ...before, sha256 }, { path: older, id, check: owner.check }))) {
-      throw new StoreConflict(`${snapshotPath(key)} is another than when it was looked at`);
+      throw new StoreConflict(`${snapshotPath(key)} has changed since it was read`);
     }
     await syncFolders(versions, join(folder, ".versions"), folder);
   }
 
-  /** By the time of the save, and after all that were kept before: the clock can have been ahead. */
+  /** The order follows the time of the save, and is after all versions kept before: the clock may have been ahead. */
   async function orderAfter(key: SnapshotKey, { createdAt }: SnapshotMetadata): Promise<number> {
     const [latest] = await state.versions(key);
     return Math.max(Date.parse(createdAt) || 0, (latest?.order ?? 0) + 1);
   }
 
-  /** Has an older version with the same bytes be the same file, as it is counted. */
+  /** Makes an older version with the same content the same file, since the two are counted once. */
   async function shareFile(key: SnapshotKey, { path, sha256 }: ReceivedFile, id: string): Promise<void> {
     const older = join(placesOf(root, key).versions, `${digitsOf(sha256)}.tar.gz`);
     const partial = `${older}.${id}.partial`;
     try {
       await link(path, partial);
     } catch {
-      // A volume without hard links keeps two.
+      // A volume without hard links stores both.
       return;
     }
     try {
       await owner.check();
       await rename(partial, older);
     } finally {
-      // Where both names are of one file already, a rename leaves both.
+      // If both names are of one file already, a rename leaves both.
       await rm(partial, { force: true });
     }
   }
@@ -221,7 +219,7 @@ export function createVolumeCommits(options: {
   async function prune(key: SnapshotKey, staying: readonly SnapshotVersion[]): Promise<void> {
     const names = new Set(staying.map(({ sha256 }) => `${digitsOf(sha256)}.tar.gz`));
     for (const { path, metadata } of await state.versions(key)) {
-      // Of one without a record nobody knows what it is.
+      // The content of a version without metadata is unknown, so keep it.
       if (metadata === undefined || names.has(basename(path))) continue;
       await owner.remove(path);
       await owner.remove(recordPath(path, metadata.sha256));
@@ -238,10 +236,10 @@ export function createVolumeCommits(options: {
     }
   }
 
-  /** @returns whether anything is there after it */
+  /** @returns whether anything is left */
   async function removeAll(key: SnapshotKey, stored: StoredFile | undefined): Promise<boolean> {
     const { archive, folder, versions } = placesOf(root, key);
-    // The archive comes last: what is left of a deletion that ends in the middle is asked for again while it is there.
+    // Delete the archive last: after an interrupted deletion, the client deletes again as long as the archive exists.
     for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));
     for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
     if (stored !== undefined) {
@@ -264,17 +262,15 @@ export function createVolumeCommits(options: {
     let stored = await state.newest(key);
     const present = state.revisionOf(key, stored);
     if (replaces !== undefined && replaces !== present) {
-      throw new StoreConflict(
-        `${snapshotPath(key)} is another than when it was looked at (${present}, not ${replaces})`,
-      );
+      throw new StoreConflict(`${snapshotPath(key)} has changed since it was read (${present}, not ${replaces})`);
     }
     if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
     const from = await presentOf(key);
-    // A server that takes itself for the owner may have had a file aside meanwhile, and gives it back.
+    // Another server that still acts as owner may have moved a file aside, and now moves it back.
     for (let tries = 1; await removeAll(key, stored); tries += 1) {
       if (tries === MOST_REMOVALS) {
-        throw new StoreError(`${snapshotPath(key)} is given back by another snapshots server`, { isTransient: true });
+        throw new StoreError(`another snapshots server restores ${snapshotPath(key)}`, { isTransient: true });
       }
       stored = await state.newest(key);
     }
@@ -294,10 +290,10 @@ export function createVolumeCommits(options: {
         try {
           return await withVolumeLock(folder, { signal, podUid }, () => commitLocked(key, options));
         } catch (error) {
-          // A client that is told of it saves anew; one whose connection has ended may ask again.
+          // A client that gets this error saves again; one whose connection has ended may repeat the commit.
           if (!signal.aborted) await uploads.discard(key, options.id).catch(ignore);
           if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-          throw new StoreConflict("Cannot store the archive: its folder was deleted meanwhile", { cause: error });
+          throw new StoreConflict("Cannot store the archive: its folder was deleted", { cause: error });
         }
       });
     },
@@ -319,12 +315,12 @@ export function createVolumeCommits(options: {
       const { folder } = placesOf(root, key);
       return await turns.take(key.tenantId, async () => {
         if (!(await tenants.has(key.tenantId))) {
-          // One that is not the owner any more knows nothing of the saves of the other.
+          // A server that is not the owner any more does not see the other one's saves.
           if (await state.isMarked()) await owner.check();
           if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, undefined)) {
-            throw new StoreConflict(`${snapshotPath(key)} is not there any more`);
+            throw new StoreConflict(`${snapshotPath(key)} does not exist any more`);
           }
-          // A save that was asked for before may be on its way yet.
+          // A save that was requested before may still arrive.
           if (options.unusedForMs === undefined) state.noteDeletion(key);
           return false;
         }
@@ -345,5 +341,5 @@ function asAdded(
 }
 
 function ignore(): void {
-  // What failed before is thrown.
+  // The earlier failure is thrown.
 }

@@ -6,30 +6,30 @@ import type { Turns } from "./turns.ts";
 import { ifThere, type ReadSpace, removeIfEmpty, syncFolders } from "./volume-files.ts";
 import { type WrittenFile, writeFile } from "./write-file.ts";
 
-/** No tenant's id begins with a dot, and so nothing of it is taken for a tenant's. */
+/** No tenant id begins with a dot, so this folder never looks like a tenant's. */
 const FOLDER = ".contexts";
-/** Contexts leave this share of the volume free, twice what large archives leave to small ones. */
+/** Contexts leave this share of the volume free, twice the share that large archives leave to small ones. */
 const FREE_SHARE = 10;
-/** After so many bytes the room is looked at again. */
+/** After so many bytes, the room is checked again. */
 const PIECE_BYTES = 16 * 1024 * 1024;
-/** One that is younger may be of an upload that is about to be named. */
+/** A younger context may belong to an upload that is about to get its name. */
 const YOUNG_MS = 2 * 60_000;
 const LEFTOVER_MS = 3_600_000;
 
 /** Build contexts on the snapshots volume: `.contexts/<workload>/<sha256>`. */
 export interface VolumeContexts {
-  /** Writes a context under a name of its own, which nobody reads. @throws StoreError where there is no room */
+  /** Writes a context under a temporary name, which no client can read. @throws StoreError if there is no room */
   receiveContext(
     workload: string,
     content: AsyncIterable<Uint8Array>,
     options: { id: string; mostBytes: number; volumeBytes?: number | undefined; signal: AbortSignal },
   ): Promise<WrittenFile>;
-  /** Gives what was received its name, and deletes the workload's others. @throws StoreError when it is not there */
+  /** Gives a received context its name, and deletes the workload's others. @throws StoreError if it does not exist */
   keepContext(workload: string, options: { id: string; sha256: string; other?: string | undefined }): Promise<void>;
   openContext(workload: string, sha256: string): Promise<{ handle: FileHandle; sizeBytes: number } | undefined>;
-  /** Deletes what was received under an id. @param id all of the workload when it is left out */
+  /** Deletes the context that was received with the id. @param id @default all contexts of the workload */
   eraseContexts(workload: string, id?: string): Promise<void>;
-  /** Whether a file is of a context that arrives, or has and waits for its name. */
+  /** Whether a file belongs to a context that is being received, or waits for its name. */
   holdsContext(path: string): boolean;
 }
 
@@ -44,15 +44,15 @@ export function createVolumeContexts(options: {
 
   function folderOf(workload: string): string {
     if (isObjectName(workload)) return join(top, workload);
-    throw new TypeError(`Cannot keep a build context of "${workload}": it is no name of a workload`);
+    throw new TypeError(`Cannot keep a build context of "${workload}": that is not a valid name of a workload`);
   }
 
-  /** The paths of what was received here and has no name yet. */
+  /** The paths of received contexts without their name. */
   const unnamed = new Set<string>();
 
   const partialOf = (workload: string, id: string): string => join(folderOf(workload), `.${id}.partial`);
 
-  /** One turn for all, since the last one takes the folder of all away. */
+  /** One turn for all workloads, since the last deletion removes the folder of all. */
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
     return turns.take(FOLDER, work);
   }
@@ -114,7 +114,7 @@ export function createVolumeContexts(options: {
         const isReceived = (await ifThere(stat(partial))) !== undefined;
         if (isReceived) await rename(partial, place);
         else if ((await ifThere(stat(place))) === undefined) {
-          throw new StoreError("the upload was deleted meanwhile", { isTransient: true });
+          throw new StoreError("the upload was deleted in the meantime", { isTransient: true });
         }
         unnamed.delete(partial);
         await syncFolders(folder, top, root);

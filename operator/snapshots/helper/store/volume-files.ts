@@ -8,36 +8,37 @@ import { parseSnapshotMetadata, type SnapshotMetadata } from "../../../../crds/s
 import { type KeptAs, StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { readSmallFile } from "./read-small-file.ts";
 
-/** How many digits of its SHA-256 name an archive in names of files. */
+/** How many digits of its SHA-256 are in the file names of an archive. */
 const DIGITS = 16;
 export const READ_BYTES = 512 * 1024;
 
-/** An archive's file, and what is recorded beside it. */
+/** An archive's file and its metadata. */
 export interface StoredFile {
   readonly path: string;
   readonly sizeBytes: number;
   /**
-   * When it was made, written or last in use, in milliseconds since the epoch: the latest, since the first is told by
-   * the operator's clock and the others by a node's, and either may be behind. Its record's time says when it was in
-   * use, since a copy can be another name of the same file; the file's counts too, which the versions before have set.
+   * The latest of three times: created, written, last used; in milliseconds since the epoch. The first comes from the
+   * operator's clock, the others from a node's, and each clock may be behind. The last use is the time of the
+   * metadata's file, since a copy can be another name of the same archive. The time of the archive counts too: earlier
+   * versions set it.
    */
   readonly usedMs: number;
-  /** What is recorded of it; undefined where nothing fits it. */
+  /** Undefined if no metadata matches the file. */
   readonly metadata: SnapshotMetadata | undefined;
-  /** What made it the newest; undefined of what earlier versions have written. */
+  /** The id of the commit that made it the newest; undefined if an earlier version wrote it. */
   readonly commit: string | undefined;
-  /** Of an older version; undefined of those that earlier versions have kept. */
+  /** Why this older version is kept; undefined if an earlier version of the program kept it. */
   readonly kept: KeptAs | undefined;
-  /** Of an older version: higher than those that were kept before it. */
+  /** Of an older version: higher than the order of those kept before it. */
   readonly order: number;
   readonly inode: bigint;
-  /** Whether the file has another name, as of a copy. */
+  /** Whether the file has another name, for example as a copy. */
   readonly isShared: boolean;
-  /** Of the file as it was seen, of which there is never another with the same. */
+  /** Unique for this state of this file. */
   readonly identity: string;
 }
 
-/** What a volume has, in bytes. */
+/** The space of a volume, in bytes. */
 export type ReadSpace = () => Promise<{ readonly freeBytes: number; readonly totalBytes: number }>;
 
 export async function readSpace(root: string): ReturnType<ReadSpace> {
@@ -59,22 +60,22 @@ export function digitsOf(sha256: string): string {
   return sha256.slice(0, DIGITS);
 }
 
-/** The path of what is recorded of an archive: a file of its own for each SHA-256. */
+/** The path of an archive's metadata: each SHA-256 has its own file. */
 export function recordPath(archive: string, sha256: string): string {
   return `${archive}.${digitsOf(sha256)}.json`;
 }
 
 /**
- * Looks at an archive; undefined when there is none.
+ * Reads an archive's state; undefined if there is no archive.
  *
- * @param names what is in its folder, where that was read a moment ago
- * @throws Error where the volume cannot be read, which must not look like a tenant without files
+ * @param names of the files in its folder, if they were just read
+ * @throws Error if the volume cannot be read: that must not look like a tenant without files
  */
 export async function readStored(path: string, names?: readonly string[]): Promise<StoredFile | undefined> {
   let before: string | undefined;
   for (;;) {
     const stored = await readOnce(path, before === undefined ? names : undefined);
-    // A commit in between has deleted what was recorded of the archive that was seen, and another is there.
+    // If a commit in between has replaced the archive and deleted its metadata, read again.
     if (stored === undefined || stored.metadata !== undefined || stored.identity === before) return stored;
     before = stored.identity;
   }
@@ -116,7 +117,7 @@ interface ReadRecord extends ArchiveRecord {
   readonly usedMs: number;
 }
 
-/** All that is recorded of archives of this path, of which one at most is there. */
+/** All metadata for archives of this path. At most one of these archives exists. */
 async function readRecords(path: string, known: readonly string[] | undefined): Promise<ReadRecord[]> {
   const [folder, name] = [dirname(path), basename(path)];
   const names = known ?? (await ifThere(readdir(folder))) ?? [];
@@ -140,10 +141,10 @@ async function readRecord(path: string): Promise<ReadRecord | undefined> {
   };
 }
 
-/** After a crash, or where the one before has the same size, only the archive itself says which record is its own. */
+/** After a crash, or if the previous archive has the same size, only the archive's SHA-256 shows its metadata. */
 async function bySha256(path: string, records: readonly ReadRecord[]): Promise<ReadRecord | undefined> {
   if (records.length === 0) return undefined;
-  // One that was deleted since is looked at again.
+  // If it was deleted since, the caller reads again.
   const sha256 = await ifThere(sha256Of(path));
   return records.find(({ metadata }) => metadata.sha256 === sha256);
 }
@@ -158,7 +159,7 @@ export function isRecordOf(archiveName: string, name: string): boolean {
   return name.startsWith(`${archiveName}.`) && /^[0-9a-f]{16}\.json$/.test(name.slice(archiveName.length + 1));
 }
 
-/** Writes a record, whole or not at all, and has it on the disk. */
+/** Writes metadata atomically and syncs it to the disk. */
 export async function writeRecord(path: string, { metadata, ...others }: ArchiveRecord, id: string): Promise<void> {
   const partial = `${path}.${id}.partial`;
   const handle = await open(partial, "wx", 0o600);
@@ -174,22 +175,22 @@ export async function writeRecord(path: string, { metadata, ...others }: Archive
   await rename(partial, path);
 }
 
-/** Whether a path names a file that was seen. */
+/** Whether a path is a file that was read before. */
 export async function isFile(
   path: string,
   { inode, sizeBytes, sha256 }: Pick<StoredFile, "inode" | "sizeBytes"> & { sha256: string | undefined },
 ): Promise<boolean> {
   const { ino, size } = await stat(path, { bigint: true });
   if (ino === inode && Number(size) === sizeBytes) return true;
-  // A copy; and some volumes number their files anew.
+  // It may be a copy, and some volumes renumber their files.
   return sha256 !== undefined && (await sha256Of(path)) === sha256;
 }
 
 /**
- * Gives a file that was seen another name beside its own; a volume without hard links gets a copy.
+ * Gives a file a second name; a volume without hard links gets a copy.
  *
- * @param to.check called when it is there, before it has the name; what it throws, the call fails with
- * @returns whether it has; false where another has taken its place since
+ * @param to.check called before the file gets the name; if it throws, the call fails
+ * @returns whether the file has the name; false if another file has replaced it
  */
 export async function linkOrCopy(
   from: Pick<StoredFile, "path" | "inode" | "sizeBytes"> & { sha256: string },
@@ -208,7 +209,7 @@ export async function linkOrCopy(
     await rename(partial, to.path);
     return true;
   } finally {
-    // Of a copy that failed; and where both names are of one file already, a rename leaves both.
+    // A failed copy leaves a part, and a rename leaves both names if they are of one file already.
     await rm(partial, { force: true });
   }
 }
@@ -223,7 +224,7 @@ async function copy(from: string, to: string): Promise<void> {
   }
 }
 
-/** Has the names in folders on the disk. */
+/** Syncs the names in folders to the disk. */
 export async function syncFolders(...folders: readonly string[]): Promise<void> {
   for (const folder of folders) {
     const handle = await open(folder, "r");
@@ -235,12 +236,12 @@ export async function syncFolders(...folders: readonly string[]): Promise<void> 
   }
 }
 
-/** What a call gives, or undefined where there is no such file or folder; every other failure stays one. */
+/** The result of a call; undefined if the file or folder does not exist. Other errors are thrown. */
 export async function ifThere<T>(read: Promise<T>): Promise<T | undefined> {
   return await unless(["ENOENT"], read);
 }
 
-/** As `ifThere`, for what passes over a plain file where a folder would be. */
+/** As `ifThere`; undefined also if a plain file has the place of the folder. */
 export async function ifFolder<T>(read: Promise<T>): Promise<T | undefined> {
   return await unless(["ENOENT", "ENOTDIR"], read);
 }
@@ -258,7 +259,7 @@ export async function removeIfEmpty(folder: string): Promise<void> {
   try {
     await rmdir(folder);
   } catch (error) {
-    // On a disk that cannot be written to, what failed before this says so.
+    // On a read-only disk, the failure before this one reports it.
     if (!["ENOTEMPTY", "EEXIST", "ENOENT", "EROFS"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
 }

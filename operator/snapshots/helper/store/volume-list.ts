@@ -11,22 +11,22 @@ import type { VolumeTenants } from "./volume-tenants.ts";
 
 const TENANTS_AT_ONCE = 64;
 const FIRST_TENANTS = 16;
-/** Of those that have nothing of the one workload that is wanted. */
+/** The most tenants that one page reads, if few have an archive of the requested workload. */
 const MOST_TENANTS = 5000;
 
-/** What a page still needs of a tenant. */
+/** The part of a tenant's archives that a page still needs. */
 interface Part {
   readonly isWanted: (key: SnapshotKey) => boolean;
-  /** At most so many keys. */
+  /** The most keys. */
   readonly left: number;
 }
 
-/** Lists in pages: what is in memory is one page, however many archives there are. */
+/** Lists in pages, so that the memory does not grow with the number of archives. */
 export interface VolumeList {
   /** All archives of a tenant, in its turn. */
   listTenant(tenantId: string, versions: boolean): Promise<StoreEntry[]>;
   list(filter: PageFilter & { readonly versions: boolean }): Promise<StorePage<StoreEntry>>;
-  /** The keys of archives, without a look at any of them. */
+  /** The keys of archives, without reading any archive's state. */
   names(filter: PageFilter): Promise<StorePage<SnapshotKey>>;
 }
 
@@ -38,7 +38,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
     return (await ifFolder(readdir(folder))) ?? [];
   }
 
-  /** The keys that a tenant has an archive of, and with versions also those that have older ones alone. */
+  /** The keys of a tenant's archives; with `versions` also those with only older versions. */
   async function keysOf(
     tenantId: string,
     { names, versions }: { names: readonly string[]; versions: boolean },
@@ -48,7 +48,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
     return [...new Set(refs)].map((workloadRef) => ({ tenantId, workloadRef })).sort(compareKeys);
   }
 
-  /** @param options.part which of the tenant's archives are wanted. @default all */
+  /** @param options.part of the tenant's archives. @default all */
   async function entriesOf(
     tenantId: string,
     { versions, part }: { versions: boolean; part?: Part },
@@ -73,7 +73,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
     return entries;
   }
 
-  /** The tenants of a list from the one of `after` on, some at once. */
+  /** The tenants of a list in batches, from the tenant of `after` on. */
   async function* batches({ tenantId, after }: PageFilter, size: () => number): AsyncGenerator<string[]> {
     if (tenantId !== undefined) {
       if (isTenantId(tenantId)) yield [tenantId];
@@ -102,7 +102,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
     let [keys, looks, size] = [0, 0, FIRST_TENANTS];
     let last = after;
     for await (const batch of batches(filter, () => size)) {
-      // One more says whether that is all.
+      // One more key shows whether the list has another page.
       const part = { isWanted, left: limit + 1 - keys };
       const found = (await Promise.all(batch.map((tenantId) => read(tenantId, part)))).flat();
       for (const item of found) {
@@ -118,7 +118,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
       if (workloadRef !== undefined && tenantId !== undefined && looks >= MOST_TENANTS) {
         return { items, next: { tenantId, workloadRef } };
       }
-      // As many as the rest of the page needs, if they have as many archives as these.
+      // Enough for the rest of the page, if the next tenants have as many archives as these.
       size = Math.min(TENANTS_AT_ONCE, Math.ceil(((limit + 1 - keys) * batch.length) / Math.max(1, found.length)));
     }
     return { items, next: undefined };
@@ -136,7 +136,7 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
   };
 }
 
-/** The workload whose newest archive has that name, as a list of none or one. */
+/** The workload whose newest archive has that file name, in a list; an empty list for another file. */
 function workloadOf(name: string): string[] {
   const workloadRef = name.endsWith(".tar.gz") ? name.slice(0, -".tar.gz".length) : "";
   return isObjectName(workloadRef) ? [workloadRef] : [];

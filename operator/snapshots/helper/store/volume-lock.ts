@@ -3,17 +3,17 @@ import { join } from "node:path";
 import { type Clock, systemClock } from "../../../../crds/client/clock.ts";
 import { sleep } from "../../../../crds/waits.ts";
 
-/** One of another machine, or of another pod, whose processes are not seen here: it is a pod's that was replaced. */
+/** A lock of another machine or pod, whose processes are not visible here: after this time its pod was replaced. */
 const OTHERS_MS = 60_000;
 const RETRY_MS = 20;
 const LOCK = ".lock";
 
 /**
- * Runs work alone on a tenant's folder, also beside the commands of an earlier version that share the volume: the lock
- * is theirs (docs/decisions/snapshots.md#archives-change-under-a-lock). Calls of one process for one folder must not
+ * Runs work with exclusive access to a tenant's folder. Commands of an earlier version that share the volume use the
+ * same lock (docs/decisions/snapshots.md#archives-change-under-a-lock). Calls of one process for one folder must not
  * overlap, since the process is the holder.
  *
- * @throws Error when the folder cannot be written, and the signal's reason
+ * @throws Error if the folder cannot be written, and the signal's reason
  */
 export async function withVolumeLock<T>(
   folder: string,
@@ -31,7 +31,7 @@ export async function withVolumeLock<T>(
   try {
     return await work();
   } finally {
-    // Whoever stood still for a minute has lost it, and what is there by then is another's.
+    // A process that was suspended for a minute has lost the lock, which may now have another holder.
     if ((await holderOf(join(folder, LOCK))) === oldest) {
       await rm(join(folder, LOCK), { force: true });
       const others = (await readdir(folder)).filter((name) => name.startsWith(`${LOCK}.`));
@@ -40,13 +40,13 @@ export async function withVolumeLock<T>(
   }
 }
 
-/** @returns whose `.lock` the lock is that was taken, and undefined when it was not */
+/** @returns the holder that `.lock` names after the lock was taken; undefined if it was not taken */
 async function take(folder: string, { own, place }: { own: string; place: string }): Promise<string | undefined> {
   const first = join(folder, LOCK);
   if (await link(own, first)) return own;
   const oldest = await holderOf(first);
   if (oldest === undefined) return undefined;
-  // Who took it over from a holder that was gone has a link that is named for that one.
+  // A process that took the lock over from a dead holder has a link with that holder's name.
   let [at, holder] = [first, oldest];
   for (;;) {
     const next = join(folder, `${LOCK}.${holder}`);
@@ -56,13 +56,13 @@ async function take(folder: string, { own, place }: { own: string; place: string
   }
   const next = join(folder, `${LOCK}.${holder}`);
   if (!(await isGone(at, { holder, place })) || !(await link(own, next))) return undefined;
-  // One that was given back meanwhile has another holder, or none.
+  // If the lock was released in the meantime, it has another holder or none.
   if ((await holderOf(first)) === oldest) return oldest;
   await unlink(next);
   return undefined;
 }
 
-/** Whether the link was made: it is there already for all but one of those who try at once. */
+/** Creates a link, and returns whether this call created it: of concurrent calls, only one does. */
 async function link(target: string, path: string): Promise<boolean> {
   try {
     await symlink(target, path);
@@ -87,7 +87,8 @@ async function isGone(path: string, { holder, place }: { holder: string; place: 
   if (held === place) return start !== (await startTime(Number(pid)));
   try {
     const ageMs = systemClock.now() - (await lstat(path)).mtimeMs;
-    // By a clock that was ahead, or is behind now: the minute begins here, else it would be a day's before that.
+    // A clock was ahead or is behind now. Start the minute here, or the lock could stay for as long as the clocks
+    // differ.
     if (ageMs < 0) await lutimes(path, systemClock.now() / 1000, systemClock.now() / 1000);
     return ageMs > OTHERS_MS;
   } catch (error) {
@@ -96,13 +97,13 @@ async function isGone(path: string, { holder, place }: { holder: string; place: 
   }
 }
 
-/** Where processes of one number are the same: a boot of a machine, and in it a pod. */
+/** The scope of process ids: a boot of a machine, and a pod in it. */
 async function placeOf(podUid: string | undefined): Promise<string> {
   const [boot = ""] = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).split("-");
   return podUid === undefined ? boot : `${boot}-${podUid.replaceAll("-", "")}`;
 }
 
-/** In ticks since the boot; undefined of a process that is gone. */
+/** In ticks since the boot; undefined if the process is gone. */
 async function startTime(pid: number): Promise<string | undefined> {
   try {
     const stat = await readFile(`/proc/${pid}/stat`, "utf8");

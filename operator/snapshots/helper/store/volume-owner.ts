@@ -8,52 +8,52 @@ import { ifThere } from "./volume-files.ts";
 const OWNER = ".helper";
 
 /**
- * Which server changes the volume: the one that was started last. A pod that was deleted by force can go on for a while
- * beside its successor, and what was only asked of one of them the other does not know.
+ * Which server may change the volume: the one that started last. A pod that was deleted by force can run for a while
+ * beside its successor, and each would not see the other's calls.
  */
 export interface VolumeOwner {
-  /** To be called at the start, on a volume that is known to be the right one; else it is done with the first change. */
+  /** Call this at the start, if the volume is known to be the right one. Otherwise the first change does it. */
   take(): Promise<void>;
-  /** To be called under the lock of what is changed. @throws StoreError when another server has been started since */
+  /** Call this under the lock of what is changed. @throws StoreError if another server has started since */
   check(): Promise<void>;
   /**
-   * Deletes a file, under the same lock. One that stands still between its check and its deletion can find another
-   * server's file there, so what it takes out of its place it puts back where it is not the owner any more.
+   * Deletes a file, under the same lock. A server that is suspended between its check and its deletion may find another
+   * server's file. So it first moves the file aside, and moves it back if it is not the owner any more.
    *
-   * @param isSeen asked of what was taken out of its place, under its name by then. Default: it is, whatever it is
-   * @throws StoreError as `check` does, StoreConflict where it is not the one that was seen
+   * @param isSeen called with the path of the moved file: whether it is the intended one. @default any file is
+   * @throws StoreError as `check` does, StoreConflict if it is not the intended file
    */
   remove(path: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void>;
   /**
-   * Gives files their names back which another server took out of their places to delete, and did not: one that is gone
-   * may not have been the owner any more when it did. Where another file has the place by now, that one stays.
+   * Moves back files that another server moved aside and did not delete: it may not have been the owner any more. If
+   * another file has the name now, that file stays.
    *
-   * @param name of the one file that is meant. @default all of the folder
-   * @throws StoreError where there are such files and this is not the owner
+   * @param name of the only file to move back. @default all of the folder
+   * @throws StoreError if there are such files and this server is not the owner
    */
   giveBack(folder: string, name?: string): Promise<void>;
   /**
-   * Deletes what any server took out of places in the folder. To be called under the lock of what is there.
+   * Deletes the files in the folder that any server moved aside. Call this under their lock.
    *
-   * @param isMeant asked with the names that the files had
+   * @param isMeant called with the original name of a file
    */
   dropTaken(folder: string, isMeant: (name: string) => boolean): Promise<void>;
 }
 
-/** What a file is called while it is out of its place. */
+/** The name of a file that was moved aside. */
 const TAKEN = /^(?<name>.+)\.[0-9a-f]{32}\.taken$/;
 
 export function createVolumeOwner(root: string): VolumeOwner {
   const path = join(root, OWNER);
   const id = randomBytes(16).toString("hex");
-  /** What this server is about to delete at this moment. */
+  /** The files that this server is deleting now. */
   const removing = new Set<string>();
   let taking: Promise<void> | undefined;
 
   async function write(): Promise<void> {
     const partial = `${path}.${id}`;
     try {
-      // A file would need a block, and on a full volume nothing could be erased.
+      // A symlink, not a file: a file needs a block, and then nothing could be deleted on a full volume.
       await symlink(id, partial);
       await rename(partial, path);
     } catch (error) {
@@ -74,12 +74,12 @@ export function createVolumeOwner(root: string): VolumeOwner {
     await take();
     let name = await ifThere(readlink(path));
     if (name === undefined) {
-      // A volume that was put in the place of the other, as after a restore of a backup.
+      // The volume was replaced, for example by a restored backup.
       await write();
       name = await readlink(path);
     }
     if (name === id) return;
-    throw new StoreError("another snapshots server has taken over the volume; ask that one", { isTransient: true });
+    throw new StoreError("another snapshots server has taken over the volume; call that one", { isTransient: true });
   }
 
   async function remove(file: string, isSeen?: (aside: string) => Promise<boolean>): Promise<void> {
@@ -102,7 +102,7 @@ export function createVolumeOwner(root: string): VolumeOwner {
       await rename(file, aside);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
-      // On a full volume there can be no room for another name.
+      // A full volume may have no room for another name.
       await rm(file, { recursive: true, force: true });
       return;
     }
@@ -110,7 +110,7 @@ export function createVolumeOwner(root: string): VolumeOwner {
     try {
       taken = await ifThere(lstat(aside));
       if (taken !== undefined && (await isSeen?.(aside)) === false) {
-        throw new StoreConflict(`${file} is another than when it was looked at`);
+        throw new StoreConflict(`${file} has changed since it was read`);
       }
       await owner.check();
       await rm(aside, { recursive: true, force: true });
@@ -118,12 +118,12 @@ export function createVolumeOwner(root: string): VolumeOwner {
       await putBack(aside, file);
       throw error;
     }
-    // One that took itself for the owner has given it back meanwhile.
+    // Another server that acted as owner has moved the file back in the meantime.
     const present = await ifThere(lstat(file));
     if (present !== undefined && (taken === undefined || present.ino === taken.ino)) await remove(file, isSeen);
   }
 
-  /** What was taken out of places in the folder, with its name of before. */
+  /** The files in the folder that were moved aside, with their original names. */
   async function takenIn(folder: string): Promise<{ aside: string; name: string }[]> {
     const names = (await ifThere(readdir(folder))) ?? [];
     return names.flatMap((taken) => {
@@ -152,14 +152,14 @@ export function createVolumeOwner(root: string): VolumeOwner {
   return owner;
 }
 
-/** Gives a file its name back, where nothing else has it by now. */
+/** Moves a file back, unless another file has its name now. */
 async function putBack(aside: string, path: string): Promise<void> {
   try {
     await link(aside, path);
     await rm(aside, { force: true });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
-    // A volume without hard links; or the other has deleted it with what was left behind.
+    // The volume has no hard links, or the other server has deleted the file.
     if ((await ifThere(lstat(path))) === undefined) await ifThere(rename(aside, path));
   }
 }

@@ -12,35 +12,36 @@ export const MARK = ".marked";
 const MOST_DELETIONS = 10_000;
 const MOST_LOOKS = 3;
 
-/** What is in the volume at the moment. */
+/** The present state of the volume. */
 export interface VolumeState {
   readonly root: string;
   look(key: SnapshotKey): Promise<KeptSnapshots>;
-  /** Finds an archive of the key, the newest or an older version. @throws ArchiveError when it is another tenant's */
+  /** Finds an archive of the key, the newest or an older version. @throws ArchiveError if it is another tenant's */
   find(key: SnapshotKey, sha256: string): Promise<FoundFile | undefined>;
-  /** As `find`, open. */
+  /** As `find`, and opens it. */
   open(key: SnapshotKey, sha256: string): Promise<{ handle: FileHandle; metadata: SnapshotMetadata } | undefined>;
-  /** @throws ArchiveError when it is another tenant's */
+  /** @throws ArchiveError if it is another tenant's */
   newest(key: SnapshotKey): Promise<StoredFile | undefined>;
   /** The latest first. */
   versions(key: SnapshotKey): Promise<StoredFile[]>;
-  /** Names the state that has this newest archive. */
+  /** Identifies the state of a key with this newest archive. */
   revisionOf(key: SnapshotKey, stored: StoredFile | undefined): string;
-  /** To be called when the archives of a key were deleted. */
+  /** Call this when the archives of a key were deleted. */
   noteDeletion(key: SnapshotKey): void;
   isMarked(): Promise<boolean>;
-  /** @throws Error of a share that is not mounted, which is no volume without archives */
+  /** @throws Error if the volume is not mounted: that must not look like a volume without archives */
   checkRoot(): Promise<void>;
 }
 
-/** A file, and what is recorded of it. */
+/** A file with its metadata. */
 export interface FoundFile extends StoredFile {
   readonly metadata: SnapshotMetadata;
 }
 
-/** @param owner gives back what another server has left beside its place. @default nothing is given back */
+/** @param owner moves files back that another server moved aside. @default none are moved back */
 export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveBack">): VolumeState {
-  // A state without an archive is named by this process and its deletions, so that it is never taken for an earlier one.
+  // The revision of a key without an archive has this process's epoch and its deletions, so it never equals an earlier
+  // one.
   let epoch = randomBytes(8).toString("hex");
   const deletions = new Map<string, number>();
 
@@ -118,7 +119,7 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
         if (found === undefined) return undefined;
         const handle = await ifThere(open(found.path, "r"));
         if (handle === undefined) continue;
-        // Another can have taken the place since; its reader would find the digest wrong.
+        // Another archive may have replaced it since. With the same size, its reader would find a wrong digest.
         if ((await handle.stat()).size === found.sizeBytes) return { handle, metadata: found.metadata };
         await handle.close();
       }

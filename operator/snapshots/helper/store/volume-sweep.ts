@@ -10,17 +10,17 @@ import type { VolumeTenants } from "./volume-tenants.ts";
 
 const LEFTOVER_MS = 24 * 3_600_000;
 
-/** What is done to all archives. */
+/** The calls that visit all archives. */
 export interface VolumeSweep {
-  /** Notes on archives that they are in use now. */
+  /** Notes that archives are in use now. */
   touch(keys: readonly SnapshotKey[]): Promise<void>;
-  /** Deletes what calls have left behind that did not come to their end. */
+  /** Deletes what interrupted calls have left behind. */
   tidy(): Promise<void>;
   /**
-   * To be called at the start of the program. Deletes uploads that arrived before it, since their clients are gone, and
-   * gives files their names back that an earlier program was about to delete.
+   * Call this at the start of the program. Deletes earlier uploads, since their clients are gone. Moves back files that
+   * an earlier process was about to delete.
    *
-   * @param isOurs whether a file has arrived since
+   * @param isOurs whether this process has received a file
    */
   dropFormer(isOurs: (path: string) => boolean): Promise<void>;
 }
@@ -35,7 +35,7 @@ export function createVolumeSweep(options: {
   const { state, tenants, owner, turns, now } = options;
   const { root } = state;
 
-  /** Those of tenants, and of build contexts, one after the other. */
+  /** The folders of tenants and of build contexts. */
   async function* foldersOf(): AsyncGenerator<string> {
     for await (const { name } of tenants.entries()) if (isTenantId(name) || name === ".contexts") yield name;
   }
@@ -56,7 +56,7 @@ export function createVolumeSweep(options: {
         if (stored === undefined) continue;
         const { metadata, isShared } = stored;
         if (metadata !== undefined) await ifThere(utimes(recordPath(archive, metadata.sha256), time, time));
-        // By the file's own goes the version before; of a copy it would be the other's too.
+        // An earlier version reads the time of the archive itself. A shared file would change the copy's time too.
         if (metadata === undefined || !isShared) await ifThere(utimes(archive, time, time));
       }
     },
@@ -64,7 +64,7 @@ export function createVolumeSweep(options: {
     async tidy() {
       for await (const name of foldersOf()) {
         for (const path of await filesIn(name, (file) => file.endsWith(".partial") || file.startsWith(".lock"))) {
-          // Locks are links that lead nowhere; what is not there any more has been given back.
+          // Locks are links without a target, so use lstat. A missing one has been released.
           const found = await ifThere(lstat(path));
           if (found !== undefined && now() - found.mtimeMs > LEFTOVER_MS) await rm(path, { force: true });
         }
@@ -76,7 +76,7 @@ export function createVolumeSweep(options: {
       const isTaken = (file: string): boolean => file.endsWith(".taken");
       for await (const name of foldersOf()) {
         if ((await filesIn(name, (file) => isPartial(file) || isTaken(file))).length === 0) continue;
-        // In a turn nothing is on its way to another name.
+        // Within a turn, no file is being renamed.
         await turns.take(name, async () => {
           for (const folder of new Set((await filesIn(name, isTaken)).map(dirname))) await owner.giveBack(folder);
           for (const path of await filesIn(name, isPartial)) {

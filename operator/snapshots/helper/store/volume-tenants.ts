@@ -5,38 +5,36 @@ import { isTenantId } from "../../../../crds/names.ts";
 import { tenantOrder } from "../../../../crds/snapshots/store-pages.ts";
 import { ifThere } from "./volume-files.ts";
 
-/** A folder of a million names is read in a second and a half. */
+/** To read a folder of a million names takes 1.5 s. */
 const WINDOW_NAMES = 40_000;
-/** Up to so many are read again each time, in some milliseconds. */
+/** Up to so many names are read again each time, which takes some milliseconds. */
 const FEW_NAMES = 4000;
 const MOST_WINDOWS = 3;
 const FRESH_MS = 60_000;
 const READ_AT_ONCE = 1024;
 
-/**
- * The tenants that have a folder on the volume. A volume may have a million of them: nothing here has all their names.
- */
+/** The tenants that have a folder on the volume. There may be a million, so their names are never all in memory. */
 export interface VolumeTenants {
   /**
-   * The next ones in the order of lists, at most so many; none at the end. What another program has put there may come
-   * a minute late, where there are many.
+   * The next tenants in the order of lists, at most `most`; none at the end. If there are many tenants, a folder that
+   * another program created may appear a minute late.
    *
-   * @param after the tenant that they come behind. @default from the beginning
+   * @param after the last tenant of the previous call. @default from the beginning
    */
   behind(after: string | undefined, most: number): Promise<string[]>;
-  /** To be called when a tenant got a folder. */
+  /** Call this when a tenant got a folder. */
   note(tenantId: string): void;
-  /** Whether a tenant has a folder, and not one that is another's on a volume that ignores case. */
+  /** Whether a tenant has a folder. On a volume that ignores case, another tenant's folder does not count. */
   has(tenantId: string): Promise<boolean>;
   /** All entries of the volume's folder, in no order. */
   entries(): AsyncIterable<Dirent>;
 }
 
-/** Names that come one behind the other, as text in the order of lists. */
+/** Consecutive names in the order of lists. */
 interface Window {
-  /** It has all names behind this one, */
+  /** All names of the window come after this one. */
   readonly from: string;
-  /** up to this one; undefined: to the end. */
+  /** The last name of the window; undefined if it reaches to the end. */
   readonly to: string | undefined;
   readonly names: string[];
   readonly readAt: number;
@@ -50,18 +48,18 @@ interface Reading {
 }
 
 /**
- * A folder gives its names in no order. So it is read for the `windowNames` that come behind a name, which many pages
- * then need, and the next ones are read ahead.
+ * A folder returns its names in no order. So each read takes the next `windowNames` names after a name, which serve
+ * many pages, and the following ones are read ahead.
  */
 export function createVolumeTenants(options: {
   root: string;
-  /** Of a clock that only goes on, in milliseconds. @default performance.now */
+  /** A monotonic clock in milliseconds. @default performance.now */
   nowMs?: (() => number) | undefined;
-  /** How many names are read at once. @default 40000 */
+  /** The number of names in a window. @default 40000 */
   windowNames?: number | undefined;
 }): VolumeTenants {
   const { root, nowMs = () => performance.now(), windowNames = WINDOW_NAMES } = options;
-  /** Those that were used last come first. */
+  /** The last used window comes first. */
   let windows: Window[] = [];
   const readings = new Set<Reading>();
 
@@ -114,7 +112,7 @@ export function createVolumeTenants(options: {
 
   function readAhead(from: string): void {
     if (windows.some((one) => covers(one, from) && !isOld(one))) return;
-    // The page that needs it fails with what this fails with.
+    // If this fails, the page that needs the window fails too.
     readShared(from).catch(() => undefined);
   }
 
@@ -143,7 +141,8 @@ export function createVolumeTenants(options: {
         const { names, to } = await windowAt(from);
         const first = firstBehind(names, from);
         const found = names.slice(first, first + most);
-        // Who has read a quarter reads on, and the next names take as long to read as some dozens of pages.
+        // A client that has read a quarter will probably continue. Reading the next window takes as long as dozens of
+        // pages.
         if (to !== undefined && first > windowNames / 4) readAhead(to);
         if (found.length > 0 || to === undefined) return found.map((name) => name.slice(0, -1));
         from = to;
@@ -176,7 +175,7 @@ function covers({ from, to }: Window, name: string): boolean {
   return from <= name && (to === undefined || name < to);
 }
 
-/** The place of the first name that is greater. */
+/** The index of the first greater name. */
 function firstBehind(names: readonly string[], name: string): number {
   let [from, to] = [0, names.length];
   while (from < to) {

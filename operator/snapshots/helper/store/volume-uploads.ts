@@ -15,33 +15,33 @@ const MOST_LOOKS = 3;
 interface UploadOptions {
   /** 32 hexadecimal digits. */
   readonly id: string;
-  /** Whether the volume was seen with its mark: then it must have it. */
+  /** Whether the volume had its mark before: then it must have it now. */
   readonly isMarked: boolean;
 }
 
-/** Archives that arrive, and are not in their place yet. */
+/** Archives that are being received or wait for their commit. */
 export interface VolumeUploads {
-  /** Writes an archive beside its place, and ends every other upload of the same key. */
+  /** Writes an archive under a temporary name, and ends all other uploads of the same key. */
   receive(
     key: SnapshotKey,
     content: AsyncIterable<Uint8Array>,
     options: UploadOptions & { signal: AbortSignal },
   ): Promise<WrittenFile>;
-  /** As `receive`, of an archive that is there; undefined when it is not. */
+  /** As `receive`, but copies an existing archive; undefined if it does not exist. */
   receiveKept(
     key: SnapshotKey,
     from: SnapshotKey & { readonly sha256: string },
     options: UploadOptions,
   ): Promise<(WrittenFile & { metadata: SnapshotMetadata }) | undefined>;
-  /** One that has arrived. @throws StoreConflict when there is none */
+  /** A complete upload. @throws StoreConflict if there is none */
   take(key: SnapshotKey, id: string): ReceivedFile;
-  /** To be called when it is in its place. */
+  /** Call this when the upload was committed. */
   forget(key: SnapshotKey, id: string): void;
-  /** Ends and deletes all of a key, in the tenant's turn. */
+  /** Ends and deletes all uploads of a key, in the tenant's turn. */
   drop(key: SnapshotKey, why: string): Promise<void>;
-  /** Ends and deletes one that nobody will put in its place, in the tenant's turn. */
+  /** Ends and deletes an upload that will not be committed, in the tenant's turn. */
   discard(key: SnapshotKey, id: string): Promise<void>;
-  /** Whether a file is one of these. */
+  /** Whether a file belongs to an upload. */
   holds(path: string): boolean;
 }
 
@@ -57,10 +57,10 @@ export function createVolumeUploads(options: {
 }): VolumeUploads {
   const { state, tenants, turns, now } = options;
   const { root } = state;
-  /** What was received and not yet committed, by key and id; while it still comes, what ends it. */
+  /** Received uploads without a commit, by key and id; during the upload, the controller that aborts it. */
   const uploads = new Map<string, Map<string, ReceivedFile | AbortController>>();
 
-  /** Makes the tenant's folder; a volume that ignores case has one place for the folders of two tenants. */
+  /** Creates the tenant's folder. On a volume that ignores case, two tenants may share one name. */
   async function makeFolder(key: SnapshotKey): Promise<void> {
     const { folder } = placesOf(root, key);
     try {
@@ -70,7 +70,7 @@ export function createVolumeUploads(options: {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
     if (!(await tenants.has(key.tenantId))) {
-      throw cannotStore(`the volume ignores case, and another tenant's folder has the place of ${folder}`);
+      throw cannotStore(`the volume ignores case, and another tenant's folder has the name of ${folder}`);
     }
   }
 
@@ -82,7 +82,7 @@ export function createVolumeUploads(options: {
     checkSnapshotKey(key);
     await state.checkRoot();
     if (!(await state.isMarked())) {
-      if (options.isMarked) throw cannotStore("the mark that was on the volume is gone, so it is another");
+      if (options.isMarked) throw cannotStore("the mark that was on the volume is gone, so the volume was replaced");
       await (await open(join(root, MARK), "a", 0o600)).close();
     }
     await makeFolder(key);
@@ -96,7 +96,7 @@ export function createVolumeUploads(options: {
     return `${placesOf(root, key).archive}.${id.slice(0, 8)}.partial`;
   }
 
-  /** The newest beginning wins: what began before has nothing left to put in its place. */
+  /** The newest upload wins: earlier ones cannot be committed any more. */
   async function drop(key: SnapshotKey, why: string): Promise<void> {
     const { archive, folder } = placesOf(root, key);
     for (const upload of uploads.get(archive)?.values() ?? []) {
@@ -113,7 +113,7 @@ export function createVolumeUploads(options: {
     }
   }
 
-  /** Gives an archive another name. A save of the same files, which is not waited for, can have the place it was in. */
+  /** Gives an archive a second name. A concurrent save may replace the archive in the meantime. */
   async function linkKept(
     { sha256, ...from }: SnapshotKey & { readonly sha256: string },
     to: { path: string; id: string },
@@ -122,7 +122,7 @@ export function createVolumeUploads(options: {
       const found = await state.find(from, sha256);
       if (found === undefined) return undefined;
       const isLinked = (await ifThere(linkOrCopy({ ...found, sha256 }, to))) === true;
-      // Another file can have its inode by now, where it is gone.
+      // If the archive is gone, another file may have its inode now.
       if (isLinked && (await state.find(from, sha256))?.path === found.path) return found;
     }
     return undefined;
@@ -131,7 +131,7 @@ export function createVolumeUploads(options: {
   function finish(key: SnapshotKey, id: string, upload: ReceivedFile): void {
     const { archive } = placesOf(root, key);
     const known = uploads.get(archive);
-    if (known?.has(id) !== true) throw new StoreConflict("Cannot store the archive: it was overtaken by another");
+    if (known?.has(id) !== true) throw new StoreConflict("Cannot store the archive: a newer upload has replaced it");
     known.set(id, upload);
   }
 
@@ -146,7 +146,8 @@ export function createVolumeUploads(options: {
     checkSnapshotKey(key);
     const { archive, folder } = placesOf(root, key);
     const upload = uploads.get(archive)?.get(id);
-    if (upload instanceof AbortController) upload.abort(new StoreConflict("Cannot store the archive: it was given up"));
+    if (upload instanceof AbortController)
+      upload.abort(new StoreConflict("Cannot store the archive: the upload was cancelled"));
     forget(key, id);
     await rm(partialOf(key, id), { force: true });
     await removeIfEmpty(folder);
@@ -155,7 +156,7 @@ export function createVolumeUploads(options: {
   return {
     async receive(key, content, { id, isMarked, signal }) {
       const upload = new AbortController();
-      // In the turn: nobody else takes the folder away while it is empty.
+      // Within the turn, no other call removes the folder while it is empty.
       const { path, handle } = await turns.take(key.tenantId, async () => {
         const path = await begin(key, { id, isMarked }, upload);
         try {
@@ -171,7 +172,7 @@ export function createVolumeUploads(options: {
         finish(key, id, { ...received, path });
         return received;
       } catch (error) {
-        // What is discarded is aborted too, which is not why it failed.
+        // Discarding an upload also aborts it: throw the original reason.
         const failure: unknown = upload.signal.aborted ? upload.signal.reason : error;
         await turns.take(key.tenantId, () => discard(key, id));
         throw failure;
@@ -190,7 +191,7 @@ export function createVolumeUploads(options: {
             await discard(key, id);
             return undefined;
           }
-          // It is in use from now on, however old it is.
+          // The copy counts as used now, even if the archive is old.
           await utimes(path, now() / 1000, now() / 1000);
           const { sizeBytes, metadata } = found;
           finish(key, id, { sha256, sizeBytes, path });
@@ -205,7 +206,7 @@ export function createVolumeUploads(options: {
     take(key, id) {
       const upload = uploads.get(placesOf(root, key).archive)?.get(id);
       if (upload === undefined || upload instanceof AbortController) {
-        throw new StoreConflict("Cannot store the archive: it was overtaken by another, or never arrived");
+        throw new StoreConflict("Cannot store the archive: a newer upload has replaced it, or it never arrived");
       }
       return upload;
     },

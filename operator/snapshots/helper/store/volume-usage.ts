@@ -7,7 +7,7 @@ import type { VolumeTenants } from "./volume-tenants.ts";
 
 const TENANTS_AT_ONCE = 64;
 
-/** What archives take. */
+/** The number and size of archives. */
 export interface UsageCount {
   readonly archives: number;
   readonly bytes: number;
@@ -16,32 +16,32 @@ export interface UsageCount {
 type Sized = Pick<StoreEntry, "sizeBytes" | "metadata">;
 
 interface Wanted {
-  /** Undefined where it is not known yet. */
+  /** Undefined if it is not known yet. */
   readonly sha256?: string | undefined;
   readonly sizeBytes: number;
   readonly older: readonly SnapshotVersion[];
   readonly most: MostKept;
-  /** What the key's archives take now. */
+  /** The present usage of the key. */
   readonly present: UsageCount;
 }
 
-/** What the archives take, known without reading the volume again and again; of tenants nothing is remembered. */
+/** The usage of all archives and of each workload, counted once and then updated. It stores nothing per tenant. */
 export interface VolumeUsage {
-  /** Counts all archives, where that was not done. Not to be waited for in a tenant's turn, since it takes each. */
+  /** Counts all archives once. Do not wait for it in a tenant's turn, since it takes each tenant's turn. */
   counted(): Promise<void>;
-  /** Counts them again, for what others have changed. */
+  /** Counts them again, to include changes by other programs. */
   recount(): Promise<void>;
   all(): Promise<StoreUsage>;
   /**
-   * Finds out which older versions can stay beside an archive, in its tenant's turn: those that are history go where
-   * there is no room.
+   * The older versions that can stay beside an archive; call it in the tenant's turn. If there is no room, versions of
+   * the history are dropped.
    *
-   * @throws QuotaError where there is no room without them either
+   * @throws QuotaError if there is no room even without them
    */
   staying(key: SnapshotKey, wanted: Wanted): Promise<SnapshotVersion[]>;
-  /** As `staying`, and sets aside what the key will take, which it returns too. */
+  /** As `staying`, and reserves the future usage of the key. */
   reserve(key: SnapshotKey, wanted: Wanted): Promise<{ staying: SnapshotVersion[]; reserved: UsageCount }>;
-  /** Notes in the tenant's turn what a key takes now. */
+  /** Notes the new usage of a key; call it in the tenant's turn. */
   note(key: SnapshotKey, change: { from: UsageCount; to: UsageCount }): void;
 }
 
@@ -61,7 +61,7 @@ export function createVolumeUsage(options: {
   const { tenants, turns, listTenant } = options;
   let counts = noCounts();
   let isKnown = false;
-  /** The count that is under way, and whose archives it has by now. */
+  /** The count in progress, and the tenants that it has counted. */
   let next: { readonly counts: Counts; isCounted(tenantId: string): boolean } | undefined;
   let counting: Promise<void> | undefined;
 
@@ -71,7 +71,7 @@ export function createVolumeUsage(options: {
     const found = noCounts();
     next = {
       counts: found,
-      // One that came since is not among those that are left, and had nothing.
+      // A new tenant is not among those left to count, and had no archives.
       isCounted: (tenantId) => !left.has(tenantId) && last !== undefined && tenantOrder(tenantId) <= tenantOrder(last),
     };
     try {
@@ -83,7 +83,7 @@ export function createVolumeUsage(options: {
         await Promise.all(
           some.map((tenantId) =>
             turns.take(tenantId, async () => {
-              // One whose folder cannot be read, which its own saves and the lists tell, counts as none.
+              // An unreadable folder counts as empty. The tenant's saves and the lists report the error.
               const entries = await listTenant(tenantId).catch(() => []);
               addEntries(found, entries);
               left.delete(tenantId);
@@ -145,13 +145,13 @@ export function createVolumeUsage(options: {
   };
 }
 
-/** What archives of one key take. */
+/** The usage of one key's archives. */
 export function usageOf(entries: readonly Sized[]): UsageCount {
   const bytes = storedBytes(entries.map(({ sizeBytes, metadata }) => ({ sizeBytes, sha256: metadata?.sha256 })));
   return { archives: entries.length, bytes };
 }
 
-/** Of each archive of a tenant what it takes beside those before it. */
+/** The additional bytes of each archive of a tenant: the same content is counted once. */
 function bytesOf(entries: readonly StoreEntry[]): number[] {
   return bytesOfEach(entries, ({ workloadRef, metadata }) => metadata && `${workloadRef} ${metadata.sha256}`);
 }

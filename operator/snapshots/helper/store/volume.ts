@@ -11,7 +11,7 @@ import { createVolumeTenants } from "./volume-tenants.ts";
 import { createVolumeUploads, type VolumeUploads } from "./volume-uploads.ts";
 import { createVolumeUsage, type VolumeUsage } from "./volume-usage.ts";
 
-/** The archives and build contexts in a folder, which no other process changes but the commands of an earlier version. */
+/** The archives and build contexts in a folder. Only commands of an earlier version change the folder beside this. */
 export interface Volume
   extends Pick<VolumeState, "look" | "open">,
     Pick<VolumeUploads, "receive" | "receiveKept" | "discard">,
@@ -22,17 +22,17 @@ export interface Volume
   readonly space: ReadSpace;
   usage: VolumeUsage["all"];
   /**
-   * To be called at the start: other servers change nothing any more on a volume that has its mark, and what they have
-   * received goes.
+   * Call this at the start. If the volume has its mark, other servers can change nothing any more, and their uploads
+   * are deleted.
    */
   takeOver: VolumeOwner["take"];
 }
 
 export interface VolumeOptions {
   readonly root: string;
-  /** Of the pod that this runs in. @default it runs in none */
+  /** Of the pod that runs this process. @default it runs in no pod */
   readonly podUid?: string | undefined;
-  /** @default what the file system says */
+  /** @default from the file system */
   readonly space?: ReadSpace | undefined;
   readonly now?: (() => number) | undefined;
 }
@@ -57,7 +57,7 @@ export function createVolume(options: VolumeOptions): Volume {
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,
     async takeOver() {
-      // Nothing is written to one that may be another than the one with the archives.
+      // A volume without its mark may be the wrong one: write nothing to it.
       if (!(await state.isMarked())) return;
       await owner.take();
       await dropFormer((path) => uploads.holds(path) || holdsContext(path));

@@ -9,9 +9,9 @@ export interface WrittenFile {
 }
 
 /**
- * Writes a stream to a file that is open, in large pieces, has it on the disk and closes it.
+ * Writes a stream to an open file in large pieces, syncs it to the disk and closes it.
  *
- * @param options.check called with the bytes so far before they are written; what it throws ends the writing
+ * @param options.check called with the number of bytes before they are written; if it throws, the writing ends
  */
 export async function writeFile(
   handle: FileHandle,
@@ -50,7 +50,7 @@ export async function writeFile(
   return { sha256: hash.digest("hex"), sizeBytes };
 }
 
-/** What is left of pieces when so many bytes of them are written. */
+/** The pieces without their first `written` bytes. */
 function withoutFirst(pieces: readonly Uint8Array[], written: number): Uint8Array[] {
   let done = written;
   const left: Uint8Array[] = [];
