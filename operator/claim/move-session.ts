@@ -28,7 +28,7 @@ export function isMoving(claim: Claim, pod: Pod | undefined, { exec }: ClaimCont
 export async function moveSession(claim: Claim, pod: Pod | undefined, context: ClaimContext): Promise<Outcome> {
   const { reason, instanceId: name, instanceUid = "" } = claim.status ?? {};
   if (reason !== MOVING) {
-    // A stale claim can lack the mark of a pod that was destroyed on purpose, which nobody wants saved.
+    // A stale claim can lack the mark of a pod that was destroyed on purpose: its files are not to be saved.
     if (!(await isCurrent(claim, context))) return RECHECK;
     const message = `pod "${name}" is being deleted: its files are saved, then the session goes on in a new pod`;
     return { next: "write", status: { phase: "Pending", reason: MOVING, message, endpoint: null } };

@@ -340,11 +340,11 @@ async function reportFailure(
         `since ${since}: a person has to act. The pod is kept and the save tried again once an hour`,
       ]
     : ["SaveFailed", "The pod is kept and the save tried again"];
-  const mend = `to look at its files: kubectl -n ${namespace} exec -it ${pod.metadata.name} -c ${WORKLOAD_CONTAINER} -- ${TOOLS_BUSYBOX} sh`;
+  const look = `to look at its files: kubectl -n ${namespace} exec -it ${pod.metadata.name} -c ${WORKLOAD_CONTAINER} -- ${TOOLS_BUSYBOX} sh`;
   const giveUp = `to give them up: kubectl -n ${namespace} annotate tenancyclaim ${name} ${annotation.discard}=true`;
   // A command in a pod can say more than a status holds.
   const why = (error instanceof Error ? error.message : String(error)).slice(0, MOST_SHOWN);
-  const message = `the files could not be saved: ${why}${isOver ? ", " : ". "}${tries}; ${mend}; ${giveUp}`;
+  const message = `the files could not be saved: ${why}${isOver ? ", " : ". "}${tries}; ${look}; ${giveUp}`;
   if (claim.status?.phase !== "ReleaseFailed" || claim.status.message !== message) {
     context.log.warn({ claim: name, reason, error }, "files could not be saved");
     const condition: Condition = { type: FILES_SAVED, status: "False", lastTransitionTime: since, reason, message };

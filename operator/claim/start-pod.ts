@@ -32,7 +32,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   }
   const { metadata, status } = workload;
   if (metadata.deletionTimestamp !== undefined) {
-    const message = `workload "${metadata.name}" is being deleted: claim another, or create it anew when it is gone`;
+    const message = `workload "${metadata.name}" is being deleted: claim another, or create it again when it is gone`;
     return { next: "fail", reason: "WorkloadTerminating", message };
   }
   // A status of an older spec does not count. The workload's next event starts the next run.

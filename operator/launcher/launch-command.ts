@@ -13,7 +13,7 @@ const NAME = "tenancy-launcher";
  *
  * - `program`: the pid of the program, which leads a process group and a session of its own.
  * - `wake`: a named pipe. The line `end` lets the container end with the next SIGTERM, since nothing is left to save.
- * - `stop`: made by whoever stops the program for good, before that. The launcher then stays, and starts it no more.
+ * - `stop`: made before the program is stopped for good. The launcher then stays, and starts it no more.
  * - `term`: made when the launcher passes SIGTERM on, as the kubelet asks for the end of the container.
  *
  * A program that ends by itself ends the container with its exit code, and the kubelet starts both again.

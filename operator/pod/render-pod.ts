@@ -182,7 +182,7 @@ function renderPodSpec(
   const given = (egress?.workloadEnv ?? []).filter(({ name }) => entrypoint.env[name] === undefined);
   return {
     restartPolicy: "Always",
-    // The launcher waits that long for the files to be saved, whoever ends the pod.
+    // The launcher waits that long for the files to be saved when somebody else ends the pod.
     terminationGracePeriodSeconds: launched === undefined ? END_GRACE_SECONDS : filesystem.saveGraceSeconds,
     automountServiceAccountToken: false,
     enableServiceLinks: false,

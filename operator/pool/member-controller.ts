@@ -79,7 +79,7 @@ async function reconcilePod(key: string, context: PoolContext): Promise<Reconcil
   if (owner !== undefined) return undefined;
   if (pod.metadata.deletionTimestamp !== undefined) {
     // Somebody else deleted a warm pod: its launcher would wait for files to be saved, and it has none.
-    if (isNobodys(pod) && isNobodys(known)) await deletePod(pod, context);
+    if (neverHadTenant(pod) && neverHadTenant(known)) await deletePod(pod, context);
     return undefined;
   }
   const pool = pod.metadata.labels?.[label.pool];

@@ -30,7 +30,7 @@ const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
 const TOOLS_VOLUME = "tenancy-tools";
 const OVERLAY_VOLUME = "tenancy-overlay";
 const LAUNCHER_VOLUME = "tenancy-launcher";
-const NOBODY = 65532;
+const UNPRIVILEGED = 65532;
 
 export interface PodToolsOptions {
   /** An image with a static busybox at `/bin/busybox`. */
@@ -66,7 +66,7 @@ export interface PodTools {
 export function podTools(options: PodToolsOptions): PodTools {
   const { image, overlayDirs, diskGb, restoreAs, launcherFolder } = options;
   if (overlayDirs.length === 0) return { initContainers: [], volumes: [], volumeMounts: [] };
-  const { uid, gid } = restoreAs ?? { uid: NOBODY, gid: NOBODY };
+  const { uid, gid } = restoreAs ?? { uid: UNPRIVILEGED, gid: UNPRIVILEGED };
   const overlays = overlayDirs.map((mountPath, index) => ({ name: `${OVERLAY_VOLUME}-${index}`, mountPath }));
   const script = [
     copyScript,
@@ -129,7 +129,7 @@ const startScript = `${TOOLS_IMAGE_BUSYBOX} rm -f ${START_PROGRAM}
 ${writeStartProgram({ busybox: TOOLS_IMAGE_BUSYBOX, path: START_PROGRAM })}`;
 
 // Process 1 ends by a signal only when it handles it, and handles none while it opens a pipe; so a child does that.
-// A pod that starts anew after its node did still has the files, newer by then than any archive.
+// A pod that starts again after its node did still has the files, and they are newer than any archive.
 const waitScript = `[ ! -e ${TOOLS_FOLDER}/restored ] || exit 0
 trap 'exit 143' TERM
 ${TOOLS_IMAGE_BUSYBOX} mkfifo ${RESTORE_GATE}

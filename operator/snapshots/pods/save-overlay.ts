@@ -367,7 +367,7 @@ function failed(why: string, exitCode = 1): ExecFailure {
 /** @param wanted the id of the overlay directories */
 function userIn(line: string | undefined, wanted: string | undefined): { uid: number; gid: number } {
   const [, uid, gid, present] = /^(\d+) (\d+) ([0-9a-f]*)$/.exec(line ?? "") ?? [];
-  if (uid === undefined || gid === undefined) throw new ArchiveError("Corrupt", "it does not say whose it is");
+  if (uid === undefined || gid === undefined) throw new ArchiveError("Corrupt", "it does not say who owns it");
   if (wanted !== undefined && present !== wanted)
     throw new ArchiveError("Foreign", "the pod came back without the files that its tenant was given");
   return { uid: Number(uid), gid: Number(gid) };

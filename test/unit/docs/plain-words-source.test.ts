@@ -10,7 +10,7 @@ const test = suite("plain words in the source");
 const root = join(import.meta.dirname, "../../..");
 
 /** Findings that are left in each folder: lower a number when it falls, never raise one. */
-const LEFT: Readonly<Record<string, number>> = { crds: 0, edge: 0, manifests: 0, operator: 7, scripts: 0 };
+const LEFT: Readonly<Record<string, number>> = { crds: 0, edge: 0, manifests: 0, operator: 0, scripts: 0 };
 
 /** Written by programs, or the list itself. */
 const EXEMPT = /^(?:manifests\/chart\/templates|manifests\/chart\/values\.schema\.json|crds\/tenancy|scripts\/lint\/)/;
