@@ -7,6 +7,9 @@ export interface ClaimKey {
   readonly workloadRef: string;
 }
 
+/** Reason of a claim whose pod is being deleted by somebody else, and waits for its files to be saved. */
+export const MOVING = "Moving";
+
 /** The key as a string; no part can contain a slash. */
 export function claimKey(key: ClaimKey): string {
   return `${key.tenantId}/${key.workloadRef}`;
@@ -47,6 +50,7 @@ export function canonicalClaim(claims: Iterable<Claim>): Claim | undefined {
 
 function place({ metadata, status }: Claim): string {
   const isDuplicate = status?.phase === "Error" && status.reason === "Duplicate";
-  const rank = isDuplicate ? 3 : metadata.deletionTimestamp !== undefined ? 0 : status?.phase === "Active" ? 1 : 2;
+  const hasSession = status?.phase === "Active" || status?.reason === MOVING;
+  const rank = isDuplicate ? 3 : metadata.deletionTimestamp !== undefined ? 0 : hasSession ? 1 : 2;
   return `${rank} ${metadata.creationTimestamp} ${metadata.uid}`;
 }

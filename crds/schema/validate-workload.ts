@@ -5,7 +5,7 @@ import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
 
 const schema = plainSchema(workloadSpecSchema);
 const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
-const TOOLS_DIRECTORY = /^\/\.tenancy(\/|$)/;
+const TOOLS_DIRECTORY = /^\/(\.tenancy(\/|$)|run\/?$|run\/tenancy(\/|$))/;
 const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
@@ -31,7 +31,7 @@ function ruleProblems(spec: WorkloadSpec): string[] {
       if (KERNEL_DIRECTORY.test(directory))
         return [`${path}: /proc, /sys and /dev belong to the kernel: choose another directory`];
       if (TOOLS_DIRECTORY.test(directory))
-        return [`${path}: /.tenancy is used to save and restore files: choose another directory`];
+        return [`${path}: /.tenancy and /run/tenancy are used to save and restore files: choose another directory`];
       return [];
     }),
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { MOVING } from "../../crds/claims/claim-key.ts";
 import { isShown } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
@@ -17,7 +18,8 @@ import type { ClaimContext } from "./context.ts";
 export function claimPods(claim: Claim, context: ClaimContext): { current: Pod | undefined; stale: Pod[] } {
   const shown = shownPod(claim, context);
   const bound = podsBeside(shown, claim, context);
-  const current = claim.status?.phase === "Active" ? shown : startingPod(claim, bound);
+  const { phase, reason } = claim.status ?? {};
+  const current = phase === "Active" || reason === MOVING ? shown : startingPod(claim, bound);
   return { current, stale: bound.filter((pod) => pod !== current && pod.metadata.deletionTimestamp === undefined) };
 }
 

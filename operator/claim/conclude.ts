@@ -113,7 +113,7 @@ function replaced(
       context.timelines.restart(written);
       if (why === undefined) return;
       const message = `${why.message}; a new one is started`;
-      const type = saved === undefined ? "Warning" : "Normal";
+      const type = saved == null ? "Warning" : "Normal";
       context.events.record({ resource: claims, object: written, type, reason: why.reason, message });
     },
   };

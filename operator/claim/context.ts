@@ -21,6 +21,8 @@ import { createTimelines, type Timelines } from "./timeline.ts";
 // Each is a command in a pod that takes about 50 ms.
 const LOOKUPS_AT_ONCE = 16;
 const FILE_CHECKS_AT_ONCE = 16;
+/** Each is a command in a pod, which mostly waits. */
+const PROGRAM_ENDS_AT_ONCE = 64;
 
 export const claimIndexes = {
   claims: {
@@ -44,6 +46,8 @@ export interface ClaimMemory {
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */
   saves: BackgroundWork<SavedSnapshot>;
+  /** By pod uid: programs that are stopped before a save. */
+  programEnds: BackgroundWork<void>;
   /** By pod uid: whether a pod that starts again waits for files. */
   fileChecks: BackgroundWork<boolean>;
   startExplanations: StartExplanations;
@@ -93,6 +97,7 @@ export function createClaimMemory({
     restoreFailures: new Map(),
     restores: createBackgroundWork({ concurrency }),
     saves: createBackgroundWork({ concurrency }),
+    programEnds: createBackgroundWork({ concurrency: PROGRAM_ENDS_AT_ONCE }),
     fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
     startExplanations: createStartExplanations(),
     ownPods: new Set(),
@@ -146,6 +151,7 @@ export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMem
   memory.ownPods.delete(uid);
   memory.restores.forget(uid);
   memory.saves.forget(uid);
+  memory.programEnds.forget(uid);
   memory.fileChecks.forget(uid);
   memory.startExplanations.forget(uid);
   memory.seenUses.delete(uid);
@@ -153,6 +159,7 @@ export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMem
 
 /** Aborts the background work, and waits for its end. */
 export async function stopClaimWork(memory: ClaimMemory): Promise<void> {
-  const { archiveLookups, restores, saves, fileChecks, startExplanations } = memory;
-  await Promise.all([archiveLookups, restores, saves, fileChecks, startExplanations.work].map((work) => work.stop()));
+  const { archiveLookups, restores, saves, programEnds, fileChecks, startExplanations } = memory;
+  const works = [archiveLookups, restores, saves, programEnds, fileChecks, startExplanations.work];
+  await Promise.all(works.map((work) => work.stop()));
 }

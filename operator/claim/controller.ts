@@ -33,6 +33,7 @@ import { releaseClaim } from "./release-claim.ts";
 import { followExpiry } from "./release-when-expired.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { needsFiles } from "./restore-files.ts";
+import { retrySave } from "./save-files.ts";
 import { startPod } from "./start-pod.ts";
 
 // A burst of claims takes more pods than these, but each prepared pod costs a connection.
@@ -96,8 +97,11 @@ function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<stri
   }
   if (claimUid === undefined) return;
   if (type !== "deleted") context.nodeSilence.leftMs(object);
+  // Its launcher waits for a save until its grace period is over.
+  if (object.metadata.deletionTimestamp !== undefined && previous?.metadata.deletionTimestamp === undefined)
+    retrySave(uid, context);
   // Files are saved through the program's container. One that keeps crashing runs only for moments, so save at once.
-  if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) context.saves.retryNow(uid);
+  if (previous !== undefined && isProgramRunning(object) && !isProgramRunning(previous)) retrySave(uid, context);
   for (const claim of context.informers.claims.store.by("uid", claimUid)) yield keyOf(claim);
 }
 
@@ -276,7 +280,7 @@ async function leavePod(claim: Claim, current: Pod | undefined, context: ClaimCo
   const isLeft =
     wasDestroyed && pod !== undefined && (pod.metadata.deletionTimestamp !== undefined || !isShown(pod, claim));
   if (pod !== undefined && !isLeft) return RECHECK;
-  if (wasDestroyed) return { next: "replace" };
+  if (wasDestroyed) return { next: "replace", saved: null };
   return { next: "replace", why: { reason: "PodLost", message: `pod "${claim.status?.instanceId}" is gone` } };
 }
 

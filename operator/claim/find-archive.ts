@@ -1,7 +1,6 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { podState } from "../pod/pod-state.ts";
@@ -46,10 +45,6 @@ export async function findArchive(
     const message = `the tenant's archive holds files of ${lost}, which workload "${workloadRef}" does not save: add it to spec.filesystem.overlayDirs, claim without resume, or delete the snapshot`;
     return failed(message);
   }
-  if (look.error instanceof ArchiveError && isErased(claim, look.error)) {
-    context.archiveLookups.forget(id);
-    return { known: true, archive: undefined };
-  }
   if (look.error instanceof ArchiveError)
     return failed(`the tenant's archive cannot be restored: ${look.error.message}`);
   const message = whyWaiting(claim, look.error, context);
@@ -60,12 +55,6 @@ export async function findArchive(
     context.archiveLookups.forget(id);
     return { known: false, result: { next: "fail", reason: "RestoreFailed", message } };
   }
-}
-
-/** Whether somebody has erased what was saved of the session when its pod was taken away. */
-function isErased({ metadata, status }: Claim, { reason }: ArchiveError): boolean {
-  const wasAsked = metadata.annotations?.[annotation.erasedAt] !== undefined;
-  return wasAsked && status?.sessionSnapshot !== undefined && reason === "NoVersion";
 }
 
 /** Whether the claim's next pod gets saved files: the tenant's, or those of the session itself. */

@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { MOVING } from "../../crds/claims/claim-key.ts";
 import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -9,8 +10,6 @@ import type { ClaimContext } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
 import { findSaved, recordVersionKept, runSave } from "./save-files.ts";
 
-/** Reason of a claim whose pod is being deleted and waits for its files to be saved. */
-const MOVING = "Moving";
 const RECHECK = { requeueAfterMs: 1000 };
 
 /**
@@ -27,6 +26,9 @@ export function isMoving(claim: Claim, pod: Pod | undefined, { exec }: ClaimCont
 /** Saves the files of a session that {@link isMoving}, and goes on with another pod. */
 export async function moveSession(claim: Claim, pod: Pod | undefined, context: ClaimContext): Promise<Outcome> {
   const { reason, instanceId: name, instanceUid = "" } = claim.status ?? {};
+  // A destroyed instance is not replaced until it is claimed again.
+  if (isDestroyed(claim))
+    return { next: "write", status: { phase: "Active", reason: null, message: null, endpoint: null } };
   if (reason !== MOVING) {
     // A stale claim can lack the mark of a pod that was destroyed on purpose: its files are not to be saved.
     if (!(await isCurrent(claim, context))) return RECHECK;

@@ -14,12 +14,12 @@ export type Outcome =
       | { readonly next: "fail"; readonly reason: ClaimErrorReason; readonly message: string }
       /**
        * It goes on with another pod. `why` is what happened, for an Event; without it none is written. `saved` is the
-       * SHA-256 of the archive with the files of the session, which the next pod gets.
+       * SHA-256 of the archive with the files of the session, which the next pod gets; null gives up an earlier one.
        */
       | {
           readonly next: "replace";
           readonly why?: { readonly reason: string; readonly message: string };
-          readonly saved?: string;
+          readonly saved?: string | null;
         }
       /** Its status is to say this. */
       | { readonly next: "write"; readonly status: ClaimStatusPatch }

@@ -1,7 +1,9 @@
 import type { Claim } from "../../crds/claim.ts";
+import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
+import { hasLauncher, isHeldByLauncher } from "../launcher/launch-command.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
@@ -14,6 +16,7 @@ import { FIRST_REPORT_MS, type Outcome } from "./outcome.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
+const RECHECK = { requeueAfterMs: 100 };
 const LONGEST_PAUSE_MS = 60_000;
 /** After the pod's status has changed. */
 const SHORTEST_PAUSE_MS = 2000;
@@ -43,8 +46,11 @@ export async function reconcileStarting(
       await rememberRoot(pod, context);
       return { next: "replace" };
     case "lost":
-      // Its launcher would wait for files to be saved.
-      if (pod.metadata.deletionTimestamp !== undefined) await deletePod(pod, context);
+      if (pod.metadata.deletionTimestamp !== undefined) {
+        if (await isHeldAfterAll(claim, pod, context)) return RECHECK;
+        // Its launcher would wait for files to be saved.
+        await deletePod(pod, context);
+      }
       // Files that do not fit get every pod evicted that they are restored into.
       if (needsFiles(pod) && claim.status?.phase !== "Active")
         return startOver(claim, new Error(state.message), context);
@@ -56,6 +62,13 @@ export async function reconcileStarting(
     default:
       return state satisfies never;
   }
+}
+
+/** Whether the pod of an Active claim waits for its files to be saved, though the cache shows its program as ended. */
+async function isHeldAfterAll({ status }: Claim, pod: Pod, { cluster }: ClaimContext): Promise<boolean> {
+  if (status?.phase !== "Active" || !hasLauncher(pod.spec)) return false;
+  const present = await cluster(pods).of(pod).find({ refresh: true });
+  return present !== undefined && present.metadata.uid === pod.metadata.uid && isHeldByLauncher(present);
 }
 
 /** Whether a warm pod may replace the pod. */

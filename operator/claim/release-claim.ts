@@ -14,7 +14,7 @@ import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
-import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
+import { type FilesStatus, filesToSave, forgetSave, saveFiles, tellLost } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
 
@@ -64,7 +64,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
     // A time that ran out since the pods were read is one more reason to look again.
     return Number.isFinite(soonestMs) ? { requeueAfterMs: Math.max(100, soonestMs) } : undefined;
   }
-  for (const { metadata } of bound()) context.saves.forget(metadata.uid ?? "");
+  for (const { metadata } of bound()) forgetSave(metadata.uid ?? "", context);
   const released = phase === "Released" ? claim : await finishRelease(claim, context);
   noteUse(released, context);
   const recordRelease = context.traces?.release(released);

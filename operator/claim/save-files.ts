@@ -26,7 +26,7 @@ import type { SavedSnapshot } from "../snapshots/snapshots.ts";
 import { ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { isCurrent, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
-import type { ClaimContext } from "./context.ts";
+import type { ClaimContext, ClaimMemory } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
@@ -38,6 +38,8 @@ const HELPER_START_LIMIT_MS = 60_000;
 const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const MOST_SHOWN = 8192;
+/** Between tries to save a pod whose launcher waits for it. */
+const HELD_RETRY_MS = 5000;
 
 /** What a claim's status says about the files of its release. */
 export type FilesStatus = Pick<ClaimStatus, "files" | "snapshot">;
@@ -61,7 +63,7 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
   const isGivenUp = metadata.annotations?.[annotation.discard] === "true" || isDiscardedForExpiry(claim);
   const isDiscarded = isGivenUp || (await isLeftIdle(claim, pod, context));
   if (isDiscarded) {
-    context.saves.forget(pod.metadata.uid ?? "");
+    forgetSave(pod.metadata.uid ?? "", context);
     if (pod.metadata.deletionTimestamp === undefined) {
       context.events.record({
         ...{ resource: claims, object: claim, type: "Normal", reason: "Discarded" },
@@ -167,27 +169,75 @@ export function recordVersionKept(claim: Claim, { replaced }: SavedSnapshot, { e
   events.record({ resource: claims, object: claim, type: "Normal", reason: "VersionKept", message });
 }
 
-/** Where the save of the files of a claim's pod stands; begins it. The program is stopped first where that is possible. */
+/** Where the save of the files of a claim's pod stands; begins it, and what comes before it. */
 export function runSave(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
+  // A program may take long to end, and takes no slot of the saves for that.
+  const end = hasLauncher(pod.spec) ? runEnd(claim, pod, context) : undefined;
+  const work = end === undefined || end.state === "done" ? runCopy(claim, pod, context) : end;
+  if (work.state !== "failed" || work.retryInMs <= HELD_RETRY_MS || !isHeldByLauncher(pod)) return work;
+  // The back-off would outlast the grace period of the pod.
+  retrySave(pod.metadata.uid ?? "", context);
+  return { ...work, retryInMs: HELD_RETRY_MS };
+}
+
+/** Lets a save that failed run again at once. */
+export function retrySave(podUid: string, { programEnds, saves }: ClaimContext): void {
+  programEnds.retryNow(podUid);
+  saves.retryNow(podUid);
+}
+
+/** Forgets the save of a pod, which is not needed or has ended. */
+export function forgetSave(podUid: string, { programEnds, saves }: ClaimMemory): void {
+  programEnds.forget(podUid);
+  saves.forget(podUid);
+}
+
+/** Ends the program of a pod before its files are saved: once, since it is not started again. */
+function runEnd(claim: Claim, pod: Pod, context: ClaimContext): WorkState<void> {
+  const { programEnds, snapshots, traces, log } = context;
+  const { name, uid = "" } = pod.metadata;
+  return programEnds.run(
+    uid,
+    (signal) =>
+      countFailure(context, signal, async () => {
+        await untilDrained(claim, pod, context, signal);
+        await writeOut(claim, pod, context, signal);
+        const step = traces?.releaseStep(claim, "stop program", { "k8s.pod.name": name });
+        // The lists before and after the save show whether a process that stays changes the files.
+        if ((await inSpan(step, () => snapshots.stopProgram(pod, signal))) === "stays")
+          log.warn({ pod: name }, "program does not end, its files are saved while it runs");
+      }),
+    () => context.enqueueClaim(claim),
+    claim.spec.tenantId,
+  );
+}
+
+/** Has the program write out what it holds in memory. */
+async function writeOut(claim: Claim, pod: Pod, context: ClaimContext, signal: AbortSignal): Promise<void> {
+  if (pod.metadata.annotations?.[annotation.preSave] === undefined) return;
+  const step = context.traces?.releaseStep(claim, "pre-save", { "k8s.pod.name": pod.metadata.name });
+  await inSpan(step, () => runPreSave(claim, pod, { context, signal }));
+}
+
+function runCopy(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
   const { tenantId, workloadRef } = claim.spec;
   const { saves, snapshots, metrics, traces } = context;
   const isFenced = () => !context.isLeading();
-  const step = (name: string) => traces?.releaseStep(claim, name, { "k8s.pod.name": pod.metadata.name });
   return saves.run(
     pod.metadata.uid ?? "",
-    async (signal, onBytes) => {
-      try {
-        await untilDrained(claim, pod, context, signal);
+    (signal, onBytes) =>
+      countFailure(context, signal, async () => {
+        const isEnded = hasLauncher(pod.spec);
+        await (isEnded ? checkOwner : untilDrained)(claim, pod, context, signal);
         let helper = await untilHelperRuns(context, signal);
-        const hasPreSave = pod.metadata.annotations?.[annotation.preSave] !== undefined;
-        await inSpan(hasPreSave ? step("pre-save") : undefined, () => runPreSave(claim, pod, { context, signal }));
-        if (hasLauncher(pod.spec)) await inSpan(step("stop program"), () => stopProgram(pod, { context, signal }));
+        if (!isEnded) await writeOut(claim, pod, context, signal);
         const key = { tenantId, workloadRef };
         const overlayId = givenOverlayId(pod, claim);
         const isErased = claim.metadata.annotations?.[annotation.erasedAt] !== undefined;
+        const step = () => traces?.releaseStep(claim, "save files", { "k8s.pod.name": pod.metadata.name });
         for (;;) {
           try {
-            return await inSpan(step("save files"), () =>
+            return await inSpan(step(), () =>
               metrics.timeSnapshot("save", () =>
                 snapshots.save(key, pod, { overlayId, isErased, signal, isFenced, onBytes }),
               ),
@@ -197,14 +247,19 @@ export function runSave(claim: Claim, pod: Pod, context: ClaimContext): WorkStat
             helper = await untilHelperRuns(context, signal);
           }
         }
-      } catch (error) {
-        if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
-        throw error;
-      }
-    },
+      }),
     () => context.enqueueClaim(claim),
     tenantId,
   );
+}
+
+async function countFailure<T>({ metrics }: ClaimContext, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
+    throw error;
+  }
 }
 
 /** Runs the workload's preSave command. A failure ends the save, unless the workload sets `onError: Continue`. */
@@ -219,19 +274,6 @@ async function runPreSave(
     if (signal.aborted || podFiles(pod).preSave?.onError !== "Continue") throw error;
     const message = `${error instanceof Error ? error.message : error}; the files are saved as they are`;
     context.events.record({ resource: claims, object: claim, type: "Warning", reason: "PreSaveFailed", message });
-  }
-}
-
-async function stopProgram(
-  pod: Pod,
-  { context, signal }: { context: ClaimContext; signal: AbortSignal },
-): Promise<void> {
-  try {
-    await context.snapshots.stopProgram(pod, signal);
-  } catch (error) {
-    if (!(error instanceof ExecFailure)) throw error;
-    // The lists before and after the save show whether a process that stays changes the files.
-    context.log.warn({ pod: pod.metadata.name, error }, "program could not be stopped");
   }
 }
 
@@ -357,5 +399,5 @@ async function reportFailure(
       message: `the files could not be saved: ${why.slice(0, 500)}${isOver ? ", " : ". "}${tries}; ${giveUp}`,
     });
   }
-  return { requeueAfterMs: isOver ? Math.max(retryInMs, LATE_RETRY_MS) : retryInMs };
+  return { requeueAfterMs: isOver && !isHeldByLauncher(pod) ? Math.max(retryInMs, LATE_RETRY_MS) : retryInMs };
 }

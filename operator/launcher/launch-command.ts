@@ -12,9 +12,9 @@ const NAME = "tenancy-launcher";
  * Runs the workload's program as the only child of process 1, so that the container outlives it.
  *
  * - `program`: the pid of the program, which leads a process group and a session of its own.
- * - `wake`: a named pipe. The line `end` lets the container end with the next SIGTERM, since nothing is left to save.
+ * - `wake`: a named pipe. The line `end` lets the container end as soon as the kubelet ends it: nothing is left to save.
  * - `stop`: made before the program is stopped for good. The launcher then stays, and starts it no more.
- * - `term`: made when the launcher passes SIGTERM on, as the kubelet asks for the end of the container.
+ * - `term`: made when the kubelet ends the container, by its `preStop` hook, since an image can name any signal for that.
  *
  * A program that ends by itself ends the container with its exit code, and the kubelet starts both again.
  *
@@ -22,9 +22,11 @@ const NAME = "tenancy-launcher";
  * those whose names it cannot use, such as `a.b`.
  */
 const script = `b="$1"; start="$2"; d="$3"; shift 4
-p=; term=; ended=
-for s in HUP INT QUIT USR1 USR2; do trap '[ -z "$p" ] || kill -'$s' "$p"' $s; done
-trap 'term=1; : > "$d"/term; [ -z "$p" ] || kill -TERM -"$p"' TERM
+p=; ended=
+for s in HUP INT QUIT USR1 USR2 WINCH; do trap '[ -z "$p" ] || kill -'$s' "$p"' $s; done
+# Until it has a group of its own the program gets the signal alone.
+end() { kill -TERM -"$p" 2> /dev/null || kill -TERM "$p"; }
+trap ': > "$d"/term; [ -z "$p" ] || end' TERM
 "$b" rm -f "$d"/program "$d"/term "$d"/wake
 "$b" mkfifo -m 600 "$d"/wake && exec 9<> "$d"/wake || exit 125
 code=0
@@ -46,16 +48,21 @@ if [ ! -e "$d"/stop ]; then
   set -- "$program" "$@"
   while IFS= read -r -d '' variable; do set -- "$variable" "$@"; done < /proc/self/environ
   [ -x "$start" ] || start="$b setsid"
-  $start "$b" env -i "$@" 9<&- &
+  {
+    # A signal that came before this is in a file, and a later one ends this process.
+    [ ! -e "$d"/term ] && [ ! -e "$d"/stop ] || exit 143
+    exec $start "$b" env -i -- "$@" 9<&-
+  } &
   p=$!
   echo "$p" > "$d"/program
-  [ -z "$term" ] || kill -TERM -"$p"
+  # It came after the process had looked, and before it had a name here.
+  [ ! -e "$d"/term ] && [ ! -e "$d"/stop ] || end
   # A signal interrupts the wait.
   while wait "$p"; code=$?; [ -d /proc/"$p" ] && [ "$code" != 127 ]; do :; done
   p=
 fi
-[ -n "$term" ] || [ -e "$d"/stop ] || exit "$code"
-until [ -n "$term" ] && [ -n "$ended" ]; do
+[ -e "$d"/term ] || [ -e "$d"/stop ] || exit "$code"
+until [ -e "$d"/term ] && [ -n "$ended" ]; do
   read -r word <&9 && [ "$word" = end ] && ended=1
 done
 exit "$code"`;
@@ -76,6 +83,11 @@ export function launchCommand(
 ): string[] {
   return [busybox, "sh", "-c", script, NAME, busybox, start, folder, String(stopGraceSeconds), program, ...args];
 }
+
+/** Tells the launcher that the kubelet ends the container, before it does. */
+export const PRE_STOP = {
+  exec: { command: [TOOLS_BUSYBOX, "touch", `/${LAUNCHER_FOLDER}/term`] },
+};
 
 /** What the launcher runs in a pod; undefined where it does not run the program. */
 export function launchedProgram({ containers }: PodSpec): LaunchedProgram | undefined {

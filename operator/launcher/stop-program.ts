@@ -10,42 +10,45 @@ const ANSWER_LIMIT_MS = 15_000;
 
 // The processes below process 1 are the program and what it left behind; what `exec` starts is below none.
 const script = `b="$1"; cd "$2" || exit 1; grace="$3"; limit="$4"; d=${LAUNCHER_FOLDER}
-[ -r $d/program ] || { echo none; exit 0; }
+[ -d $d ] || { echo none; exit 0; }
 now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
 left() {
-  "$b" cat /proc/[0-9]*/stat 2> /dev/null | "$b" awk '
-    { pid = $1; sub(/^.*\\) /, ""); if ($1 != "Z" && $1 != "X") parent[pid] = $2 }
+  "$b" cat /proc/[0-9]*/status 2> /dev/null | "$b" awk '
+    /^State:/ { state = $2 }
+    /^Pid:/ { pid = $2 }
+    /^PPid:/ { if (state != "Z" && state != "X") parent[pid] = $2 }
     END { for (pid in parent) { up = pid; while (up in parent && up > 1) up = parent[up]; if (up == 1 && pid != 1) print pid } }'
 }
-read -r program < $d/program
 now; end=$((up + grace * 100))
-: > $d/stop
-[ -e $d/term ] || kill -TERM -"$program" 2> /dev/null
+: > $d/stop || exit 1
+program=
+[ ! -f $d/program ] || read -r program < $d/program
+[ -e $d/term ] || [ -z "$program" ] || kill -TERM -"$program" 2> /dev/null || kill -TERM "$program" 2> /dev/null
 word=stopped
 while pids="$(left)"; [ -n "$pids" ]; do
   now
   if [ "$word" = stopped ]; then
     # A daemon that the program started is in another group.
-    [ -d /proc/"$program" ] || [ -n "$asked" ] || { asked=1; kill -TERM $pids 2> /dev/null; }
+    [ -n "$program" ] && [ -d /proc/"$program" ] || [ -n "$asked" ] || { asked=1; kill -TERM $pids 2> /dev/null; }
     [ "$up" -lt "$end" ] || { word=killed; end=$((up + limit / 10)); }
   fi
   if [ "$word" = killed ]; then
-    [ "$up" -lt "$end" ] || { echo $pids; exit 2; }
+    [ "$up" -lt "$end" ] || { echo stays; exit 0; }
     kill -KILL $pids 2> /dev/null
   fi
   "$b" sleep 0.02
 done
 echo $word`;
 
-/** How a program came to its end; `none` where the launcher runs none. */
-export type Stopped = "stopped" | "killed" | "none";
+/** How a program came to its end; `none` without a launcher, and `stays` if a process does not end even by SIGKILL. */
+export type Stopped = "stopped" | "killed" | "stays" | "none";
 
 /**
  * Ends the program of a pod for good, and all that it has started: SIGTERM to its process group, then to what is left
  * when the program has ended, then SIGKILL. The container goes on, so that the files can be read.
  *
  * @param options.graceSeconds from SIGTERM to SIGKILL
- * @throws ExecFailure if a process stays
+ * @throws ExecFailure if the command in the pod fails
  * @throws as `Exec` does
  */
 export async function stopProgram(options: {
@@ -59,7 +62,7 @@ export async function stopProgram(options: {
   const timeoutMs = graceSeconds * 1000 + KILL_LIMIT_MS + ANSWER_LIMIT_MS;
   const { exitCode, stdout, stderr } = await collectOutput(exec, { target, signal, timeoutMs, maxBytes: 1024 * 1024 });
   const word = stdout.trim();
-  if (exitCode === 0 && (word === "stopped" || word === "killed" || word === "none")) return word;
-  const why = exitCode === 2 ? `these processes do not end: ${word}` : stderr.trim() || `it ended with ${exitCode}`;
+  if (exitCode === 0 && (word === "stopped" || word === "killed" || word === "stays" || word === "none")) return word;
+  const why = stderr.trim() || `it ended with ${exitCode}`;
   throw new ExecFailure(`Cannot stop the program: ${why}`, { exitCode });
 }

@@ -12,7 +12,7 @@ import {
   shareInitContainer,
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
-import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand } from "../launcher/launch-command.ts";
+import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand, PRE_STOP } from "../launcher/launch-command.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 
 /** The name, labels and annotations that distinguish a pod from others of the same workload. */
@@ -204,6 +204,7 @@ function renderPodSpec(
             }),
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
         ...(volumeMounts.length > 0 && { volumeMounts }),
+        ...(launched !== undefined && { lifecycle: { preStop: PRE_STOP } }),
         env: [...given, ...own],
         ports: ports.map((containerPort) => ({ containerPort })),
         resources: requirements,

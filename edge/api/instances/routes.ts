@@ -119,6 +119,11 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
 }
 
 const MAX_TRIES = 5;
+/**
+ * With 0 the pod's object is gone at once, and the kubelet gives its containers the pod's own grace period, in which no one
+ * can reach them.
+ */
+const DESTROY_GRACE_SECONDS = 1;
 
 /**
  * Force-deletes a pod without saving its files.
@@ -142,7 +147,7 @@ async function destroyInstance(
     const isFree = !isClaimed(pod);
     if (!isFree) await markClaim(pod, services);
     const precondition = isFree ? "resourceVersion" : "uid";
-    const { outcome } = await cluster(pods).of(pod).delete({ gracePeriodSeconds: 0, precondition });
+    const { outcome } = await cluster(pods).of(pod).delete({ gracePeriodSeconds: DESTROY_GRACE_SECONDS, precondition });
     if (outcome === "notFound") throw instanceNotFound(name);
     if (outcome !== "conflict") return;
     pod = await readNow();

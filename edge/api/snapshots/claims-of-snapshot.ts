@@ -1,5 +1,5 @@
 import type { Claim } from "../../../crds/claim.ts";
-import { claimKey, hasKey } from "../../../crds/claims/claim-key.ts";
+import { claimKey, hasKey, MOVING } from "../../../crds/claims/claim-key.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
@@ -51,6 +51,10 @@ function refuseReleasing({ metadata, spec, status }: Claim, { namespace }: Pick<
       409,
       `${releaseOf(spec)} failed and is being retried, which would write this snapshot again; discard its files with ${command}, then delete again`,
     );
+  }
+  if (status?.reason === MOVING || (status?.sessionSnapshot !== undefined && phase === "Pending")) {
+    const message = `the session of workload ${quote(spec.workloadRef)} by tenant ${quote(spec.tenantId)} moves to another pod and needs this snapshot; delete again when its claim is Active`;
+    throw new HttpError(409, message, { headers: { "retry-after": "5" } });
   }
   if (phase === "Releasing" || (deletionTimestamp !== undefined && phase !== "Released")) throw underWay(spec);
 }

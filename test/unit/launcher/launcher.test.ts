@@ -77,7 +77,10 @@ function launch(
     ...{ folder, root: own },
     output: () => output,
     signal(name) {
-      process.kill(Number(pid()), name);
+      const launcher = Number(pid());
+      // 0 would be the group of the tests.
+      if (launcher === 0) throw new Error("the launcher has ended");
+      process.kill(launcher, name);
     },
     exec: (options) =>
       localExec({ ...options, command: ["/usr/bin/nsenter", "-t", pid(), "-p", "-m", "--", ...options.command] }),
@@ -123,6 +126,7 @@ rootTest("gives the program its arguments and its environment as they are", asyn
     UTF8: "ä€😀",
     "spring.data.url": "dotted = yes",
     "with-dash": "1",
+    "-x": "an option of env",
     EMPTY: "",
   };
   const args = ["one two", "", "*", "$PLAIN", "'", "-n", "ü\nx"];
@@ -190,6 +194,56 @@ rootTest("stays after SIGTERM until it is told that nothing is left to save", as
   assert.is(await stop(container), "stopped");
   end(container);
   assert.is(await container.exitCode, 4);
+});
+
+for (const name of ["SIGQUIT", "SIGINT", "SIGUSR1", "SIGWINCH"] as const) {
+  rootTest(`stays too where the image has ${name} as its signal to stop`, async () => {
+    const short = name.slice(3);
+    const container = launch(
+      shell(`trap 'echo flushed > saved; exit 4' ${short}; echo up; while :; do sleep 0.1; done`),
+    );
+    await says(container, "up");
+    // The preStop hook.
+    writeFileSync(join(container.folder, "term"), "");
+    container.signal(name);
+    await waitUntil(() => existsSync(join(container.root, "saved")), { what: "the flush", limitMs: LIMIT_MS });
+    assert.is(await stop(container), "stopped");
+    writeFileSync(join(container.folder, "wake"), "end\n");
+    assert.is(await container.exitCode, 4);
+  });
+}
+
+rootTest("passes SIGTERM on that comes before the program has begun", async () => {
+  for (let times = 0; times < 20; times += 1) {
+    const container = launch(shell("while :; do sleep 0.1; done"));
+    await waitUntil(() => existsSync(join(container.folder, "wake")), {
+      ...{ what: "the launcher", limitMs: LIMIT_MS, intervalMs: 1 },
+    });
+    end(container);
+    assert.is(await container.exitCode, 143);
+  }
+});
+
+rootTest("a stop ends a program that begins at that moment", async () => {
+  for (let times = 0; times < 20; times += 1) {
+    const container = launch(shell("while :; do sleep 0.1; done"));
+    await waitUntil(() => existsSync(join(container.folder, "wake")), {
+      ...{ what: "the launcher", limitMs: LIMIT_MS, intervalMs: 1 },
+    });
+    await stop(container);
+    end(container);
+    assert.ok([0, 143].includes((await container.exitCode) ?? -1));
+  }
+});
+
+rootTest("a stop is not misled by the names of processes, nor by what the program puts in place of files", async () => {
+  const hide = `cp ${staticBusybox} 'x) R 0\nState: Z'; './x) R 0\nState: Z' sh -c 'while :; do sleep 0.1; done' &`;
+  const fifo = `rm run/tenancy/program; mkfifo run/tenancy/program`;
+  const container = launch(shell(`sleep 0.2; ${hide} ${fifo}; echo up; while :; do sleep 0.1; done`));
+  await says(container, "up");
+  assert.is(await stop(container), "stopped");
+  end(container);
+  assert.is(await container.exitCode, 143);
 });
 
 rootTest("ends at once where it was told before SIGTERM", async () => {

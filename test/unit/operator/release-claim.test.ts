@@ -60,6 +60,8 @@ const gone: readonly (readonly [string, ClaimStatus, Record<string, string>, Rel
   ["an operator of a version before has saved them", { ...withFiles, phase: "Releasing", snapshot }, {}, "saved", []],
   ["no file was changed", { ...withFiles, phase: "Releasing", snapshot, files: "unchanged" }, {}, "unchanged", []],
   ["they were given up", { ...withFiles, phase: "Releasing", files: "discarded" }, {}, "discarded", []],
+  ["its pod was taken away and saved first", { phase: "Pending", sessionSnapshot: "a" }, {}, "saved", []],
+  ["its next pod was lost too", { ...withFiles, sessionSnapshot: "a" }, {}, "notSaved", ["NotSaved"]],
   ["it keeps no files", active, {}, undefined, []],
 ];
 for (const [what, status, annotations, files, told] of gone) {

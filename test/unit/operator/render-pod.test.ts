@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
+import { launchedProgram } from "../../../operator/launcher/launch-command.ts";
 import { isolationHash, renderPod, templateHash, templateProblem } from "../../../operator/pod/render-pod.ts";
 
 const test = suite("renderPod");
@@ -97,6 +98,37 @@ test("the entrypoint's parts are taken over as they are", () => {
 const proxied = (network: Workload["spec"]["network"], more: Partial<Workload["spec"]> = {}) =>
   workload({ network: { access: "restricted", ...network }, ...more });
 const withProxy = operatorConfig({ TENANCY_PROXY_IMAGE: "proxy:1" });
+
+test("the launcher runs the program of a workload with files that is known, and nothing else does", () => {
+  const filesystem = { overlayDirs: ["/data"] };
+  const entrypoint = {
+    image: "r/i:1",
+    digest: "sha256:d",
+    command: ["run", "$HOME"],
+    args: ["-x", "$(X)"],
+    observedGeneration: 1,
+  };
+  const image = { ref: "r/i:1" };
+  const rendered = (spec: Partial<Workload["spec"]>, status: Partial<Workload["status"]> = { entrypoint }) => {
+    const { spec: pod } = renderPod(workload({ image, filesystem, ...spec }, status), identity, config);
+    const { program, args, stopGraceSeconds } = launchedProgram(pod) ?? {};
+    const { containers, terminationGracePeriodSeconds } = pod;
+    return [program, args, stopGraceSeconds, containers[0]?.image, terminationGracePeriodSeconds];
+  };
+  const pinned = "r/i:1@sha256:d";
+  // Kubernetes makes one dollar of two, and replaces variables of a pod's command alone.
+  assert.equal(rendered({}), ["run", ["$$HOME", "-x", "$$(X)"], 20, pinned, 120]);
+  assert.equal(rendered({ entrypoint: { args: ["$(Y)"] } }), ["run", ["$$HOME", "$(Y)"], 20, pinned, 120]);
+  const own = { cmd: "serve", args: ["a"], stopGraceSeconds: 5 };
+  assert.equal(rendered({ entrypoint: own }), ["serve", ["a"], 5, "r/i:1", 120]);
+  assert.equal(rendered({ filesystem: { ...filesystem, saveGraceSeconds: 60 } })[4], 60);
+  const none = [undefined, undefined, undefined, "r/i:1", 10];
+  assert.equal(rendered({ filesystem: { ...filesystem, saveWhileRunning: true } }), none);
+  assert.equal(rendered({ filesystem: { overlayDirs: [] } }), none);
+  assert.equal(rendered({}, { entrypoint: { ...entrypoint, image: "r/i:2" } }), none);
+  assert.equal(rendered({}, { entrypoint: { ...entrypoint, command: [], args: [] } }), none);
+  assert.equal(rendered({ entrypoint: { cmd: "a=b" } }), none);
+});
 
 test("a restricted workload with an allowlist gets the proxy before its own container, and the redirect before both", () => {
   const pod = renderPod(proxied({ allowlist: ["a.b"] }), identity, withProxy);
