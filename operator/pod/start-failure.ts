@@ -2,6 +2,7 @@ import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
+import { pullCause } from "./pull-cause.ts";
 
 /** What keeps a container from running, and which field or setting to change; the latter as the object of "mend". */
 export interface Failure {
@@ -18,9 +19,10 @@ const NOT_STARTED = [
   /executable file [`'"]([^`'"]+)[`'"] not found(?: in \$PATH)?: (No such file or directory)/,
 ];
 
-/** Of an image that cannot be pulled. */
-export function pullFailure(container: ContainerStatus, detail: string): Failure {
+/** Of an image that cannot be pulled. @param said by the kubelet */
+export function pullFailure(container: ContainerStatus, said: string): Failure {
   const { name, image } = container;
+  const detail = pullCause(said, image);
   if (name === WORKLOAD_CONTAINER) {
     // Those that are built are named by their digest, which the registry may have deleted.
     const built = `; of an image that is built, TENANCY_REGISTRY_PULL_SECRET of the operator, or build it anew by another value of the annotation ${annotation.rebuild}`;
