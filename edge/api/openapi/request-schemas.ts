@@ -85,19 +85,17 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
 /**
  * The schema of a request: the kind's own, the additional rules, and no unknown fields.
  *
- * Client generators make types of it (test/cluster/rest/openapi-client.test.ts). They take a field with a `default` for
- * one that is always there, so the description has it, and an object beside `anyOf` for any value, so alternatives are
- * inside `allOf`.
+ * Client generators make types of it (test/cluster/rest/openapi-client.test.ts). They unite an object with the
+ * alternatives of `anyOf` beside it, which is any value, so alternatives are inside `allOf`.
  */
 export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
-  const { properties, items, additionalProperties, default: preset, description, oneOf, ...words } = schema;
+  const { properties, items, additionalProperties, oneOf, ...words } = schema;
   const isFree = words["x-kubernetes-preserve-unknown-fields"] === true;
   const plain = Object.fromEntries(Object.entries(words).filter(([word]) => !word.startsWith("x-kubernetes-")));
   const listType = words["x-kubernetes-list-type"];
   const { anyOf, allOf = [], ...more } = beyond[path] ?? {};
   const all = [...(oneOf === undefined ? [] : [{ oneOf }]), ...(anyOf === undefined ? [] : [{ anyOf }]), ...allOf];
   return {
-    ...(description !== undefined && { description: describedWith(description, preset) }),
     ...plain,
     ...(properties !== undefined && {
       additionalProperties: false as const,
@@ -114,8 +112,4 @@ export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
     ...more,
     ...(all.length > 0 && { allOf: all }),
   };
-}
-
-function describedWith(description: string, preset: unknown): string {
-  return preset === undefined ? description : `${description} Default: \`${JSON.stringify(preset)}\`.`;
 }
