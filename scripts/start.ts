@@ -27,15 +27,18 @@ import { makeLinkKeys } from "./start/link-keys.ts";
 import { requireFreeAddresses } from "./start/listen-addresses.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
 import { type Program, startProgram } from "./start/program.ts";
+import { createScreen, type Screen } from "./start/screen.ts";
 import { makeSnapshotsProgram, readSnapshotsProgram, type SnapshotsProgram } from "./start/snapshots-program.ts";
 import { makeSnapshotsVolume } from "./start/snapshots-volume.ts";
 
-const usage = `usage: npm start [-- [--context NAME] [--image REF] [--load IMAGE] [--name NAME]]
+const usage = `usage: npm start [-- [--context NAME] [--image REF] [--load IMAGE] [--name NAME] [--json] [--log FILE]]
   --context NAME  use the cluster of this context of your kubeconfig instead of the local one
   --image REF     image of the example workload "hello", which answers HTTP on port 8080
   --load IMAGE    load an image into the local cluster, which pulls none, and use it for "hello": FILE.tar (docker save, or an OCI
                   layout), the FOLDER of an OCI layout, or docker://NAME
-  --name NAME     name of the local cluster, to keep several apart (default: tenancy)`;
+  --name NAME     name of the local cluster, to keep several apart (default: tenancy)
+  --json          print everything as JSON, one object a line
+  --log FILE      append the same JSON to a file, whatever is printed`;
 
 const root = join(import.meta.dirname, "..");
 const { values } = parseArguments();
@@ -63,7 +66,8 @@ const localDefaults = {
 const contextDefaults = { TENANCY_SNAPSHOT_IMAGE: "node:20-slim", TENANCY_SNAPSHOT_ACCESS: "api-server" };
 // All features are on, so that a person can try them.
 process.env.TENANCY_EDGE_ROLES ??= "api,gateway,proxy";
-const progress = createProgress();
+const screen = openScreen();
+const progress = createProgress(screen.say);
 const stopping = new AbortController();
 const programs: Program[] = [];
 let isTakingDown = false;
@@ -80,19 +84,19 @@ let ownCluster: "none" | "coming" | "up" = "none";
 onInterrupt((signal) => {
   const doing = progress.running().join(", ");
   if (!stopping.signal.aborted && !isTakingDown) {
-    if (doing) console.error(`\nto be stopped, after: ${doing}`);
+    if (doing) screen.fail(`\nto be stopped, after: ${doing}`);
     return stopping.abort(new Error(`stopped by ${signal}`));
   }
   const byHand = ownCluster === "none" ? undefined : `npm run cluster -- down --name ${values.name}`;
   if (!wasWarned) {
     wasWarned = true;
-    console.error(`\nstill at it: ${doing}; the next ${signal} leaves the rest as it is`);
-    if (byHand) console.error(`if it hangs: ${byHand}`);
+    screen.fail(`\nstill at it: ${doing}; the next ${signal} leaves the rest as it is`);
+    if (byHand) screen.fail(`if it hangs: ${byHand}`);
     return;
   }
   for (const program of programs) program.kill();
-  console.error(`\nended in the middle of: ${doing}`);
-  if (byHand) console.error(`what is left of the local cluster goes with: ${byHand}`);
+  screen.fail(`\nended in the middle of: ${doing}`);
+  if (byHand) screen.fail(`what is left of the local cluster goes with: ${byHand}`);
   process.exit(130);
 });
 
@@ -107,13 +111,14 @@ try {
 } catch (error) {
   if (!stopping.signal.aborted) {
     process.exitCode = 1;
-    console.error(`\n${error instanceof Error ? error.message : error}`);
-    // After a failure, the steps that run at the same time start nothing more.
+    screen.fail(`\n${messageOf(error)}`);
+    // What goes on beside what has failed starts nothing any more.
     stopping.abort(error);
   }
 }
 await stop();
-// The exit also ends running compilations.
+screen.close();
+// With it ends what is still being compiled.
 process.exit();
 
 async function start(): Promise<void> {
@@ -150,7 +155,7 @@ async function start(): Promise<void> {
     delete programEnv.TENANCY_PROXY_IMAGE;
     operator.restart();
   }
-  console.log(claim);
+  screen.say(claim);
   progress.total();
   if (!buildsHere) return;
   bringing = bringBuilds(loaded).catch((error: unknown) => {
@@ -199,8 +204,10 @@ async function startPrograms(
   stopping.signal.throwIfAborted();
   if (values.watch) watchDashboard();
   return progress.step("operator and edge", async () => {
-    const operator = startProgram({ name: "operator", command: operatorCommand, ...shared });
-    const edge = startProgram({ name: "edge", command: edgeCommand, ...shared });
+    const start = (name: string, command: string[]) =>
+      startProgram({ ...shared, name, command, print: screen.warn, onLine: (line) => screen.line(name, line) });
+    const operator = start("operator", operatorCommand);
+    const edge = start("edge", edgeCommand);
     programs.push(operator, edge);
     return { operator, edge, programEnv };
   });
@@ -216,7 +223,7 @@ function watchDashboard(): void {
     isDue = true;
     made = made.then(async () => {
       isDue = false;
-      await bundleDashboard(root).catch((error: unknown) => console.error(messageOf(error)));
+      await bundleDashboard(root).catch((error: unknown) => screen.fail(messageOf(error)));
     });
   });
   stopping.signal.addEventListener("abort", () => watcher.close(), { once: true });
@@ -350,7 +357,7 @@ async function stop(): Promise<void> {
   isTakingDown = true;
   await comingUp;
   if (programs.length === 0 && ownCluster === "none") return;
-  console.log("\nstopping");
+  screen.say("\nstopping");
   await Promise.all([bringing, ...programs.map(({ name, stop }) => progress.step(`${name} stop`, stop))]);
   if (ownCluster === "up") await progress.step("local cluster down", () => downLocalCluster({ name: values.name }));
 }
@@ -363,6 +370,8 @@ function parseArguments() {
         image: { type: "string" },
         load: { type: "string" },
         name: { type: "string", default: DEFAULT_CLUSTER },
+        json: { type: "boolean", default: false },
+        log: { type: "string" },
         watch: { type: "boolean", default: false },
         help: { type: "boolean", default: false },
       },
@@ -375,6 +384,15 @@ function parseArguments() {
     return parsed;
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n${usage}`);
+    process.exit(2);
+  }
+}
+
+function openScreen(): Screen {
+  try {
+    return createScreen({ root, json: values.json, file: values.log });
+  } catch (error) {
+    console.error(`Cannot use --log ${values.log}: ${messageOf(error)}`);
     process.exit(2);
   }
 }
@@ -410,8 +428,8 @@ interface Progress {
   total(): void;
 }
 
-/** Shows a person the progress of long work, with elapsed times. */
-function createProgress(print: (line: string) => void = console.log): Progress {
+/** Tells a person what long work is doing, with elapsed times. */
+function createProgress(print: (line: string) => void): Progress {
   const started = performance.now();
   const seconds = (since: number) => `${((performance.now() - since) / 1000).toFixed(1)} s`;
   const running = new Set<string>();

@@ -56,8 +56,8 @@ interface Definition {
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath: string };
   metadata?: JsonSchema;
   /**
-   * Whether the operator validates the whole spec, so that rules which old API servers drop are sufficient. @default
-   * false
+   * Whether the operator or the gateway validates the whole spec, so that rules which old API servers drop are
+   * sufficient. @default false
    */
   isCheckedWhole?: boolean;
 }
@@ -139,14 +139,15 @@ export const definitions: readonly CustomResourceDefinition[] = [
     spec: triggerSpecSchema,
     status: triggerStatusSchema,
     metadata: labelValueName,
+    isCheckedWhole: true,
     columns: [
       column("Type", ".spec.type", "The adapter."),
       column("Workload", ".spec.workloadRef", "The workload that is claimed."),
       column("Phase", ".status.phase", "Whether the gateway serves it."),
       { ...column("Driver", ".spec.driver", "The protocol to the container; plain HTTP if empty."), priority: 1 },
+      // Its detail is a sentence, and so as wide as the rest: describe shows it.
+      column("Reason", '.status.conditions[?(@.type=="Ready")].reason', "Why the gateway serves it or not."),
       age,
-      // The last column, since it is a sentence.
-      column("Detail", ".status.detail", "The gateway's message."),
     ],
   }),
 ];

@@ -21,6 +21,28 @@ export const errorMeanings = {
   504: "The time is up; what was asked for may still go on.",
 } as const;
 
+const retryAfter = {
+  description: "Seconds to wait before the next try.",
+  schema: { type: "integer", minimum: 1 },
+} as const;
+
+/** Headers of errors. */
+export const errorHeaders: Readonly<
+  Partial<
+    Record<
+      keyof typeof errorMeanings,
+      Record<string, { description: string; required: boolean; schema: OpenApiSchema }>
+    >
+  >
+> = {
+  401: {
+    "www-authenticate": { required: false, description: "How to authenticate: `Bearer`.", schema: { type: "string" } },
+  },
+  405: { allow: { required: true, description: "The supported methods.", schema: { type: "string" } } },
+  429: { "retry-after": { required: true, ...retryAfter } },
+  503: { "retry-after": { required: false, ...retryAfter } },
+};
+
 /** Meaning of request and response headers. */
 export const headerMeanings = {
   etag: "Identifies the content: a spec for `If-Match`, which stays the same while only the status changes, or an archive for `If-None-Match`.",

@@ -8,7 +8,7 @@ import type { Sessions } from "../http/session.ts";
 import { type ApiRoute, bodySchema } from "./api-route.ts";
 
 const PATH = "/api/v1/session";
-const bodyOfLogin = v.strictObject({ key: v.string() });
+const bodyOfLogin = v.strictObject({ key: v.pipe(v.string(), v.description("The value of TENANCY_API_KEY.")) });
 /** Anyone may send these bodies. */
 const BODY_LIMIT_BYTES = 8192;
 /**

@@ -2,6 +2,7 @@ import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
+import { pullCause } from "./pull-cause.ts";
 
 /** Why a container does not run. */
 export interface Failure {
@@ -19,9 +20,10 @@ const NOT_STARTED = [
   /executable file [`'"]([^`'"]+)[`'"] not found(?: in \$PATH)?: (No such file or directory)/,
 ];
 
-/** The failure of a container whose image cannot be pulled. */
-export function pullFailure(container: ContainerStatus, detail: string): Failure {
+/** Of an image that cannot be pulled. @param said by the kubelet */
+export function pullFailure(container: ContainerStatus, said: string): Failure {
   const { name, image } = container;
+  const detail = pullCause(said, image);
   if (name === WORKLOAD_CONTAINER) {
     // A built image is named by its digest, and the registry may have deleted it.
     const built = `; if the image is built from a Dockerfile: TENANCY_REGISTRY_PULL_SECRET of the operator, or build it again with another value of the annotation ${annotation.rebuild}`;

@@ -1,4 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { createBackoff } from "../../crds/client/backoff.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { sleep } from "../../crds/waits.ts";
@@ -27,22 +29,26 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 /** A program that ran this long counts as healthy. */
 const HEALTHY_MS = 60_000;
+/** How long the lines of a program that has ended are waited for. */
+const LAST_LINES_MS = 1000;
 
 /**
- * Starts a long-running program of this project with its output on the terminal. If the system supports it, the program
- * gets a signal to stop when this process ends, however it ends. An orphan would keep the ports, and keep working on
- * the cluster.
+ * Starts a long-running program of this project, whose output is passed on by the line. Where the system can do so, the
+ * program is told to stop when this process ends, however it ends: an orphan would keep the ports, and go on at the
+ * cluster.
  */
 export function startProgram(options: {
   name: string;
   command: string[];
   cwd: string;
   env: NodeJS.ProcessEnv;
-  /** @default console.error */
+  /** Takes what happens to the program. @default console.error */
   print?: (line: string) => void;
+  /** Takes each line that the program writes. @default console.error */
+  onLine?: (line: string) => void;
   clock?: Clock;
 }): Program {
-  const { name, print = console.error, clock = systemClock } = options;
+  const { name, print = console.error, onLine = console.error, clock = systemClock } = options;
   // The signal survives exec, so the process keeps its pid
   // (docs/decisions/local-cluster.md#test-control-planes-end-with-their-parent).
   const [file = "", ...commandArguments] = findOnPath("setpriv", options.env)
@@ -63,11 +69,22 @@ export function startProgram(options: {
     const started = spawn(file, commandArguments, {
       cwd: options.cwd,
       env: options.env,
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
-    const ends = new Promise<string>((resolve) => {
+    const written = [started.stdout, started.stderr].map(async (stream) => {
+      if (stream === null) return;
+      // A child of the program that still runs would hold its output open.
+      started.once("exit", () => setTimeout(() => stream.destroy(), LAST_LINES_MS).unref());
+      createInterface({ input: stream }).on("line", (line) => onLine(line));
+      await once(stream, "close");
+    });
+    const exits = new Promise<string>((resolve) => {
       started.once("error", (error) => resolve(error.message));
       started.once("exit", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
+    });
+    const ends = exits.then(async (how) => {
+      await Promise.all(written);
+      return how;
     });
     return { child: started, ended: ends };
   }

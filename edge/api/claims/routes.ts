@@ -88,7 +88,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       summary: "Claim a workload for a tenant",
       description:
         "Creates the claim, or joins the existing one, and waits at most 30 seconds until it is Active. After a 504 the claim continues: call again to keep waiting. If the claim is released during the call, the response is 409; a release that was already in progress is waited for.",
-      body: { ...bodySchema(claimBody), anyOf },
+      body: { ...bodySchema(claimBody), allOf },
       status: 201,
       answer: "Claim",
       errors: [404, 408, 409, 413, 429, 503, 504],
@@ -139,7 +139,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       description:
         "Deletes the claim; the tenant's files are saved, and the pod is deleted. With `wait` the response reports what happened to the files, unless the workload saves none or this server could not observe it.",
       query: { wait: flagSchema("Whether to wait until the claim is gone.") },
-      body: { ...bodySchema(releaseBody), anyOf },
+      body: { ...bodySchema(releaseBody), allOf },
       answer: doneSchema("released", "tenantId", "files"),
       errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone, span }) {
@@ -158,7 +158,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       summary: "Discard the files that a release cannot save",
       description:
         "The release of the claim continues without saving them, and its pod is deleted; earlier snapshots stay. The response is 409 if no release has failed.",
-      body: { ...bodySchema(releaseBody), anyOf },
+      body: { ...bodySchema(releaseBody), allOf },
       answer: doneSchema("discarded", "tenantId"),
       errors: [404, 408, 409, 413, 503],
       async handle(request) {

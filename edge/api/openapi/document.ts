@@ -1,6 +1,13 @@
 import { SESSION_COOKIE } from "../../http/session.ts";
-import { type ApiRoute, errorMeanings, headerMeanings, requestHeaders, type SchemaUse } from "../api-route.ts";
-import { examples, leastOf, requestExamples } from "./examples.ts";
+import {
+  type ApiRoute,
+  errorHeaders,
+  errorMeanings,
+  headerMeanings,
+  requestHeaders,
+  type SchemaUse,
+} from "../api-route.ts";
+import { errorExamples, examples, leastOf, requestExamples } from "./examples.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import { nameSchema, type SchemaName, schemas, tenantIdSchema } from "./schemas.ts";
 import { tagOf, tags } from "./tags.ts";
@@ -55,7 +62,6 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
 };
 /** Raw bytes (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
-const errorUse = { schema: ref("Error"), example: examples.Error };
 
 /**
  * Generates the document of a route table.
@@ -141,12 +147,17 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
         }),
       },
       ...(takes.includes("if-none-match") && { 304: { description: "The caller's copy is current." } }),
-      ...Object.fromEntries(
-        [...new Set(failures)]
-          .sort()
-          .map((code) => [code, { description: errorMeanings[code], content: { "application/json": errorUse } }]),
-      ),
+      ...Object.fromEntries([...new Set(failures)].sort().map((code) => [code, failed(code)])),
     },
+  };
+}
+
+function failed(status: keyof typeof errorMeanings): DocumentedOperation["responses"][string] {
+  const headers = errorHeaders[status];
+  return {
+    description: errorMeanings[status],
+    ...(headers !== undefined && { headers }),
+    content: { "application/json": { schema: ref("Error"), example: { error: errorExamples[status] } } },
   };
 }
 

@@ -1,3 +1,4 @@
+import type { errorMeanings } from "../api-route.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
 import type { ApiTypes, SchemaName } from "./schemas.ts";
 
@@ -109,6 +110,23 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   OpenPool: { name: workloadRef, ...open, workloadRef, size: 3, phase: "Ready", ready: 3, warming: 0 },
   OpenTrigger: { name: "nightly", ...open, type: "cron", workloadRef, phase: "Active" },
   Pong: { id: `${replica}-42`, type: "pong", time: at, fresh: true, versions: { claims: "1042" } },
+};
+
+/** Sample messages of errors, by status. */
+export const errorExamples: Readonly<Record<keyof typeof errorMeanings, string>> = {
+  400: "body.workload: is required",
+  401: "missing API key: send the header Authorization: Bearer <TENANCY_API_KEY>",
+  403: "a page of another site sent this request; add its origin to TENANCY_CORS_ORIGIN",
+  404: examples.Error.error,
+  405: "PATCH is not supported here; GET is",
+  408: "body: did not arrive completely within 10 s",
+  409: 'workload "notes" already exists; change it with PUT /api/v1/workloads/notes',
+  413: "body: is larger than 1048576 bytes",
+  426: "this is a WebSocket: connect to it with a ws:// address",
+  429: "too many claims are starting for what the cluster can do at the moment; nothing was begun, try again in 2 s",
+  500: `internal error; the server's log has details under request id ${replica}-42`,
+  503: "the cluster cannot be reached now; try again shortly",
+  504: 'workload "notes" is not ready for tenant "alice" after 30 s; the claim continues: call again to keep waiting',
 };
 
 /** Sample request bodies, by route. */

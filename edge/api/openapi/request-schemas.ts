@@ -82,12 +82,19 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
     ],
   },
 };
-/** The schema of a request: the kind's own, the additional rules, and no unknown fields. */
+/**
+ * The schema of a request: the kind's own, the additional rules, and no unknown fields.
+ *
+ * Client generators make types of it (test/cluster/rest/openapi-client.test.ts). They unite an object with the
+ * alternatives of `anyOf` beside it, which is any value, so alternatives are inside `allOf`.
+ */
 export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
-  const { properties, items, additionalProperties, ...words } = schema;
+  const { properties, items, additionalProperties, oneOf, ...words } = schema;
   const isFree = words["x-kubernetes-preserve-unknown-fields"] === true;
   const plain = Object.fromEntries(Object.entries(words).filter(([word]) => !word.startsWith("x-kubernetes-")));
   const listType = words["x-kubernetes-list-type"];
+  const { anyOf, allOf = [], ...more } = beyond[path] ?? {};
+  const all = [...(oneOf === undefined ? [] : [{ oneOf }]), ...(anyOf === undefined ? [] : [{ anyOf }]), ...allOf];
   return {
     ...plain,
     ...(properties !== undefined && {
@@ -102,6 +109,7 @@ export function requestSchema(schema: JsonSchema, path: string): OpenApiSchema {
     ...(isFree && { additionalProperties: {} }),
     ...(items !== undefined && { items: requestSchema(items, `${path}[]`) }),
     ...((listType === "set" || listType === "map") && { uniqueItems: true }),
-    ...beyond[path],
+    ...more,
+    ...(all.length > 0 && { allOf: all }),
   };
 }

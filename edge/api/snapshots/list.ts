@@ -36,6 +36,7 @@ const querySchemas = {
   after: {
     type: "string",
     pattern: `${pattern.tenantId.slice(0, -1)}/${pattern.subdomain.slice(1)}`,
+    not: { pattern: "[^/]{64}" },
     description: "Only snapshots after this one, which x-tenancy-next returns.",
   },
 } as const;

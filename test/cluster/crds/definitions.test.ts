@@ -20,6 +20,7 @@ import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { claimName } from "../../../crds/names.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { notObserved } from "../../../crds/schema/condition.ts";
+import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { findBinaries } from "../../../scripts/cluster/binaries.ts";
@@ -132,13 +133,38 @@ for (const { title, kind, spec, field, refusedBy = "schema" } of badSpecs) {
   }
 }
 
-testWithRules("API server: says in words what is wrong with an overlay directory", async () => {
-  for (const directory of ["data", "/a/../b", "/"]) {
-    const said = await refusal(create(workloads, { image: { ref: "a" }, filesystem: { overlayDirs: [directory] } }));
-    assert.match(said, /spec\.filesystem\.overlayDirs\[0\].*must be an absolute path below \//);
-    assert.not.match(said, /\^\(/);
-  }
-});
+testWithRules(
+  "API server: says what the REST API says of common mistakes, and shows no regular expression",
+  async () => {
+    const image = { ref: "a" };
+    const trigger = { type: "webhook", workloadRef: "w", tenant: { static: "a" }, config: { path: "/a" } };
+    const git = (url: string) => ({ image: { dockerfile: "Dockerfile", context: { git: { url } } } });
+    const mistakes: [kind: "workload" | "trigger", spec: object][] = [
+      ...["data", "/a/../b", "/"].map((dir): [kind: "workload", spec: object] => [
+        "workload",
+        { image, filesystem: { overlayDirs: [dir] } },
+      ]),
+      ["workload", { image: { ref: "a b" } }],
+      ["workload", { image: { dockerfile: "FROM a\nRUN b" } }],
+      ["workload", git("git@git.example.com:team/app.git")],
+      ["workload", git("http://git.example.com/team/app")],
+      ["workload", { image, network: { access: "restricted", allowlist: ["https://api.example.com/v1"] } }],
+      ["workload", { image, network: { access: "restricted", allowlist: ["api.example.com:443"] } }],
+      ["workload", { image, entrypoint: { workdir: "src" } }],
+      ["trigger", { ...trigger, config: { path: "hook" } }],
+      ["trigger", { ...trigger, guards: [{ type: "api", config: { url: "guard.example.com" } }] }],
+      ["trigger", { ...trigger, type: "cron", config: { schedule: "0 9 * * 1", timezone: "Europe / Berlin" } }],
+    ];
+    for (const [kind, spec] of mistakes) {
+      const [problem = "", ...more] = (kind === "workload" ? workloadProblems : triggerProblems)(spec);
+      assert.equal(more, []);
+      const [, field = "", words = ""] = /^(\S+): (.*)$/.exec(problem) ?? [];
+      const said = await refusal(create(resourceOf[kind], spec));
+      assert.ok(said.includes(field) && said.includes(words), `${said}\nis not: ${problem}`);
+      assert.not.match(said, "should match");
+    }
+  },
+);
 
 testWithRatcheting("API server: what was stored before a rule came can still be edited", async () => {
   // What a trigger's type demands of its config is a rule on the whole spec, which an edit of any of its fields asks
@@ -380,8 +406,54 @@ test("kubectl get: shows the columns that a person wants", async () => {
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
   assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS EXPIRES AGE");
   assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
-  assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE AGE DETAIL");
-  assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DRIVER AGE DETAIL");
+  assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE REASON AGE");
+  assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DRIVER REASON AGE");
+});
+
+test("kubectl get -o wide: a line of realistic values has at most 200 columns", async () => {
+  const workloadRef = "support-assistant";
+  const tenantId = "customer-4711";
+  const at = new Date().toISOString();
+  const because = (reason: string) => {
+    const message = "a sentence that a person reads in describe ".repeat(5);
+    const condition = { status: "False", lastTransitionTime: at, reason, message };
+    return { reason, message, conditions: [{ ...condition, type: "Ready" }] };
+  };
+  const { conditions } = because("WorkloadTerminating");
+  const objects: [resource: Resource<KubernetesObject>, name: string, spec: object, status: object][] = [
+    [
+      workloads,
+      workloadRef,
+      { image: { ref: `registry.example.com/support/assistant:2026.11.26-1` }, network: { access: "unrestricted" } },
+      { phase: "Terminating", build: { state: "Building" }, ...because("NetworkPolicyRefused") },
+    ],
+    [pools, workloadRef, { workloadRef, size: 1000 }, { phase: "Degraded", ...because("ImagePullFailed") }],
+    [
+      claims,
+      `claim-${tenantId}-${workloadRef}`,
+      { tenantId, workloadRef },
+      {
+        ...{ phase: "ReleaseFailed", source: "existing", ...because("WorkloadTerminating") },
+        instanceId: `inst-${tenantId}-${workloadRef}-qq588b`,
+        endpoint: { host: "10.244.103.201", port: 65535 },
+      },
+    ],
+    [
+      triggers,
+      `${workloadRef}-pull-requests`,
+      { type: "webhook", workloadRef, tenant: { static: tenantId }, driver: "driver-b", config: { path: "/hook" } },
+      { phase: "Error", detail: conditions[0]?.message, conditions },
+    ],
+  ];
+  for (const [resource, name, spec, status] of objects) {
+    await create(resource, spec, name);
+    const ref = { name, namespace };
+    await client.patch(resource, ref, { type: "merge", subresource: "status", body: { status } });
+    const lines = (await kubectl("get", resource.plural, name, "-o", "wide")).trimEnd().split("\n");
+    assert.is(lines.length, 2);
+    for (const line of lines) assert.ok(line.length <= 200, `${line.length} columns: ${line}`);
+    assert.match(lines[1] ?? "", /WorkloadTerminating|NetworkPolicyRefused|ImagePullFailed/);
+  }
 });
 
 test("kubectl get tenancy: lists all four kinds", async () => {

@@ -332,7 +332,7 @@ test("an edge and an operator that are killed are started again, and the cluster
   ] as const) {
     process.kill(stack.pidOf(command), "SIGKILL");
     const again = new RegExp(
-      `^${program} ended: signal SIGKILL; it is started again in 0.5 s$[^]*^${program} is started again$`,
+      ` ${program} ended: signal SIGKILL; it is started again in 0.5 s$[^]* ${program} is started again$`,
       "m",
     );
     await untilPrinted(stack.output, again);

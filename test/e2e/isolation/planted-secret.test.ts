@@ -1,8 +1,9 @@
 // @limit 900
 import type { ChildProcess } from "node:child_process";
 import { createHash, createHmac, randomBytes } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -75,6 +76,7 @@ const ownSecrets = new Set(["vault", ...Object.values(egressNames(marker))]);
 const test = suite("a planted secret is nowhere but in its Secret and in the sidecar");
 const places = createPlaces();
 const messenger = new FakeMessenger();
+const logFile = join(mkdtempSync(join(tmpdir(), "tenancy-planted-")), "log");
 const operatorListen = `127.0.0.1:${await freePort()}`;
 const edgeMetricsListen = `127.0.0.1:${await freePort()}`;
 const authorization = { authorization: `Bearer ${values.apiKey}` };
@@ -102,13 +104,14 @@ test.before(async () => {
   const started = await startUpstream(local, names, { "closed.example": ["169.254.169.254"] });
   upstream = started.upstream;
   apiBaseUrl = await messenger.start();
-  stack = await startStack(cluster, {
+  const env = {
     TENANCY_LOG_LEVEL: "debug",
     TENANCY_API_KEY: values.apiKey,
     TENANCY_OPERATOR_LISTEN: operatorListen,
     TENANCY_EDGE_METRICS_LISTEN: edgeMetricsListen,
     ...started.env,
-  });
+  };
+  stack = await startStack(cluster, env, ["--log", logFile]);
   const transport = createTransport({
     config: await loadClusterConfig({ kubeconfigPath: stack.kubeconfigPath }),
     role: "test",
@@ -133,6 +136,7 @@ test.after(async () => {
   await stack?.interrupt();
   await messenger.stop();
   await leaveCluster(cluster);
+  rmSync(dirname(logFile), { recursive: true });
 });
 
 interface Answer {
@@ -502,8 +506,7 @@ async function listedResources(): Promise<{ path: string; resource: string }[]> 
 test("logs of all containers, of operator and edge at debug level, and the command lines of this machine", async () => {
   await addLogs("in the end");
   for (const program of ["operator", "edge"]) {
-    const lines = stack
-      .output()
+    const lines = readFileSync(logFile, "utf8")
       .split("\n")
       .filter((line) => line.includes(`"program":"${program}"`));
     places.add(`log of the ${program}`, lines.join("\n"), marker);

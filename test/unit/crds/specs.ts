@@ -131,25 +131,12 @@ export const badSpecs: readonly BadSpec[] = [
     ["no image", {}, "spec.image"],
     ["neither ref nor dockerfile", { image: {} }, "spec.image"],
     ["both ref and dockerfile", { image: { ...image, dockerfile: "Dockerfile" } }, "spec.image"],
-    ["an image with a space", { image: { ref: "a b" } }, "spec.image.ref"],
-    ["an image with a control character", { image: { ref: "a\u0000b" } }, "spec.image.ref"],
     ["a number as the image", { image: { ref: 7 } }, "spec.image.ref"],
-    ["a build file of two lines", { image: { dockerfile: "a\nb" } }, "spec.image.dockerfile"],
     ["no source of the context", { image: { dockerfile: "Dockerfile", context: {} } }, "spec.image.context"],
     [
       "two sources of the context",
       { image: { dockerfile: "Dockerfile", context: { configMapRef: { name: "a" }, git } } },
       "spec.image.context",
-    ],
-    [
-      "a repository over HTTP",
-      { image: { dockerfile: "Dockerfile", context: { git: { url: "http://git.example/a/b" } } } },
-      "spec.image.context.git.url",
-    ],
-    [
-      "a repository's address with a password",
-      { image: { dockerfile: "Dockerfile", context: { git: { url: "https://u:p@git.example/a/b" } } } },
-      "spec.image.context.git.url",
     ],
     [
       "a branch that is an option",
@@ -166,8 +153,6 @@ export const badSpecs: readonly BadSpec[] = [
     ["memory in words", { image, resources: { memoryMb: "512" } }, "spec.resources.memoryMb"],
     ["no disk", { image, resources: { diskGb: 0 } }, "spec.resources.diskGb"],
     ["an unknown access", { image, network: { access: "open" } }, "spec.network.access"],
-    ["an address with a scheme", { image, network: { allowlist: ["https://a.b"] } }, "spec.network.allowlist[0]"],
-    ["a star alone", { image, network: { allowlist: ["a.b", "*"] } }, "spec.network.allowlist[1]"],
     ["a domain with a line break", { image, network: { allowlist: ["a.b\nc.d"] } }, "spec.network.allowlist[0]"],
     ["a domain twice", { image, network: { allowlist: ["a.b", "a.b"] } }, "spec.network.allowlist[1]"],
     ["credentials twice", { image, network: { credentials: [credential, credential] } }, "spec.network.credentials[1]"],
@@ -196,7 +181,6 @@ export const badSpecs: readonly BadSpec[] = [
     ["a probe of port 0", { image, health: { httpGet: { path: "/", port: 0 } } }, "spec.health.httpGet.port"],
     ["args that are no list", { image, entrypoint: { args: "x" } }, "spec.entrypoint.args"],
     ["a number in the environment", { image, entrypoint: { env: { A: 1 } } }, "spec.entrypoint.env.A"],
-    ["a relative workdir", { image, entrypoint: { workdir: "src" } }, "spec.entrypoint.workdir"],
     ["a runtime class in capitals", { image, runtimeClassName: "GVisor" }, "spec.runtimeClassName"],
   ]),
   {
@@ -224,6 +208,22 @@ export const badSpecs: readonly BadSpec[] = [
       ["a relative directory", { image, filesystem: { overlayDirs: ["data"] } }, "spec.filesystem.overlayDirs[0]"],
       ["a directory upwards", { image, filesystem: { overlayDirs: ["/a/../b"] } }, "spec.filesystem.overlayDirs[0]"],
       ["the root directory", { image, filesystem: { overlayDirs: ["/"] } }, "spec.filesystem.overlayDirs[0]"],
+      ["an image with a space", { image: { ref: "a b" } }, "spec.image.ref"],
+      ["an image with a control character", { image: { ref: "a\u0000b" } }, "spec.image.ref"],
+      ["a build file of two lines", { image: { dockerfile: "a\nb" } }, "spec.image.dockerfile"],
+      [
+        "a repository over HTTP",
+        { image: { dockerfile: "Dockerfile", context: { git: { url: "http://git.example/a/b" } } } },
+        "spec.image.context.git.url",
+      ],
+      [
+        "a repository's address with a password",
+        { image: { dockerfile: "Dockerfile", context: { git: { url: "https://u:p@git.example/a/b" } } } },
+        "spec.image.context.git.url",
+      ],
+      ["an address with a scheme", { image, network: { allowlist: ["https://a.b"] } }, "spec.network.allowlist[0]"],
+      ["a star alone", { image, network: { allowlist: ["a.b", "*"] } }, "spec.network.allowlist[1]"],
+      ["a relative workdir", { image, entrypoint: { workdir: "src" } }, "spec.entrypoint.workdir"],
       ["an allowlist under no access", { image, network: { allowlist: ["a.b"] } }, "spec.network.allowlist"],
       [
         "credentials under access none",
@@ -324,15 +324,8 @@ export const badSpecs: readonly BadSpec[] = [
       { ...webhook, guards: [{ type: "allowlist", config: { tenantIds: ["a", "b", "a"] } }] },
       "spec.guards[0].config.tenantIds[2]",
     ],
-    ["a path without its slash", { ...webhook, config: { path: "hook" } }, "spec.config.path"],
-    ["a path with a query", { ...webhook, config: { path: "/hook?a" } }, "spec.config.path"],
     ["an unknown guard", { ...webhook, guards: [{ type: "maybe", config: {} }] }, "spec.guards[0].type"],
     ["a guard without config", { ...webhook, guards: [{ type: "allowlist" }] }, "spec.guards[0].config"],
-    [
-      "an address of no kind",
-      { ...webhook, guards: [{ type: "api", config: { url: "x" } }] },
-      "spec.guards[0].config.url",
-    ],
     [
       "a driver with no time",
       { ...webhook, driverOptions: { timeoutSeconds: 0 } },
@@ -341,6 +334,13 @@ export const badSpecs: readonly BadSpec[] = [
   ]),
   ...triggers(
     [
+      ["a path without its slash", { ...webhook, config: { path: "hook" } }, "spec.config.path"],
+      ["a path with a query", { ...webhook, config: { path: "/hook?a" } }, "spec.config.path"],
+      [
+        "an address of no kind",
+        { ...webhook, guards: [{ type: "api", config: { url: "x" } }] },
+        "spec.guards[0].config.url",
+      ],
       ["a webhook without a path", { ...webhook, config: {} }, "spec.config.path"],
       ["a messenger without a token", { ...messenger, config: {} }, "spec.config.botTokenSecretRef"],
       ["a messenger's tenant from nowhere", { ...messenger, tenant: { from: "name" } }, "spec.tenant.from"],

@@ -283,6 +283,41 @@ test("every operation has a group, every body and every answer an example that f
   assert.ok(found > 100, `only ${found} examples`);
 });
 
+test("every operation, parameter, header, answer and field has a description", async () => {
+  const document = await documentOf(testEdge());
+  const missing: string[] = [];
+  const look = (what: string, words: string | undefined) => {
+    if (words === undefined || words.trim() === "") missing.push(what);
+  };
+  (function visit(value: unknown, path: string): void {
+    if (typeof value !== "object" || value === null) return;
+    for (const [name, held] of Object.entries(value)) {
+      const at = `${path}.${name}`;
+      if (name === "example" || name === "default") continue;
+      // Rules of a schema name fields that it describes elsewhere.
+      if (["anyOf", "allOf", "oneOf", "not"].includes(name)) continue;
+      if (name === "properties" && path.includes("chema")) {
+        for (const [field, schema] of Object.entries(held as Record<string, OpenApiSchema>)) {
+          if (!("$ref" in schema)) look(`${at}.${field}`, schema.description);
+        }
+      }
+      visit(held, at);
+    }
+  })(document, "document");
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const [method, { summary, parameters, responses }] of Object.entries(methods)) {
+      look(`${method} ${path}`, summary);
+      for (const one of parameters) look(`${method} ${path} ${one.name}`, one.description ?? one.schema.description);
+      for (const [status, { description, headers = {} }] of Object.entries(responses)) {
+        look(`${method} ${path} ${status}`, description);
+        for (const [name, one] of Object.entries(headers)) look(`${method} ${path} ${status} ${name}`, one.description);
+      }
+    }
+  }
+  for (const [name, schema] of Object.entries(document.components.schemas)) look(name, schema.description);
+  assert.equal(missing, []);
+});
+
 test("what a route reads of its request is documented with the server's own bounds", async () => {
   const links = { maxSeconds: 600, address: () => "", create: () => "", problem: () => undefined };
   const edge = testEdge({ links });

@@ -20,10 +20,12 @@ test.after(async () => {
 function start(name: string, command: string[], env: NodeJS.ProcessEnv = process.env) {
   const clock = manualClock();
   const printed: string[] = [];
+  const written: string[] = [];
   const print = (line: string): void => void printed.push(line);
-  const program = startProgram({ name, command, cwd: folder, env, print, clock });
+  const onLine = (line: string): void => void written.push(line);
+  const program = startProgram({ name, command, cwd: folder, env, print, onLine, clock });
   programs.push(program);
-  return { program, printed, clock };
+  return { program, printed, written, clock };
 }
 
 const until = (what: string, is: () => boolean) => waitUntil(is, { what, limitMs: 60_000, intervalMs: 5 });
@@ -108,6 +110,17 @@ test("a program that waits to be started again can be stopped", async () => {
 test("where a program listens is learned from its own channel", async () => {
   const { program } = start("listening", [process.execPath, "-e", 'process.send({ listening: "http://127.0.0.1:1" })']);
   assert.is(await program.listening, "http://127.0.0.1:1");
+});
+
+test("every line of a program is passed on before its end is reported, and a child of it does not hold that up", async () => {
+  const { program, written } = start("lines", ["sh", "-c", "sleep 600 & echo $!; echo two >&2; echo last"]);
+  assert.is(await program.exited, "exit code 0");
+  const [child = "", ...rest] = written.sort();
+  process.kill(Number(child));
+  assert.equal(rest, ["last", "two"]);
+  const unended = start("unended", ["printf", "last"]);
+  assert.is(await unended.program.exited, "exit code 0");
+  assert.equal(unended.written, ["last"]);
 });
 
 test("a program is told to stop when the process that started it is killed", async () => {
