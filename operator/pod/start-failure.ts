@@ -1,6 +1,7 @@
-import type { Container, ContainerStatus, Pod } from "../../crds/kubernetes.ts";
+import type { ContainerStatus, Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
+import { hasLauncher } from "../launcher/launch-command.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
 import { pullCause } from "./pull-cause.ts";
 
@@ -42,13 +43,12 @@ export function pullFailure(container: ContainerStatus, said: string): Failure {
  * in the container, or it is not executable. Undefined if a later start may succeed.
  */
 export function programFailure(pod: Pod, status: ContainerStatus): Failure | undefined {
-  const said = startError(status);
+  const said = startError(status) ?? launchError(pod, status);
   if (said === undefined || status.name !== WORKLOAD_CONTAINER) return undefined;
-  const container = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
   const match = NOT_STARTED.map((pattern) => pattern.exec(said)).find((found) => found !== null);
   if (match === undefined || match === null) return undefined;
   const [, program = "", why = ""] = match;
-  const field = programField(container, program);
+  const field = programField(pod.spec, program);
   if (/permission denied/i.test(why)) {
     return {
       message: `the program "${program}" cannot be run (permission denied): it is not executable for the user of the image`,
@@ -108,12 +108,21 @@ function startError({ state, lastState }: ContainerStatus): string | undefined {
   return isStartError(end?.reason) ? end?.message : undefined;
 }
 
+/** What the launcher said when it could not start the program: it uses the words of the container runtime. */
+function launchError({ spec }: Pod, { state, lastState }: ContainerStatus): string | undefined {
+  if (state?.running !== undefined || !hasLauncher(spec)) return undefined;
+  const end = state?.terminated ?? lastState?.terminated;
+  return end?.exitCode === 126 || end?.exitCode === 127 ? end.message : undefined;
+}
+
 function isStartError(reason: string | undefined): boolean {
   return reason === "StartError" || reason === "ContainerCannotRun";
 }
 
 /** The field that names the program; if none does, the image. */
-function programField(container: Container | undefined, program: string): string {
+function programField(spec: PodSpec, program: string): string {
+  if (hasLauncher(spec)) return "the workload's spec.entrypoint.cmd; without it, the image names this program";
+  const container = spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
   if (container?.command?.[0] === program) return "the workload's spec.entrypoint.cmd";
   if (container?.args?.[0] === program)
     return "the workload's spec.entrypoint: args without cmd name the program if the image has no entrypoint";

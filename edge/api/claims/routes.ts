@@ -77,7 +77,7 @@ const extendBody = v.strictObject({
   ...releaseBody.entries,
   seconds: secondsSchema("Seconds from now until the claim expires; an expiry that is later stays."),
 });
-const anyOf = [{ required: ["workload"] }, { required: ["workloadRef"] }];
+const allOf = [{ anyOf: [{ required: ["workload"] }, { required: ["workloadRef"] }] }];
 
 /** `POST /api/v1/tenants/{id}/claim`, `…/extend`, `…/release` and `…/discard`. */
 export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): ApiRoute[] {
@@ -121,7 +121,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       summary: "Extend a tenant's claim",
       description:
         "Moves the time at which the claim expires to so many seconds from now, by the cluster's clock, and never to an earlier one. The response is 409 if the claim is being released, or does not expire.",
-      body: { ...bodySchema(extendBody), anyOf },
+      body: { ...bodySchema(extendBody), allOf },
       answer: doneSchema("extended", "tenantId", "expiresAt"),
       errors: [404, 408, 409, 413, 503],
       async handle(request) {

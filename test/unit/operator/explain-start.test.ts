@@ -7,6 +7,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { CoreEvent, Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { launchCommand } from "../../../operator/launcher/launch-command.ts";
 import { explanation, parseListening } from "../../../operator/pod/explain-start.ts";
 import { podState } from "../../../operator/pod/pod-state.ts";
 
@@ -37,6 +38,17 @@ function withArgs(name: string): Pod {
     if (container.command !== undefined) container.args = container.command;
     delete container.command;
   }
+  return pod;
+}
+
+/** A pod that the launcher runs, which ended with 127 and these words. */
+function launched(name: string, message: string): Pod {
+  const pod = recordedPod(name);
+  const [container] = pod.spec.containers;
+  const [status] = pod.status?.containerStatuses ?? [];
+  if (container === undefined || status?.lastState?.terminated === undefined) throw new Error(`${name} has not ended`);
+  container.command = launchCommand({ program: "no-such-program", args: [], stopGraceSeconds: 20 });
+  status.lastState.terminated.message = message;
   return pod;
 }
 
@@ -76,6 +88,12 @@ const failed: [what: string, pod: Pod, message: string, fix: string][] = [
     withOverlay("no-path", "/opt/no-such-thing", "/op"),
     'there is no program "/opt/no-such" in the container',
     "the workload's spec.entrypoint.cmd",
+  ],
+  [
+    "a command that the launcher does not find",
+    launched("shell-127", 'exec: "no-such-program": executable file not found in $PATH'),
+    'there is no program "no-such-program" in the container',
+    "the workload's spec.entrypoint.cmd; without it, the image names this program",
   ],
   [
     "a command that is a directory",
