@@ -9,6 +9,8 @@ const remedies: Readonly<Record<string, string>> = {
     "Wait while the helper pod tenancy-snapshots starts. If it does not, look at that pod and its volume.",
   Restoring: "Wait: the files are being restored into the pod.",
   RestoreInterrupted: "Wait: the restore is tried in another pod, up to three in total.",
+  Moving: "Wait: the files are being saved, because the pod is being deleted, evicted or drained.",
+  Moved: "Wait: another pod is starting, and gets the files that were saved.",
   PodLost:
     "Wait: another pod is starting. If the pod was evicted because of its own files, raise spec.resources.diskGb.",
   WorkloadNotFound: "Create the workload, then claim again.",
