@@ -1,6 +1,6 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
-import { givenOverlayId, isShown } from "../../crds/claims/claim-pod.ts";
+import { givenOverlayId, isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
@@ -72,6 +72,7 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
     }
     return { told: { files: "discarded" } };
   }
+  if (pod.metadata.deletionTimestamp !== undefined && isDestroyed(claim)) return { told: { files: "discarded" } };
   const state = podState(pod);
   const isLost = state.state === "lost" && !isHeldByLauncher(pod);
   const answer = isLost ? undefined : lostFiles(claim, pod, context);

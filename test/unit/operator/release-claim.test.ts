@@ -4,8 +4,9 @@ import type { ClaimStatus, ReleasedFiles } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { ObjectMeta, PodStatus } from "../../../crds/kubernetes.ts";
-import { annotation, finalizer, label } from "../../../crds/labels.ts";
+import { annotation, finalizer, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { releaseClaim } from "../../../operator/claim/release-claim.ts";
+import { launchCommand } from "../../../operator/launcher/launch-command.ts";
 import type { SavedSnapshot, Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { archive } from "../snapshots/helper-objects.ts";
 import { onS3, testOperator } from "./test-operator.ts";
@@ -90,6 +91,19 @@ test("releaseClaim says that files are given up, or lost, before the pod that ha
     await release.run();
     assert.is(toldBefore, files);
   }
+});
+
+test("releaseClaim does not save a destroyed pod that is still ending", async () => {
+  const release = releasing(withFiles, { [annotation.destroyed]: podName });
+  const command = launchCommand({ program: "run", args: [], stopGraceSeconds: 20 });
+  const state = { running: {} };
+  const status = { name: WORKLOAD_CONTAINER, ready: true, restartCount: 0, image: "", imageID: "", state };
+  const pod = release.setPod(
+    { phase: "Running", containerStatuses: [status] },
+    { deletionTimestamp: "2026-11-26T00:00:01Z", deletionGracePeriodSeconds: 1 },
+  );
+  pod.spec.containers = [{ name: WORKLOAD_CONTAINER, command }];
+  assert.is((await release.run())?.files, "discarded");
 });
 
 test("releaseClaim finds a save whose end nobody saw by the newest archive, where the pod is gone or another leads", async () => {
