@@ -128,7 +128,7 @@ export const definitions: readonly CustomResourceDefinition[] = [
       column("Reason", ".status.reason", "Why it is not active."),
       { ...column("Address", ".status.endpoint.host", "Address of the pod."), priority: 1 },
       // A column of type date shows how long ago a time was, and nothing of the future.
-      { ...column("Expires", ".status.expiresAt", "When it is released even while it is in use."), priority: 1 },
+      { ...column("Ends", ".status.expiresAt", "When it is released even while it is in use."), priority: 1 },
       age,
     ],
   }),

@@ -54,7 +54,7 @@ test.after(() => tenancy?.stop());
 test("drain alone refuses, as it does after the first step", async () => {
   const drain = () => kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=60s");
   assert.match(await drain().catch(String), /cannot delete .*that declare no controller.*tenancy\/inst-/);
-  await run(/kubectl cordon/);
+  await run(/kubectl cordon[^]*delete pods -l tenancy\.dev\/pool/);
   await tenancy.until("the pool full elsewhere", async () => {
     const warm = tenancy.members("app", "ready");
     return warm.length === 4 && warm.every(({ spec }) => spec.nodeName !== node);
@@ -74,7 +74,7 @@ test("then its sessions are released with their files, and nobody else's", async
 });
 
 test("then the node is drained, and the helper pod and the tenants' next pods are elsewhere", async () => {
-  await run(/kubectl drain/);
+  await run(/^helper\(\)[^]*kubectl drain/);
   assert.equal(await podsOn(node), []);
   await tenancy.until("the helper pod elsewhere", async () =>
     (await exists(tenancy.client, pods, SNAPSHOTS_NAME)) ? await nodeOf(SNAPSHOTS_NAME) : false,

@@ -381,7 +381,7 @@ test("API server: takes empty text where text is free", async () => {
     return;
   }
   const stored = await client.get(workloads, { name, namespace });
-  assert.equal(stored.spec.entrypoint, spec.entrypoint);
+  assert.equal(stored.spec.entrypoint, { ...spec.entrypoint, stopGraceSeconds: 20 });
 });
 
 test("API server: pools can be scaled", async () => {
@@ -404,7 +404,7 @@ test("kubectl get: shows the columns that a person wants", async () => {
   assert.is(await header("tw", "-o", "wide"), "NAME IMAGE ACCESS PHASE REASON BUILD AGE");
   assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
-  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS EXPIRES AGE");
+  assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS ENDS AGE");
   assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE REASON AGE");
   assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DRIVER REASON AGE");
