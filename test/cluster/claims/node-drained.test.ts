@@ -74,7 +74,7 @@ test("then its sessions are released with their files, and nobody else's", async
 });
 
 test("then the node is drained, and the helper pod and the tenants' next pods are elsewhere", async () => {
-  await run(/^helper\(\)[^]*kubectl drain/);
+  await run(/helper\(\)/);
   assert.equal(await podsOn(node), []);
   await tenancy.until("the helper pod elsewhere", async () =>
     (await exists(tenancy.client, pods, SNAPSHOTS_NAME)) ? await nodeOf(SNAPSHOTS_NAME) : false,
