@@ -119,11 +119,16 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
 }
 
 const MAX_TRIES = 5;
+/** Above this the pod's launcher would wait for its files to be saved. */
+const LONGEST_GRACE_SECONDS = 10;
+
 /**
- * With 0 the pod's object is gone at once, and the kubelet gives its containers the pod's own grace period, in which no one
- * can reach them.
+ * The shortest grace period that ends a pod's containers: with 0 the object is gone at once, and the kubelet gives the
+ * containers the pod's own grace period, in which no one can reach them.
  */
-const DESTROY_GRACE_SECONDS = 1;
+function destroyGrace({ spec }: Pod): number {
+  return (spec.terminationGracePeriodSeconds ?? 0) > LONGEST_GRACE_SECONDS ? 1 : 0;
+}
 
 /**
  * Force-deletes a pod without saving its files.
@@ -147,7 +152,9 @@ async function destroyInstance(
     const isFree = !isClaimed(pod);
     if (!isFree) await markClaim(pod, services);
     const precondition = isFree ? "resourceVersion" : "uid";
-    const { outcome } = await cluster(pods).of(pod).delete({ gracePeriodSeconds: DESTROY_GRACE_SECONDS, precondition });
+    const { outcome } = await cluster(pods)
+      .of(pod)
+      .delete({ gracePeriodSeconds: destroyGrace(pod), precondition });
     if (outcome === "notFound") throw instanceNotFound(name);
     if (outcome !== "conflict") return;
     pod = await readNow();

@@ -133,6 +133,14 @@ test("names that no pod can have are refused before any call", async () => {
   assert.equal(edge.cluster.calls, []);
 });
 
+test("destroy gives a pod that waits for its files a second, so that its containers end too", async () => {
+  const edge = testEdge();
+  const pod = edge.cluster.addPod("inst-a", "Running", {});
+  pod.spec.terminationGracePeriodSeconds = 120;
+  assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 200);
+  assert.is((edge.cluster.calls.at(-1)?.body as { gracePeriodSeconds: number }).gracePeriodSeconds, 1);
+});
+
 test("destroy marks the claim, then deletes that pod at once, and lets the claim's phase be", async () => {
   const edge = testEdge();
   const { cluster } = edge;
@@ -145,7 +153,7 @@ test("destroy marks the claim, then deletes that pod at once, and lets the claim
   assert.is(answer.status, 200, answer.text);
   assert.equal(answer.json, { status: "destroyed", instance: "inst-a" });
   assert.equal(cluster.verbs(), ["get", "patch", "get", "patch", "delete"]);
-  assert.equal(cluster.calls.at(-1)?.body, { gracePeriodSeconds: 1, uid: pod.metadata.uid });
+  assert.equal(cluster.calls.at(-1)?.body, { gracePeriodSeconds: 0, uid: pod.metadata.uid });
   assert.is(cluster.claim("claim-a-app").metadata.annotations?.[annotation.destroyed], "inst-a");
   assert.is(cluster.claim("claim-a-app").status?.phase, "Active");
   assert.is((await edge.call("POST /api/v1/instances/inst-a/destroy")).status, 404);
