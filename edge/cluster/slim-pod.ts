@@ -11,6 +11,7 @@ const readAnnotations = [
   annotation.claimedAt,
   annotation.lastActivity,
   annotation.idleTimeoutSeconds,
+  annotation.overlayDirs,
 ];
 const noSpec: PodSpec = { containers: [] };
 const ready = [{ type: "Ready", status: "True" }];

@@ -119,15 +119,13 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
 }
 
 const MAX_TRIES = 5;
-/** Above this the pod's launcher would wait for its files to be saved. */
-const LONGEST_GRACE_SECONDS = 10;
-
 /**
  * The shortest grace period that ends a pod's containers: with 0 the object is gone at once, and the kubelet gives the
- * containers the pod's own grace period, in which no one can reach them.
+ * containers the pod's own grace period, in which no one can reach them. That of a pod with files is long, since its
+ * launcher waits for them to be saved.
  */
-function destroyGrace({ spec }: Pod): number {
-  return (spec.terminationGracePeriodSeconds ?? 0) > LONGEST_GRACE_SECONDS ? 1 : 0;
+function destroyGrace({ metadata }: Pod): number {
+  return metadata.annotations?.[annotation.overlayDirs] === undefined ? 0 : 1;
 }
 
 /**
