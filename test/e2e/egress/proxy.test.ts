@@ -379,6 +379,11 @@ test("a change of the allowlist is followed", async ({ environment }) => {
 
 test("settings that cannot be used are told with the reason, and leave what runs", async ({ environment }) => {
   const settings = join(environment.folder, "settings");
+  // The settings of the test before are in use: in a volume, unlike here, no file changes while they are read.
+  const unlisted = { kind: "http", version: 1, url: "https://unlisted.example/" } as const;
+  await waitUntil(async () => "error" in (await environment.call(unlisted)), {
+    ...{ what: "the former settings", limitMs: 60_000, explain: environment.log },
+  });
   appendFileSync(join(settings, "haproxy.cfg"), "    no-such-word\n");
   mkdirSync(join(settings, "..2_changed"));
   const told = "the new settings cannot be used, the previous ones stay in use";
