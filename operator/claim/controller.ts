@@ -27,19 +27,17 @@ import { ensureService } from "./ensure-service.ts";
 import { followPod } from "./follow-pod.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isMoving, moveSession } from "./move-session.ts";
-import { type Outcome, sooner, soonest } from "./outcome.ts";
+import { type Outcome, RECHECK, sooner, soonest } from "./outcome.ts";
 import { reconcileStarting } from "./reconcile-starting.ts";
 import { releaseClaim } from "./release-claim.ts";
 import { followExpiry } from "./release-when-expired.ts";
 import { releaseWhenIdle } from "./release-when-idle.ts";
 import { needsFiles } from "./restore-files.ts";
-import { retrySave } from "./save-files.ts";
+import { retrySave } from "./run-save.ts";
 import { startPod } from "./start-pod.ts";
 
 // A burst of claims takes more pods than these, but each prepared pod costs a connection.
 const PREPARED_PODS = 2;
-/** After a failed precondition. The object's event starts the next run, or this timer if the event is lost. */
-const RECHECK = { requeueAfterMs: 1000 };
 
 /** Gives pods to claims, and releases claims. */
 export function createClaimController(context: ClaimContext): Controller<"claim"> {

@@ -8,9 +8,9 @@ import { serviceName } from "../../crds/names.ts";
 import { ownerReference } from "../apply-object.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { ClaimContext } from "./context.ts";
+import { RECHECK } from "./outcome.ts";
 
 const TRY_AGAIN = { requeueAfterMs: 30_000 };
-const RECHECK = { requeueAfterMs: 1000 };
 
 /**
  * Creates and updates the Service of an Active claim if its workload asks for one. The Service selects by the label of

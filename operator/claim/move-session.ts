@@ -7,14 +7,13 @@ import { isHeldByLauncher } from "../launcher/launch-command.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import { isCurrent } from "./claim-pods.ts";
 import type { ClaimContext } from "./context.ts";
-import type { Outcome } from "./outcome.ts";
-import { findSaved, recordVersionKept, runSave } from "./save-files.ts";
-
-const RECHECK = { requeueAfterMs: 1000 };
+import { type Outcome, RECHECK } from "./outcome.ts";
+import { runSave } from "./run-save.ts";
+import { findSaved, recordVersionKept } from "./save-files.ts";
 
 /**
- * Whether somebody else ends the pod of a session: by a deletion, an eviction, or a drain of its node. Its launcher waits
- * until the files are saved, and the claim goes on with another pod that gets them.
+ * Whether somebody else ends the pod of a session: by a deletion, an eviction, or a drain of its node. Its launcher
+ * waits until the files are saved, and the claim goes on with another pod that gets them.
  */
 export function isMoving(claim: Claim, pod: Pod | undefined, { exec }: ClaimContext): boolean {
   if (claim.status?.reason === MOVING) return true;

@@ -32,6 +32,9 @@ export type Outcome =
       | { readonly next: "wait"; readonly reason: string; readonly message: string; readonly since?: number }
     ) & { readonly requeueAfterMs?: number | undefined });
 
+/** After a failed precondition. The object's event starts the next run; this does if that event is lost. */
+export const RECHECK = { requeueAfterMs: 1000 };
+
 /** Shorter starts are not explained, and shorter waits not reported: most are over by then. */
 export const FIRST_REPORT_MS = 5000;
 

@@ -14,7 +14,8 @@ import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
-import { type FilesStatus, filesToSave, forgetSave, saveFiles, tellLost } from "./save-files.ts";
+import { forgetSave } from "./run-save.ts";
+import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
 
 const NOTE_LIMIT_MS = 20_000;
 

@@ -47,8 +47,8 @@ function isWorthNotice({ spec, status }: Pick<Claim, "spec"> & { status: Claim["
 }
 
 /**
- * Follows the expiry of a claim: shows it, announces it a minute before, and then releases the claim, even while it is in
- * use. One timer leads from each step to the next; no claim is polled.
+ * Follows the expiry of a claim: shows it, announces it a minute before, and then releases the claim, even while it is
+ * in use. One timer leads from each step to the next; no claim is polled.
  *
  * @returns whether the claim was written, so that its event starts the next run; otherwise when to look again
  */

@@ -1,45 +1,29 @@
-import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim, ClaimStatus } from "../../crds/claim.ts";
-import { givenOverlayId, isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
-import { NetworkError } from "../../crds/client/api-error.ts";
-import { pods } from "../../crds/client/built-in-resources.ts";
+import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { systemClock } from "../../crds/client/clock.ts";
-import { ExecError } from "../../crds/client/exec/exec-outcome.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Condition } from "../../crds/schema/condition.ts";
-import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
-import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.ts";
-import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
-import { inSpan } from "../../crds/tracing/tracer.ts";
-import { linkSignals, sleep, withTimeLimit } from "../../crds/waits.ts";
-import type { WorkState } from "../background-work.ts";
-import { hasLauncher, isHeldByLauncher } from "../launcher/launch-command.ts";
+import { withTimeLimit } from "../../crds/waits.ts";
+import { isHeldByLauncher } from "../launcher/launch-command.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import type { SavedSnapshot } from "../snapshots/snapshots.ts";
-import { ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { isCurrent, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
-import type { ClaimContext, ClaimMemory } from "./context.ts";
-import { drainLeftMs } from "./drain.ts";
+import type { ClaimContext } from "./context.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
+import { forgetSave, runSave } from "./run-save.ts";
 
 const LOOK_LIMIT_MS = 20_000;
-const HELPER_START_LIMIT_MS = 60_000;
-/** Needed only if the cache of pods was behind. */
-const DRAIN_POLL_MS = 250;
 const LATE_RETRY_MS = 3_600_000;
 const MOST_SHOWN = 8192;
-/** Between tries to save a pod whose launcher waits for it. */
-const HELD_RETRY_MS = 5000;
 
 /** What a claim's status says about the files of its release. */
 export type FilesStatus = Pick<ClaimStatus, "files" | "snapshot">;
@@ -168,197 +152,6 @@ export function recordVersionKept(claim: Claim, { replaced }: SavedSnapshot, { e
   const version = archiveDigits(replaced.sha256);
   const message = `the session was not given the archive of ${replaced.createdAt}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
   events.record({ resource: claims, object: claim, type: "Normal", reason: "VersionKept", message });
-}
-
-/** Where the save of the files of a claim's pod stands; begins it, and what comes before it. */
-export function runSave(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
-  // A program may take long to end, and takes no slot of the saves for that.
-  const end = hasLauncher(pod.spec) ? runEnd(claim, pod, context) : undefined;
-  const work = end === undefined || end.state === "done" ? runCopy(claim, pod, context) : end;
-  if (work.state !== "failed" || work.retryInMs <= HELD_RETRY_MS || !isHeldByLauncher(pod)) return work;
-  // The back-off would outlast the grace period of the pod.
-  retrySave(pod.metadata.uid ?? "", context);
-  return { ...work, retryInMs: HELD_RETRY_MS };
-}
-
-/** Lets a save that failed run again at once. */
-export function retrySave(podUid: string, { programEnds, saves }: ClaimContext): void {
-  programEnds.retryNow(podUid);
-  saves.retryNow(podUid);
-}
-
-/** Forgets the save of a pod, which is not needed or has ended. */
-export function forgetSave(podUid: string, { programEnds, saves }: ClaimMemory): void {
-  programEnds.forget(podUid);
-  saves.forget(podUid);
-}
-
-/** Ends the program of a pod before its files are saved: once, since it is not started again. */
-function runEnd(claim: Claim, pod: Pod, context: ClaimContext): WorkState<void> {
-  const { programEnds, snapshots, traces, log } = context;
-  const { name, uid = "" } = pod.metadata;
-  return programEnds.run(
-    uid,
-    (signal) =>
-      countFailure(context, signal, async () => {
-        await untilDrained(claim, pod, context, signal);
-        await writeOut(claim, pod, context, signal);
-        const step = traces?.releaseStep(claim, "stop program", { "k8s.pod.name": name });
-        // The lists before and after the save show whether a process that stays changes the files.
-        if ((await inSpan(step, () => snapshots.stopProgram(pod, signal))) === "stays")
-          log.warn({ pod: name }, "program does not end, its files are saved while it runs");
-      }),
-    () => context.enqueueClaim(claim),
-    claim.spec.tenantId,
-  );
-}
-
-/** Has the program write out what it holds in memory. */
-async function writeOut(claim: Claim, pod: Pod, context: ClaimContext, signal: AbortSignal): Promise<void> {
-  if (pod.metadata.annotations?.[annotation.preSave] === undefined) return;
-  const step = context.traces?.releaseStep(claim, "pre-save", { "k8s.pod.name": pod.metadata.name });
-  await inSpan(step, () => runPreSave(claim, pod, { context, signal }));
-}
-
-function runCopy(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
-  const { tenantId, workloadRef } = claim.spec;
-  const { saves, snapshots, metrics, traces } = context;
-  const isFenced = () => !context.isLeading();
-  return saves.run(
-    pod.metadata.uid ?? "",
-    (signal, onBytes) =>
-      countFailure(context, signal, async () => {
-        const isEnded = hasLauncher(pod.spec);
-        await (isEnded ? checkOwner : untilDrained)(claim, pod, context, signal);
-        let helper = await untilHelperRuns(context, signal);
-        if (!isEnded) await writeOut(claim, pod, context, signal);
-        const key = { tenantId, workloadRef };
-        const overlayId = givenOverlayId(pod, claim);
-        const isErased = claim.metadata.annotations?.[annotation.erasedAt] !== undefined;
-        const step = () => traces?.releaseStep(claim, "save files", { "k8s.pod.name": pod.metadata.name });
-        for (;;) {
-          try {
-            return await inSpan(step(), () =>
-              metrics.timeSnapshot("save", () =>
-                snapshots.save(key, pod, { overlayId, isErased, signal, isFenced, onBytes }),
-              ),
-            );
-          } catch (error) {
-            if (signal.aborted || !isUnreachable(error) || !isLeaving(helper, context)) throw error;
-            helper = await untilHelperRuns(context, signal);
-          }
-        }
-      }),
-    () => context.enqueueClaim(claim),
-    tenantId,
-  );
-}
-
-async function countFailure<T>({ metrics }: ClaimContext, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
-    throw error;
-  }
-}
-
-/** Runs the workload's preSave command. A failure ends the save, unless the workload sets `onError: Continue`. */
-async function runPreSave(
-  claim: Claim,
-  pod: Pod,
-  { context, signal }: { context: ClaimContext; signal: AbortSignal },
-): Promise<void> {
-  try {
-    await context.snapshots.runPreSave(pod, signal);
-  } catch (error) {
-    if (signal.aborted || podFiles(pod).preSave?.onError !== "Continue") throw error;
-    const message = `${error instanceof Error ? error.message : error}; the files are saved as they are`;
-    context.events.record({ resource: claims, object: claim, type: "Warning", reason: "PreSaveFailed", message });
-  }
-}
-
-/**
- * Waits until no edge has requests in flight at the pod. Reads the pod from the API server: the cache that the release
- * used may not show an announcement yet.
- */
-async function untilDrained(claim: Claim, pod: Pod, context: ClaimContext, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    const present = await checkOwner(claim, pod, context, signal);
-    const leftMs = drainLeftMs(claim, [present], context.serverNow());
-    if (leftMs === 0) return;
-    await sleep(Math.min(leftMs, DRAIN_POLL_MS), { clock: systemClock, signal });
-  }
-}
-
-/** Checks with the API server that the pod belongs to the claim and its tenant, before any file is read from it. */
-async function checkOwner(
-  { metadata, spec }: Claim,
-  pod: Pod,
-  { cluster }: ClaimContext,
-  signal: AbortSignal,
-): Promise<Pod> {
-  const { name, uid } = pod.metadata;
-  const present = await cluster(pods).of(pod).get({ signal });
-  const { labels, annotations } = present.metadata;
-  if (present.metadata.uid !== uid) throw new Error(`pod "${name}" is another than the claim's`);
-  if (labels?.[label.tenant] === spec.tenantId && annotations?.[annotation.claimUid] === metadata.uid) return present;
-  throw new Error(
-    `pod "${name}" carries the tenant "${labels?.[label.tenant]}" and the claim ${annotations?.[annotation.claimUid]}, not "${spec.tenantId}" and ${metadata.uid}`,
-  );
-}
-
-/**
- * Waits until the helper pod runs. It starts with the first workload that saves files, so an early release may come
- * before it. A leader of another version replaces the helper pod, and does not accept the previous one.
- */
-async function untilHelperRuns(context: ClaimContext, signal: AbortSignal): Promise<Pod | undefined> {
-  if (context.config.snapshots.store.place.kind !== "volume") return undefined;
-  if (runs(helperPod(context), context)) return helperPod(context);
-  const linked = linkSignals(signal);
-  try {
-    // If the helper pod does not start in time, the save fails with its own error.
-    const limit = sleep(HELPER_START_LIMIT_MS, { clock: systemClock, signal: linked.signal }).then(() => "over");
-    let is: unknown;
-    while (is !== "over" && !runs(helperPod(context), context)) {
-      is = await Promise.race([context.helperStart.next(), limit]);
-    }
-  } finally {
-    linked.abort();
-    linked.close();
-  }
-  return helperPod(context);
-}
-
-/**
- * Whether the helper pod runs and was started by this operator, with its Secret filled. If ours cannot start at
- * present, accept any running helper: it can probably take the files.
- */
-function runs(helper: Pod | undefined, { helperStart: { wanted, isFailing } }: ClaimContext): boolean {
-  if (helper === undefined || !isHelperRunning(helper)) return false;
-  return isFailing || (wanted !== undefined && !isHelperOutdated(helper, wanted));
-}
-
-function helperPod({ informers, config }: ClaimContext): Pod | undefined {
-  return informers.helperPods.store.get({ namespace: config.namespace, name: SNAPSHOTS_NAME });
-}
-
-/** Whether the helper pod is being replaced, or has been. */
-function isLeaving(helper: Pod | undefined, context: ClaimContext): boolean {
-  if (helper === undefined || !runs(helper, context)) return false;
-  const present = helperPod(context);
-  return present?.metadata.uid !== helper.metadata.uid || present?.metadata.deletionTimestamp !== undefined;
-}
-
-function isUnreachable(error: unknown): boolean {
-  return error instanceof NetworkError || (error instanceof StoreError && error.isTransient);
-}
-
-function reasonOf(error: unknown): "archive" | "command" | "connection" | "store" | "other" {
-  if (error instanceof ArchiveError) return "archive";
-  if (error instanceof StoreConflict || error instanceof StoreError) return "store";
-  if (error instanceof ExecFailure) return "command";
-  return error instanceof NetworkError || error instanceof ExecError ? "connection" : "other";
 }
 
 function otherConditions({ status }: Claim): Condition[] {

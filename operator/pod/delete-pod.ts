@@ -11,13 +11,8 @@ import { END_GRACE_SECONDS } from "./render-pod.ts";
  */
 export async function deletePod(pod: Pod, context: PodContext): Promise<void> {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = pod.metadata;
-  const isHeld = hasLauncher(pod.spec);
-  if (deletionTimestamp === undefined || (isHeld && deletionGracePeriodSeconds > END_GRACE_SECONDS)) {
-    await context
-      .cluster(pods)
-      .of(pod)
-      .delete(isHeld ? { gracePeriodSeconds: END_GRACE_SECONDS } : {});
-  }
+  const isHeld = hasLauncher(pod.spec) && deletionGracePeriodSeconds > END_GRACE_SECONDS;
+  if (deletionTimestamp === undefined || isHeld) await context.cluster(pods).of(pod).delete(shortGrace(pod));
   endLauncher(pod, context);
 }
 
@@ -27,12 +22,12 @@ export async function deletePod(pod: Pod, context: PodContext): Promise<void> {
  */
 export async function deleteUnclaimed(pod: Pod, context: PodContext): Promise<void> {
   if (context.reservedPods.has(pod.metadata.uid ?? "")) return;
-  const { outcome } = await context
-    .cluster(pods)
-    .of(pod)
-    .delete({
-      precondition: "resourceVersion",
-      ...(hasLauncher(pod.spec) && { gracePeriodSeconds: END_GRACE_SECONDS }),
-    });
+  const options = { precondition: "resourceVersion", ...shortGrace(pod) } as const;
+  const { outcome } = await context.cluster(pods).of(pod).delete(options);
   if (outcome === "deleting") endLauncher(pod, context);
+}
+
+/** The grace period of a pod without a launcher is short already. */
+function shortGrace({ spec }: Pod): { gracePeriodSeconds?: number } {
+  return hasLauncher(spec) ? { gracePeriodSeconds: END_GRACE_SECONDS } : {};
 }

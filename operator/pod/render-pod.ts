@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { endpointPort, type ResolvedWorkloadSpec, withDefaults } from "../../crds/defaults.ts";
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
-import { type EntrypointStatus, imageOf, type Workload } from "../../crds/workload.ts";
+import { imageOf, type Workload } from "../../crds/workload.ts";
 import type { OperatorConfig } from "../config.ts";
 import { egressRules } from "../egress/egress-rules.ts";
 import {
@@ -12,7 +12,8 @@ import {
   shareInitContainer,
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
-import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand, PRE_STOP } from "../launcher/launch-command.ts";
+import { LAUNCHER_FOLDER, launchCommand, PRE_STOP } from "../launcher/launch-command.ts";
+import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 
 /** The name, labels and annotations that distinguish a pod from others of the same workload. */
@@ -195,7 +196,7 @@ function renderPodSpec(
       ...(egress === undefined ? [] : [egress.container]),
       {
         name: WORKLOAD_CONTAINER,
-        image: imageOfPods(workload),
+        image: imageOfPods(workload, launched?.digest),
         ...(launched !== undefined
           ? { command: launchCommand(launched) }
           : {
@@ -221,42 +222,11 @@ function renderPodSpec(
   };
 }
 
-/**
- * The program that the launcher runs: of a workload with files to save, where it is known. Undefined where the container
- * runtime starts the program, and the files are saved while it runs.
- */
-function programToLaunch(workload: Workload): LaunchedProgram | undefined {
-  const { entrypoint, filesystem } = withDefaults(workload.spec);
-  if (filesystem.overlayDirs.length === 0 || filesystem.saveWhileRunning) return undefined;
-  const { cmd, stopGraceSeconds } = entrypoint;
-  const [program, ...args] =
-    cmd !== undefined ? [cmd, ...(entrypoint.args ?? [])] : imageWords(workload, entrypoint.args);
-  // The launcher gives it to `env`, for which it would be a variable.
-  if (program === undefined || program.includes("=")) return undefined;
-  return { program, args, stopGraceSeconds };
-}
-
-/** What the runtime would start of an image, https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/. */
-function imageWords(workload: Workload, args: readonly string[] | undefined): string[] {
-  const own = knownEntrypoint(workload);
-  if (own === undefined) return [];
-  // Kubernetes replaces variables in a pod's command, and none in an image's own.
-  const literal = (words: readonly string[]) => words.map((word) => word.replaceAll("$", "$$$$"));
-  return [...literal(own.command), ...(args ?? literal(own.args))];
-}
-
-function knownEntrypoint(workload: Workload): EntrypointStatus | undefined {
-  const { entrypoint } = workload.status ?? {};
-  return entrypoint?.image === imageOf(workload) ? entrypoint : undefined;
-}
-
 /** One that is built is known by its digest alone, so there is no pod before it is there. */
-function imageOfPods(workload: Workload): string {
+function imageOfPods(workload: Workload, digest: string | undefined): string {
   const image = imageOf(workload);
   if (image === undefined) throw new Error("its image is not built yet");
-  const isLaunched = workload.spec.entrypoint?.cmd === undefined && programToLaunch(workload) !== undefined;
-  // A tag may lead elsewhere by now, to an image with another program.
-  return isLaunched && !image.includes("@") ? `${image}@${knownEntrypoint(workload)?.digest}` : image;
+  return digest === undefined || image.includes("@") ? image : `${image}@${digest}`;
 }
 
 function pullSecrets({ spec }: Workload, { builds }: OperatorConfig): Pick<PodSpec, "imagePullSecrets"> {

@@ -1,0 +1,37 @@
+import { withDefaults } from "../../crds/defaults.ts";
+import { imageOf, type Workload } from "../../crds/workload.ts";
+import type { LaunchedProgram } from "./launch-command.ts";
+
+/**
+ * The program that the launcher runs: of a workload with files to save, if it is known. Undefined where the container
+ * runtime starts the program, and the files are saved while it runs.
+ *
+ * @returns with the digest of the image that names the program: a tag may lead to an image with another one by now
+ */
+export function programToLaunch(workload: Workload): (LaunchedProgram & { digest?: string }) | undefined {
+  const { entrypoint, filesystem } = withDefaults(workload.spec);
+  if (filesystem.overlayDirs.length === 0 || filesystem.saveWhileRunning) return undefined;
+  const { cmd, args: given, stopGraceSeconds } = entrypoint;
+  const image = cmd === undefined ? programOfImage(workload, given) : undefined;
+  const [program, ...args] = image?.words ?? (cmd === undefined ? [] : [cmd, ...(given ?? [])]);
+  // The launcher gives it to `env`, for which it would be a variable.
+  if (program === undefined || program.includes("=")) return undefined;
+  return { program, args, stopGraceSeconds, ...(image && { digest: image.digest }) };
+}
+
+/**
+ * What the runtime would start of an image.
+ *
+ * Follows https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/
+ */
+function programOfImage(
+  workload: Workload,
+  args: readonly string[] | undefined,
+): { words: string[]; digest: string } | undefined {
+  const { entrypoint } = workload.status ?? {};
+  if (entrypoint === undefined || entrypoint.image !== imageOf(workload)) return undefined;
+  // Kubernetes replaces variables in a pod's command, and none in an image's own.
+  const literal = (words: readonly string[]) => words.map((word) => word.replaceAll("$", "$$$$"));
+  const words = [...literal(entrypoint.command), ...(args ?? literal(entrypoint.args))];
+  return { words, digest: entrypoint.digest };
+}
