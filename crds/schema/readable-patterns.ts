@@ -19,8 +19,8 @@ const UNREADABLE: Readonly<Record<string, string | undefined>> = {
 };
 
 /**
- * The schema with CEL rules instead of long patterns, so that the errors of `kubectl apply` are readable. The API server
- * skips all rules if a pattern fails, so a value that a person may write fails only one of them.
+ * The schema with CEL rules instead of long patterns, so that the errors of `kubectl apply` are readable. The API
+ * server skips all rules if a pattern fails, so a value that a person may write fails only one of them.
  *
  * Servers before 1.25 drop the rules. So use this only for a spec that the operator or the gateway validates completely
  * before using it.

@@ -12,14 +12,16 @@ const NAME = "tenancy-launcher";
  * Runs the workload's program as the only child of process 1, so that the container outlives it.
  *
  * - `program`: the pid of the program, which leads a process group and a session of its own.
- * - `wake`: a named pipe. The line `end` lets the container end as soon as the kubelet ends it: nothing is left to save.
+ * - `wake`: a named pipe. The line `end` lets the container end as soon as the kubelet ends it: nothing is left to
+ *   save.
  * - `stop`: made before the program is stopped for good. The launcher then stays, and starts it no more.
- * - `term`: made when the kubelet ends the container, by its `preStop` hook, since an image can name any signal for that.
+ * - `term`: made when the kubelet ends the container, by its `preStop` hook, since an image can name any signal for
+ *   that.
  *
  * A program that ends by itself ends the container with its exit code, and the kubelet starts both again.
  *
- * The program gets the environment of the container from `env`, since the shell adds variables of its own and leaves out
- * those whose names it cannot use, such as `a.b`.
+ * The program gets the environment of the container from `env`, since the shell adds variables of its own and leaves
+ * out those whose names it cannot use, such as `a.b`.
  */
 const script = `b="$1"; start="$2"; d="$3"; shift 4
 p=; ended=

@@ -1,7 +1,7 @@
 /**
  * A static program that starts another one in a session of its own, with the signals that a shell takes away: a shell
- * without a terminal starts a background program with SIGINT and SIGQUIT ignored, which every program below it inherits,
- * and busybox has no program that undoes that.
+ * without a terminal starts a background program with SIGINT and SIGQUIT ignored, which every program below it
+ * inherits, and busybox has no program that undoes that.
  *
  * `start PATH [ARGUMENT]…` becomes that program: setsid(2), sigaction(2) to SIG_DFL for both, execve(2). It exits with
  * 127 if there is no such file, and with 126 if it cannot be run.

@@ -27,8 +27,8 @@ const BEFORE =
   /^(?:Back-off pulling image "[^"]*"|ErrImagePull|rpc error: code = \w+ desc =|[Ff]ailed to pull(?: and unpack)? image "[^"]*"|failed to resolve reference "[^"]*"|failed to do request|Error response from daemon):? */;
 
 /**
- * The cause of a pull that failed, such as "no such host registry.example.com". Runtimes put it at the end of a chain of
- * what they tried, with the image in each link; the Events of the pod keep that chain.
+ * The cause of a pull that failed, such as "no such host registry.example.com". Runtimes put it at the end of a chain
+ * of what they tried, with the image in each link; the Events of the pod keep that chain.
  */
 export function pullCause(said: string, image: string): string {
   const host = /\bhttps?:\/\/([^/"]+)/.exec(said)?.[1] ?? registryOf(image);

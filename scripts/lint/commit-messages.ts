@@ -3,8 +3,8 @@ import { execFileSync } from "node:child_process";
 const MOST_SUBJECT = 72;
 
 /**
- * What is wrong with the messages of the commits that a checkout has and its upstream branch does not: they take a short
- * subject, and a body that says why. Without an upstream branch no commit is looked at.
+ * What is wrong with the messages of the commits that a checkout has and its upstream branch does not: they take a
+ * short subject, and a body that says why. Without an upstream branch no commit is looked at.
  */
 export function commitProblems(root: string): string[] {
   const git = (...words: string[]) =>

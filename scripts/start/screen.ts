@@ -46,8 +46,8 @@ interface Repeated {
 }
 
 /**
- * Prints the entries of logs as one line each, in words, and a repeated problem once with a count. With `json` it prints
- * JSON only, and the file gets JSON always.
+ * Prints the entries of logs as one line each, in words, and a repeated problem once with a count. With `json` it
+ * prints JSON only, and the file gets JSON always.
  *
  * @param options.file appended to
  * @throws Error if the file cannot be opened

@@ -37,8 +37,8 @@ export function expiresBefore({ spec }: Claim, time: string): boolean {
  *
  * @param options.uid of the claim object to act on; any if undefined
  * @returns the expiry
- * @throws HttpError 404 without a claim; 409 if it is being released, if it does not expire, or if the claim of that uid
- * has ended
+ * @throws HttpError 404 without a claim; 409 if it is being released, if it does not expire, or if the claim of that
+ *   uid has ended
  */
 export async function extendClaim(
   key: ClaimKey,

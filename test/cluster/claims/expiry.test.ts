@@ -134,7 +134,7 @@ test("extend moves the expiry, which the operator follows; kubectl can bring it 
   await tenancy.untilGone(name);
 });
 
-test("a claim says once that it expires soon, whoever leads, and takes it back when it is extended", async () => {
+test("a claim announces once that it expires soon, under any leader, and takes it back when it is extended", async () => {
   const claim = await claimed("dot", { workload: "kept", expiresInSeconds: HOUR_S });
   const { name } = claim.metadata;
   const saysSoon = ({ status }: Claim) => status?.conditions?.some(({ type }) => type === "ExpiresSoon") === true;
@@ -199,7 +199,7 @@ test("extend of a claim that is being released, never expires, or is not there",
 const labelsOf = ({ metadata }: Pod) =>
   Object.fromEntries(Object.entries(metadata.labels ?? {}).filter(([key]) => key.startsWith(CLAIM_LABEL_PREFIX)));
 
-test("the labels of a claim are on its pod from the write that binds it, and nobody else changes them", async () => {
+test("the write that binds a pod puts the labels of the claim on it, and edits of them are repaired", async () => {
   const labels: ClaimSpec["labels"] = { team: "red", "job.id": "7" };
   const wanted = { [`${CLAIM_LABEL_PREFIX}team`]: "red", [`${CLAIM_LABEL_PREFIX}job.id`]: "7" };
   await tenancy.until("a warm pod", () => tenancy.members("pooled", "ready").length === 1);
