@@ -54,6 +54,11 @@ export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 409 && error.reason === "AlreadyExists";
 }
 
+/** Whether the API server gave no answer, or could not do what was asked: the same call may succeed later. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof NetworkError || (error instanceof ApiError && (error.status === 429 || error.status >= 500));
+}
+
 /** Whether the requested resourceVersion or page has expired: list again. */
 export function isExpired(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status === 410;

@@ -1,5 +1,5 @@
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
-import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { ApiError, isTransient } from "../../../crds/client/api-error.ts";
 import { type Clock, steadyClock } from "../../../crds/client/clock.ts";
 import { HttpError } from "../../http/http-error.ts";
 
@@ -142,7 +142,7 @@ export function createClaimAdmission({
         judge();
         // Another refusal was made before anything was written, and says nothing of how long a write takes.
         if (error instanceof ApiError && error.status === 409) noteAnswer(clock.now() - write.at);
-        else if (isFailure(error)) written += 1;
+        else if (isTransient(error)) written += 1;
         throw error;
       } finally {
         unanswered.delete(write);
@@ -161,11 +161,6 @@ function countDown(counts: Map<string, number>, key: string): boolean {
   if (left === 0) counts.delete(key);
   else counts.set(key, left);
   return left === 0;
-}
-
-/** Whether the API server gave no answer, or could not do what was asked. */
-function isFailure(error: unknown): boolean {
-  return error instanceof NetworkError || (error instanceof ApiError && (error.status === 429 || error.status >= 500));
 }
 
 /** Callers that were refused at the same time should not all come back at the same time. */

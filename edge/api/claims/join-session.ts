@@ -1,6 +1,6 @@
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
-import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { isTransient } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Span } from "../../../crds/tracing/tracer.ts";
 import { sleep } from "../../../crds/waits.ts";
@@ -57,7 +57,6 @@ function askedPauseMs(error: unknown): number {
 }
 
 function mayPass(error: unknown): boolean {
-  if (error instanceof NetworkError) return true;
   if (error instanceof HttpError) return error.status === 503 || error.status === 429;
-  return error instanceof ApiError && (error.status === 429 || error.status >= 500);
+  return isTransient(error);
 }

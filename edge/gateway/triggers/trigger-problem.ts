@@ -1,4 +1,4 @@
-import { ApiError, NetworkError } from "../../../crds/client/api-error.ts";
+import { isTransient } from "../../../crds/client/api-error.ts";
 import type { Store } from "../../../crds/client/watch/store.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
@@ -69,7 +69,7 @@ export function createWorkloadProblems(options: {
 /** Whether a failure may end by itself: its Secret is applied later, or the API server cannot be reached now. */
 export function mayPass(error: unknown): boolean {
   if (error instanceof SecretError) return error.isAbsent;
-  return error instanceof NetworkError || (error instanceof ApiError && (error.status >= 500 || error.status === 429));
+  return isTransient(error);
 }
 
 function ownProblem({ spec }: Trigger): string | undefined {

@@ -98,8 +98,11 @@ export async function startBuildCluster(name: string): Promise<BuildCluster> {
       timeoutMs: LIMIT_MS,
     }).catch(async (error: unknown) => {
       // The container ends as soon as it has the context, and may take the exec with it.
-      const [context] = (await podOf({ job, pod: found })).status?.initContainerStatuses ?? [];
-      if (context?.state?.terminated?.exitCode !== 0) throw error;
+      const exitCode = await waitUntil(
+        async () => (await podOf({ job, pod: found })).status?.initContainerStatuses?.[0]?.state?.terminated?.exitCode,
+        { what: `the end of the context's container of ${job}`, limitMs: LIMIT_MS, explain: () => String(error) },
+      );
+      if (exitCode !== 0) throw error;
     });
     return { job, pod: found };
   }

@@ -34,6 +34,12 @@ export async function archiveOf(
   return Buffer.concat(parts);
 }
 
+/** The first overlay directory of a pod, on its node. */
+export function firstOverlayOf({ cluster, inNode }: Pick<Lifecycle, "cluster" | "inNode">, { metadata }: Pod): string {
+  const volume = `${metadata.uid}/volumes/kubernetes.io~empty-dir/tenancy-overlay-0`;
+  return inNode(join(clusterFolder(cluster.name), "kubelet/pods", volume));
+}
+
 /**
  * What goes wrong on a real cluster, and what can be seen of it. Of object storage it is the server to which happens what
  * happens to the helper pod.
@@ -58,7 +64,7 @@ export interface Faults {
 }
 
 export function createFaults(life: Lifecycle): Faults {
-  const { client, cluster, objects, volumeFolder, inNode } = life;
+  const { client, cluster, objects, volumeFolder } = life;
   let frozen: Freezer | undefined;
 
   async function pidOf(containerId: string): Promise<string> {
@@ -120,8 +126,7 @@ export function createFaults(life: Lifecycle): Faults {
           [pod] = await podsOf(claim);
           listedAt = performance.now();
         }
-        const volume = `${pod?.metadata.uid}/volumes/kubernetes.io~empty-dir/tenancy-overlay-0`;
-        return namesIn(inNode(join(clusterFolder(cluster.name), "kubelet/pods", volume))).length > 0 ? pod : undefined;
+        return pod !== undefined && namesIn(firstOverlayOf(life, pod)).length > 0 ? pod : undefined;
       });
     },
     async untilEvent({ metadata: { uid, name } }, reason) {

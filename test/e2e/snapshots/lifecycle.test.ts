@@ -1,11 +1,13 @@
 // @limit 900
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { testAtOnce } from "../../at-once.ts";
-import { archiveOf } from "./faults.ts";
+import { archiveOf, firstOverlayOf } from "./faults.ts";
 import { idleCases, prepareIdle, saveWhatWasUsedAgain } from "./idle.ts";
 import { launcherCases, launcherTests, prepareLauncher } from "./launcher.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
@@ -36,15 +38,18 @@ async function keepTenantsApart({ life }: LifeContext): Promise<void> {
   }
 }
 
-async function saveWhileItLoops({ life }: LifeContext): Promise<void> {
-  const script = "while [ ! -e /data/end ]; do /bin/busybox sleep 0.2; done; /bin/busybox sleep 10; exit 1";
+async function saveWhileItLoops({ life, faults }: LifeContext): Promise<void> {
+  const script = "while [ ! -e /data/end ]; do /bin/busybox sleep 0.2; done; exit 1";
   await life.createWorkload("ends", { entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", script] } });
   const claim = await life.claim("dora", "ends", true);
   await life.run(claim.status?.instanceId, "echo kept > /data/file; : > /data/end");
   const looping = await life.untilClaim(claim, "to loop", (status) => status?.reason === "CrashLooping");
   assert.is(looping.status?.phase, "Active");
+  const [pod] = await faults.podsOf(claim);
+  assert.ok(pod);
   await life.deleteClaim(claim);
   await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
+  rmSync(join(firstOverlayOf(life, pod), "end"));
   await life.untilGone(claim);
   assert.ok(await archiveOf(life, claim));
 }
