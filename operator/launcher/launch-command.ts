@@ -59,8 +59,11 @@ if [ ! -e "$d"/stop ]; then
   echo "$p" > "$d"/program
   # It came after the process had looked, and before it had a name here.
   [ ! -e "$d"/term ] && [ ! -e "$d"/stop ] || end
-  # A signal interrupts the wait.
+  # A signal interrupts the wait, also one that comes as the program ends: then the next wait knows its exit code.
   while wait "$p"; code=$?; [ -d /proc/"$p" ] && [ "$code" != 127 ]; do :; done
+  wait "$p" 2> /dev/null
+  again=$?
+  [ "$again" = 127 ] || code="$again"
   p=
 fi
 [ -e "$d"/term ] || [ -e "$d"/stop ] || exit "$code"
