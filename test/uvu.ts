@@ -39,6 +39,15 @@ function shown<T>(name: string, register: (hook: Callback<T>) => void): (hook: C
     });
 }
 
+let ending: ReturnType<typeof setInterval> | undefined;
+
+/** Ends a process whose tests are all done and that one of them failed: what that left open would hold it for long. */
+function endWithoutWaiting(): void {
+  // uvu sets the exit code at its end.
+  ending ??= setInterval(() => process.exitCode === 1 && process.exit(), 5000);
+  ending.unref();
+}
+
 function showingActual<T>(add: (name: string, run: Callback<T>) => void): (name: string, run: Callback<T>) => void {
   return (name, run) =>
     add(name, async (context) => {
@@ -46,6 +55,7 @@ function showingActual<T>(add: (name: string, run: Callback<T>) => void): (name:
         await run(context);
       } catch (error) {
         if (error instanceof Assertion && error.operator === "match") error.details ||= `Actual: ${error.actual}`;
+        endWithoutWaiting();
         for (const tell of tellWhenATestFails) console.error(`when "${name}" failed: ${await tell()}`);
         throw error;
       }

@@ -31,6 +31,9 @@ export interface TestPage {
 
 /** What the browser itself writes to the console of requests without a key, or with a wrong one. */
 export const UNAUTHORIZED = /status of 401|WebSocket connection to .* Authentication failed/;
+/** What it writes of connections that were cut, at whatever point of a request. */
+export const CUT =
+  /ERR_(CONNECTION_|EMPTY_RESPONSE|CONTENT_LENGTH_MISMATCH|INCOMPLETE_CHUNKED_ENCODING|TIMED_OUT|SOCKET)|WebSocket connection to/;
 /** What other processes bring is waited for that long. */
 const LIMIT_MS = 60_000;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
