@@ -1,5 +1,5 @@
 // @limit 900
-import { rmSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
@@ -42,14 +42,17 @@ async function saveWhileItLoops({ life, faults }: LifeContext): Promise<void> {
   const script = "while [ ! -e /data/end ]; do /bin/busybox sleep 0.2; done; exit 1";
   await life.createWorkload("ends", { entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", script] } });
   const claim = await life.claim("dora", "ends", true);
-  await life.run(claim.status?.instanceId, "echo kept > /data/file; : > /data/end");
-  const looping = await life.untilClaim(claim, "to loop", (status) => status?.reason === "CrashLooping");
-  assert.is(looping.status?.phase, "Active");
+  await life.run(claim.status?.instanceId, "echo kept > /data/file");
   const [pod] = await faults.podsOf(claim);
   assert.ok(pod);
+  // From the node: the end of the container would take a command in it along.
+  const end = join(firstOverlayOf(life, pod), "end");
+  writeFileSync(end, "");
+  const looping = await life.untilClaim(claim, "to loop", (status) => status?.reason === "CrashLooping");
+  assert.is(looping.status?.phase, "Active");
   await life.deleteClaim(claim);
   await life.untilClaim(claim, "to fail", (status) => status?.phase === "ReleaseFailed");
-  rmSync(join(firstOverlayOf(life, pod), "end"));
+  rmSync(end);
   await life.untilGone(claim);
   assert.ok(await archiveOf(life, claim));
 }
