@@ -16,16 +16,22 @@ export const SANDBOX_CONDITIONS: readonly string[] = ["PodReadyToStartContainers
  * report sandboxes reports containers, which end with their sandbox.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
  */
-export function podAddress({ metadata, status }: Pod): string | undefined {
+export function podAddress(pod: Pod): string | undefined {
+  const { metadata, status } = pod;
   if (metadata.deletionTimestamp !== undefined || status?.podIP === undefined || status.podIP === "") return undefined;
   if (status.phase === "Succeeded" || status.phase === "Failed") return undefined;
   const isTrue = (types: readonly string[]): boolean | undefined => {
     const found = status.conditions?.find(({ type }) => types.includes(type));
     return found && found.status === "True";
   };
-  const program = status.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
-  const runs = program?.state?.running !== undefined || isTrue(["Ready"]) === true;
+  const runs = isProgramRunning(pod) || isTrue(["Ready"]) === true;
   return (isTrue(SANDBOX_CONDITIONS) ?? runs) ? status.podIP : undefined;
+}
+
+/** Whether the workload's program runs now, ready or not. */
+export function isProgramRunning({ status }: Pod): boolean {
+  const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  return own?.state?.running !== undefined;
 }
 
 /** Whether a pod's program is ready, at a current address of the pod. */

@@ -1,6 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import { canonicalClaim, claimKey, isOver } from "../../crds/claims/claim-key.ts";
-import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
+import { isDestroyed, isProgramRunning, isShown } from "../../crds/claims/claim-pod.ts";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
@@ -13,7 +13,7 @@ import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase, isReadyToUse } from "../../crds/workload-phase.ts";
 import { type Controller, watch } from "../controller.ts";
 import { deletePod } from "../pod/delete-pod.ts";
-import { isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
+import { type PodState, podState } from "../pod/pod-state.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";

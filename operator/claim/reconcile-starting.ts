@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -6,7 +7,7 @@ import { isReadyToUse } from "../../crds/workload-phase.ts";
 import { hasLauncher, isHeldByLauncher } from "../launcher/launch-command.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
-import { failureMessage, isProgramRunning, type PodState, podState } from "../pod/pod-state.ts";
+import { failureMessage, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
 import { nextRevision } from "./claim-pods.ts";

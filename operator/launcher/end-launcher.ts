@@ -1,7 +1,7 @@
+import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { PodContext } from "../pod/context.ts";
-import { isProgramRunning } from "../pod/pod-state.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { hasLauncher, LAUNCHER_FOLDER } from "./launch-command.ts";
 

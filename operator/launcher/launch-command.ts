@@ -1,3 +1,4 @@
+import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { START_PROGRAM, TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
@@ -108,8 +109,6 @@ export function hasLauncher(spec: PodSpec): boolean {
 }
 
 /** Whether the pod is being deleted, and its launcher waits for its files to be saved. */
-export function isHeldByLauncher({ metadata, spec, status }: Pod): boolean {
-  if (metadata.deletionTimestamp === undefined || !hasLauncher(spec)) return false;
-  const container = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
-  return container?.state?.running !== undefined;
+export function isHeldByLauncher(pod: Pod): boolean {
+  return pod.metadata.deletionTimestamp !== undefined && hasLauncher(pod.spec) && isProgramRunning(pod);
 }

@@ -50,12 +50,6 @@ export function podState(pod: Pod): PodState {
   };
 }
 
-/** Whether the workload's program runs now, ready or not. */
-export function isProgramRunning({ status }: Pod): boolean {
-  const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
-  return own?.state?.running !== undefined;
-}
-
 /**
  * Why a pod has failed and what to fix.
  *

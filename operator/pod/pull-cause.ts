@@ -1,3 +1,5 @@
+import { splitName } from "../registry/parse-reference.ts";
+
 /** What a container runtime says of a pull that failed, and the cause in few words. */
 const CAUSES: readonly [said: RegExp, cause: (match: RegExpExecArray, host: string) => string][] = [
   [/lookup ([^\s:]+)(?: on \S+)?: no such host/, ([, name]) => `no such host ${name}`],
@@ -31,7 +33,7 @@ const BEFORE =
  * of what they tried, with the image in each link; the Events of the pod keep that chain.
  */
 export function pullCause(said: string, image: string): string {
-  const host = /\bhttps?:\/\/([^/"]+)/.exec(said)?.[1] ?? registryOf(image);
+  const host = /\bhttps?:\/\/([^/"]+)/.exec(said)?.[1] ?? splitName(image).host;
   for (const [pattern, cause] of CAUSES) {
     const match = pattern.exec(said);
     if (match !== null) return cause(match, host);
@@ -39,9 +41,4 @@ export function pullCause(said: string, image: string): string {
   let rest = said;
   for (let next = rest.replace(BEFORE, ""); next !== rest; next = rest.replace(BEFORE, "")) rest = next;
   return rest || said;
-}
-
-function registryOf(image: string): string {
-  const [first = "", ...rest] = image.split("/");
-  return rest.length > 0 && /[.:]|^localhost$/.test(first) ? first : "docker.io";
 }

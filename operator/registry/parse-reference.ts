@@ -28,14 +28,19 @@ export function parseReference(text: string): ImageReference {
   const hasTag = colon > named.lastIndexOf("/");
   const name = hasTag ? named.slice(0, colon) : named;
   const tag = hasTag ? named.slice(colon + 1) : digest === undefined ? "latest" : undefined;
+  const { host, path } = splitName(name);
+  const isHub = host === HUB || host === "index.docker.io";
+  const repository = isHub && !path.includes("/") ? `library/${path}` : path;
+  return { host: isHub ? HUB : host, repository, tag, digest };
+}
+
+/** The host that an image's name begins with, or Docker Hub, and the rest of the name; also of one that is not valid. */
+export function splitName(name: string): { host: string; path: string } {
   const slash = name.indexOf("/");
   const first = name.slice(0, Math.max(0, slash));
   // A first part without these is a folder on Docker Hub.
   const isHost = /[.:]/.test(first) || first === "localhost" || first !== first.toLowerCase();
-  const [host, path] = isHost ? [first, name.slice(slash + 1)] : [HUB, name];
-  const isHub = host === HUB || host === "index.docker.io";
-  const repository = isHub && !path.includes("/") ? `library/${path}` : path;
-  return { host: isHub ? HUB : host, repository, tag, digest };
+  return isHost ? { host: first, path: name.slice(slash + 1) } : { host: HUB, path: name };
 }
 
 /** The `host` or `host:port` at which a registry listens. */
