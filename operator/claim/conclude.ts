@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Claim, ClaimSource } from "../../crds/claim.ts";
 import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
+import { NetworkError } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -18,10 +20,27 @@ export async function conclude(claim: Claim, outcome: Outcome, context: ClaimCon
   if (outcome === undefined) return undefined;
   const { status, after, requeueAfterMs } = writeOf(claim, outcome, context);
   if (status !== undefined) {
-    const written = await patchClaimStatus(claim, status, context);
+    const { uid = "", resourceVersion } = claim.metadata;
+    const written = await patchClaimStatus(claim, status, context).catch((error: unknown) => {
+      if (after !== undefined && error instanceof NetworkError && error.requestWasSent)
+        context.unansweredWrites.set(uid, { status, after, resourceVersion });
+      throw error;
+    });
+    context.unansweredWrites.delete(uid);
     await after?.(written);
   }
   return soonest(requeueAfterMs, outcome.requeueAfterMs);
+}
+
+/** Does what follows a write without an answer, such as its Event, once the claim shows that write. */
+export async function concludeUnanswered(claim: Claim, { unansweredWrites }: ClaimContext): Promise<void> {
+  const { uid = "", resourceVersion } = claim.metadata;
+  const write = unansweredWrites.get(uid);
+  if (write === undefined || write.resourceVersion === resourceVersion) return;
+  unansweredWrites.delete(uid);
+  const shown: Record<string, unknown> = claim.status ?? {};
+  if (Object.entries(write.status).every(([field, value]) => isDeepStrictEqual(shown[field] ?? null, value ?? null)))
+    await write.after(claim);
 }
 
 /** A write of the status, and what to do after it. */

@@ -13,7 +13,7 @@ import { createStartExplanations, type StartExplanations } from "../pod/explain-
 import type { PoolContext } from "../pool/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
 import type { SavedSnapshot } from "../snapshots/snapshots.ts";
-import { isWaiting, needsHelper } from "./claim-status.ts";
+import { type ClaimStatusPatch, isWaiting, needsHelper } from "./claim-status.ts";
 import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
 import { createServiceWatch, type ServiceWatch } from "./service-watch.ts";
 import { createTimelines, type Timelines } from "./timeline.ts";
@@ -37,6 +37,8 @@ export interface ClaimMemory {
   archiveLookups: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;
+  /** By claim uid. */
+  unansweredWrites: Map<string, UnansweredWrite>;
   timelines: Timelines;
   /** Undefined if tracing is off. */
   traces: ClaimTraces | undefined;
@@ -69,6 +71,15 @@ export interface ArchiveNotice {
   isLate: boolean;
 }
 
+/** A write of a claim's status whose answer was lost: it may be done. */
+export interface UnansweredWrite {
+  readonly status: ClaimStatusPatch;
+  /** Is to follow the write. */
+  readonly after: (written: Claim) => Promise<void> | void;
+  /** The claim's before the write. */
+  readonly resourceVersion: string | undefined;
+}
+
 /** The last use of each pod that this operator has seen, by pod uid. */
 export type SeenUses = Map<string, SeenUse>;
 
@@ -92,6 +103,7 @@ export function createClaimMemory({
   return {
     archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
     notices: new Map(),
+    unansweredWrites: new Map(),
     timelines: createTimelines(systemClock.now),
     traces: tracer && createClaimTraces(tracer, systemClock.now),
     restoreFailures: new Map(),
@@ -142,6 +154,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.archiveLookups.forget(lookupId(claim));
   memory.restoreFailures.delete(uid);
   memory.notices.delete(uid);
+  memory.unansweredWrites.delete(uid);
   memory.timelines.forget(uid);
   memory.traces?.forget(uid);
 }

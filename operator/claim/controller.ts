@@ -21,7 +21,7 @@ import type { ReconcileResult } from "../queue.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { claimPods, hasEditedPod, isCurrent, readClaimPod } from "./claim-pods.ts";
 import { isWaiting } from "./claim-status.ts";
-import { conclude } from "./conclude.ts";
+import { conclude, concludeUnanswered } from "./conclude.ts";
 import { type ClaimContext, forgetClaim, forgetClaimPod, lookupId } from "./context.ts";
 import { ensureService } from "./ensure-service.ts";
 import { followPod } from "./follow-pod.ts";
@@ -160,6 +160,7 @@ async function reconcileClaim(key: string, context: ClaimContext): Promise<Recon
   if (claim === undefined) return undefined;
   if (hasEditedPod(claim, context)) return RECHECK;
   try {
+    await concludeUnanswered(claim, context);
     if (claim.metadata.deletionTimestamp !== undefined) return await releaseClaim(claim, context);
     return await fulfilClaim(claim, context);
   } catch (error) {

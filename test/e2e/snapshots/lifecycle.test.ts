@@ -99,7 +99,7 @@ async function changeWorkload({ life }: LifeContext, what: string, spec: Partial
   }
 }
 
-async function losePod({ life, faults }: LifeContext): Promise<void> {
+async function losePod({ life }: LifeContext): Promise<void> {
   const workload = "lost";
   await life.createWorkload(workload);
   await life.keep("carol", workload, "saved");
@@ -112,7 +112,6 @@ async function losePod({ life, faults }: LifeContext): Promise<void> {
     "to have another pod",
     (status) => status?.phase === "Active" && status.instanceId !== instanceId,
   );
-  await faults.untilEvent(claim, "PodLost");
   assert.is(active.status?.source, "cold+data");
   assert.is(await life.kept(active), "saved\n");
 }

@@ -2,6 +2,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
+import { NetworkError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { keyOf } from "../../../crds/client/watch/store.ts";
 import { claims } from "../../../crds/kinds.ts";
@@ -101,6 +102,26 @@ test("a pod that ended before its files were saved is lost, unless another opera
     api.remove(pods, podName);
     const next = await run();
     assert.equal([next?.reason, next?.sessionSnapshot], [reason, files]);
+  }
+});
+
+test("a step whose write was done and not answered gets its Event all the same, and one that was not done gets none", async () => {
+  for (const isDone of [true, false]) {
+    const { api, run, told } = session({}, { hasLauncher: false });
+    api.onNext(
+      "patch",
+      async ({ body }) => {
+        if (isDone) await api.client.patch(claims, { name }, { type: "merge", body, subresource: "status" });
+        throw new NetworkError("the connection was cut", { requestWasSent: true });
+      },
+      claims,
+    );
+    await run().catch((error: unknown) => assert.instance(error, NetworkError));
+    assert.equal(told(), []);
+    // Somebody else changed it: nothing is done for a claim that is an error.
+    if (!isDone) api.add(claims, { ...api.read(claims, name), status: { ...active, phase: "Error" } });
+    await run();
+    assert.is(told()[0], isDone ? "Warning PodLost" : undefined);
   }
 });
 
