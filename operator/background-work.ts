@@ -47,6 +47,7 @@ interface Entry<T> {
   failures: number;
   backoff: ReturnType<typeof createBackoff>;
   abort: AbortController;
+  piece: Piece | undefined;
   isForgotten: boolean;
 }
 
@@ -67,6 +68,44 @@ interface Piece {
   readonly giveWay: () => void;
 }
 
+/** Waiting pieces: tenants take turns, and each tenant's pieces keep the order of their calls. */
+interface Turns {
+  readonly size: number;
+  add(piece: Piece): void;
+  delete(piece: Piece): void;
+  has(piece: Piece): boolean;
+  /** The first piece of each tenant. */
+  firsts(): Iterable<Piece>;
+}
+
+function createTurns(): Turns {
+  const queues = new Map<string | undefined, Set<Piece>>();
+  let size = 0;
+  return {
+    get size() {
+      return size;
+    },
+    add(piece) {
+      const queue = queues.get(piece.tenant);
+      if (queue === undefined) queues.set(piece.tenant, new Set([piece]));
+      else queue.add(piece);
+      size += 1;
+    },
+    delete(piece) {
+      const queue = queues.get(piece.tenant);
+      if (queue?.delete(piece) !== true) return;
+      size -= 1;
+      // The next turn is another tenant's.
+      queues.delete(piece.tenant);
+      if (queue.size > 0) queues.set(piece.tenant, queue);
+    },
+    has: (piece) => queues.get(piece.tenant)?.has(piece) ?? false,
+    *firsts() {
+      for (const [first] of queues.values()) if (first !== undefined) yield first;
+    },
+  };
+}
+
 /** Longer work gives up its slot, so that a few slow pieces do not block the others. */
 const LONG_MS = 60_000;
 /** Long work below this pace, in bytes per second, takes only a part of a slot. */
@@ -76,7 +115,7 @@ const MOST_FOR_A_SLOT = 8;
 
 /**
  * Runs at most `concurrency` pieces of work concurrently, and as many again that take longer than a minute. The others
- * wait in the order of their calls; new work goes before retries.
+ * wait in the order of their calls, the tenants in turn; new work goes before retries.
  *
  * A piece that takes longer than a minute counts by its bandwidth, so that more pieces run beside slow ones. If there
  * are still too many slow pieces, the slowest gives up its slot. At most half of `concurrency` pieces of one tenant run
@@ -95,26 +134,26 @@ export function createBackgroundWork<T>(options: {
   const entries = new Map<string, Entry<T>>();
   const share = Math.max(1, Math.floor(concurrency / 2));
   const running = new Map<Piece, Promise<void>>();
-  let waiting: Piece[] = [];
+  const waiting = { fresh: createTurns(), retries: createTurns() };
   let stopped = false;
   /** Cancels the timer for the next slot that is given up. */
   let cancelTimer = (): void => undefined;
 
-  function pump(): void {
+  /** @param added the only piece that may begin now and could not before: the others are not looked at. */
+  function pump(added?: Piece): void {
     if (stopped) return;
-    waiting = waiting.filter(({ signal }) => !signal.aborted);
     for (const piece of running.keys()) measure(piece, 0);
-    let next = nextPiece();
-    for (; next !== undefined && hasRoom(); next = nextPiece()) start(next);
+    let next = nextPiece(added);
+    for (; next !== undefined && hasRoom(); next = nextPiece(added)) start(next);
     cancelTimer();
     const held = [...running.keys()];
-    if (waiting.length === 0 || held.length === 0) return;
+    if (waiting.fresh.size + waiting.retries.size === 0 || held.length === 0) return;
     // A piece that gave up its slot does not displace another one, and only one is displaced at a time.
     const mayPutOff = next?.isPutOff === false && !held.some(({ signal }) => signal.aborted);
     if (mayPutOff && held.length >= MOST_FOR_A_SLOT * concurrency) slowest(held)?.giveWay();
     // A piece that becomes long and slow takes less of a slot: look again then.
     const leftMs = held.map(({ begunAt }) => begunAt + LONG_MS - clock.now()).filter((left) => left > 0);
-    cancelTimer = clock.after(Math.min(LONG_MS, ...leftMs), pump);
+    cancelTimer = clock.after(Math.min(LONG_MS, ...leftMs), () => pump());
   }
 
   function measure(piece: Piece, bytes: number): void {
@@ -156,23 +195,30 @@ export function createBackgroundWork<T>(options: {
   }
 
   /** The next waiting piece that the limits for its tenant and for retries allow. */
-  function nextPiece(): Piece | undefined {
+  function nextPiece(added: Piece | undefined): Piece | undefined {
     const held = [...running.keys()];
-    const retries = held.filter(({ isRetry }) => isRetry);
-    const mayBegin = ({ tenant, isRetry }: Piece) =>
-      !(tenant !== undefined && held.filter((piece) => piece.tenant === tenant).length >= share) &&
-      !(isRetry && load(retries) >= share);
-    return waiting.find((piece) => !piece.isRetry && mayBegin(piece)) ?? waiting.find(mayBegin);
+    const heldOf = new Map<string | undefined, number>();
+    for (const { tenant } of held) heldOf.set(tenant, (heldOf.get(tenant) ?? 0) + 1);
+    const mayRetry = load(held.filter(({ isRetry }) => isRetry)) < share;
+    const mayBegin = ({ tenant }: Piece) => tenant === undefined || (heldOf.get(tenant) ?? 0) < share;
+    for (const turns of [waiting.fresh, ...(mayRetry ? [waiting.retries] : [])])
+      for (const piece of added === undefined ? turns.firsts() : turns.has(added) ? [added] : [])
+        if (mayBegin(piece)) return piece;
+    return undefined;
   }
 
   function start(piece: Piece): void {
-    waiting = waiting.filter((other) => other !== piece);
+    leave(piece);
     piece.begunAt = clock.now();
     const work = piece.begin().finally(() => {
       running.delete(piece);
       pump();
     });
     running.set(piece, work);
+  }
+
+  function leave(piece: Piece): void {
+    (piece.isRetry ? waiting.retries : waiting.fresh).delete(piece);
   }
 
   function begin(
@@ -190,8 +236,9 @@ export function createBackgroundWork<T>(options: {
       ...{ tenant, isRetry: isPutOff || entry.failures > 0, isPutOff, signal, begin: run },
       ...{ begunAt: 0, passed: undefined, pace: undefined, giveWay: () => abort.abort(gaveWay) },
     };
-    waiting.push(piece);
-    pump();
+    entry.piece = piece;
+    (piece.isRetry ? waiting.retries : waiting.fresh).add(piece);
+    pump(piece);
 
     async function run(): Promise<void> {
       try {
@@ -216,7 +263,7 @@ export function createBackgroundWork<T>(options: {
       if (entry === undefined) {
         const backoff = createBackoff({ initialMs: firstBackoffMs, maxMs: maximumBackoffMs });
         const abort = new AbortController();
-        entry = { result: undefined, retryAt: 0, failures: 0, backoff, abort, isForgotten: false };
+        entry = { result: undefined, retryAt: 0, failures: 0, backoff, abort, piece: undefined, isForgotten: false };
         entries.set(id, entry);
         begin(entry, { work, onEnd, tenant });
       } else if (entry.result?.state === "failed") {
@@ -241,12 +288,12 @@ export function createBackgroundWork<T>(options: {
       const entry = entries.get(id);
       if (entry === undefined) return;
       entry.isForgotten = true;
+      if (entry.piece !== undefined) leave(entry.piece);
       entry.abort.abort(new Error("its result is not needed any more"));
       entries.delete(id);
     },
     async stop() {
       stopped = true;
-      waiting = [];
       cancelTimer();
       for (const { abort } of entries.values()) abort.abort(new Error("the operator stops"));
       await Promise.all(running.values());

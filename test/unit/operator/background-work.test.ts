@@ -167,6 +167,14 @@ test("createBackgroundWork gives one tenant half of its slots, whether others wa
   assert.equal(ids(), ["a1", "a2", "b1", "a3"]);
 });
 
+test("createBackgroundWork gives waiting tenants their turns, however many pieces one of them asked for first", async () => {
+  const { begun, ask, ids } = workshop(1);
+  for (const id of ["a1", "a2", "a3", "a4"]) ask(id, "a");
+  for (const id of ["b1", "b2"]) ask(id, "b");
+  for (let ended = 0; ended < 5; ended += 1) await begun[ended]?.succeed("done");
+  assert.equal(ids(), ["a1", "a2", "b1", "a3", "b2", "a4"]);
+});
+
 test("createBackgroundWork lets others begin when all slots have been held for a minute, up to as many again", async () => {
   const { begun, ask, ids, clock } = workshop(2);
   for (const id of ["slow", "slower", "a", "b", "c"]) ask(id);
