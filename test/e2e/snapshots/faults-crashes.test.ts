@@ -96,15 +96,18 @@ test("a pod is lost during the save of its files: the archive of before stays, a
   assert.is(await life.kept(next), "old\n");
 });
 
+/** Of operators of which one leads once the other has not renewed it. */
+const SHORT_LEASE = { TENANCY_LEASE_SECONDS: "5" };
+
 test("an operator that was suspended during a save never replaces what came after it", async ({ life, faults }) => {
   await life.killOperator();
-  const suspended = await life.startOperator();
+  const suspended = await life.startOperator(SHORT_LEASE);
   const [claim] = await fillClaim(life, "save-suspended", "warm");
   await life.deleteClaim(claim);
   await faults.untilSaving("save-suspended");
   suspended.pause();
   assert.is(await archiveOf(life, claim), undefined, "it was in the middle");
-  const successor = await life.startOperator();
+  const successor = await life.startOperator(SHORT_LEASE);
   await life.untilGone(claim);
   await life.keep("save-suspended", "warm", "newer");
   const newer = await archiveOf(life, claim);
@@ -122,12 +125,12 @@ test("an operator that was suspended during a restore never writes over what its
   // Into a cold pod it writes as an init container, which is over before the tenant writes.
   const [tenant, workload] = ["restore-suspended", "warm"];
   await life.killOperator();
-  const suspended = await life.startOperator();
+  const suspended = await life.startOperator(SHORT_LEASE);
   const claim = await life.createClaim(tenant, workload, true);
   await faults.untilRestoring(claim);
   suspended.pause();
   assert.is((await life.find(claim))?.status?.phase, "Pending", "it was in the middle");
-  const successor = await life.startOperator();
+  const successor = await life.startOperator(SHORT_LEASE);
   const active = await life.untilClaim(claim, "to be Active", isActive);
   assert.is(await digestOfMany(life, active), digests.get(tenant));
   await life.run(active.status?.instanceId, "echo mine > /data/large; echo mine > /data/small");
