@@ -73,7 +73,6 @@ interface Turns {
   readonly size: number;
   add(piece: Piece): void;
   delete(piece: Piece): void;
-  has(piece: Piece): boolean;
   /** The first piece of each tenant. */
   firsts(): Iterable<Piece>;
 }
@@ -99,7 +98,6 @@ function createTurns(): Turns {
       queues.delete(piece.tenant);
       if (queue.size > 0) queues.set(piece.tenant, queue);
     },
-    has: (piece) => queues.get(piece.tenant)?.has(piece) ?? false,
     *firsts() {
       for (const [first] of queues.values()) if (first !== undefined) yield first;
     },
@@ -139,12 +137,11 @@ export function createBackgroundWork<T>(options: {
   /** Cancels the timer for the next slot that is given up. */
   let cancelTimer = (): void => undefined;
 
-  /** @param added the only piece that may begin now and could not before: the others are not looked at. */
-  function pump(added?: Piece): void {
+  function pump(): void {
     if (stopped) return;
     for (const piece of running.keys()) measure(piece, 0);
-    let next = nextPiece(added);
-    for (; next !== undefined && hasRoom(); next = nextPiece(added)) start(next);
+    let next = nextPiece();
+    for (; next !== undefined && hasRoom(); next = nextPiece()) start(next);
     cancelTimer();
     const held = [...running.keys()];
     if (waiting.fresh.size + waiting.retries.size === 0 || held.length === 0) return;
@@ -153,7 +150,7 @@ export function createBackgroundWork<T>(options: {
     if (mayPutOff && held.length >= MOST_FOR_A_SLOT * concurrency) slowest(held)?.giveWay();
     // A piece that becomes long and slow takes less of a slot: look again then.
     const leftMs = held.map(({ begunAt }) => begunAt + LONG_MS - clock.now()).filter((left) => left > 0);
-    cancelTimer = clock.after(Math.min(LONG_MS, ...leftMs), () => pump());
+    cancelTimer = clock.after(Math.min(LONG_MS, ...leftMs), pump);
   }
 
   function measure(piece: Piece, bytes: number): void {
@@ -195,20 +192,20 @@ export function createBackgroundWork<T>(options: {
   }
 
   /** The next waiting piece that the limits for its tenant and for retries allow. */
-  function nextPiece(added: Piece | undefined): Piece | undefined {
+  function nextPiece(): Piece | undefined {
     const held = [...running.keys()];
     const heldOf = new Map<string | undefined, number>();
     for (const { tenant } of held) heldOf.set(tenant, (heldOf.get(tenant) ?? 0) + 1);
     const mayRetry = load(held.filter(({ isRetry }) => isRetry)) < share;
-    const mayBegin = ({ tenant }: Piece) => tenant === undefined || (heldOf.get(tenant) ?? 0) < share;
+    // Few tenants have their share of the slots, so one of the first pieces may begin.
     for (const turns of [waiting.fresh, ...(mayRetry ? [waiting.retries] : [])])
-      for (const piece of added === undefined ? turns.firsts() : turns.has(added) ? [added] : [])
-        if (mayBegin(piece)) return piece;
+      for (const piece of turns.firsts())
+        if (piece.tenant === undefined || (heldOf.get(piece.tenant) ?? 0) < share) return piece;
     return undefined;
   }
 
   function start(piece: Piece): void {
-    leave(piece);
+    turnsOf(piece).delete(piece);
     piece.begunAt = clock.now();
     const work = piece.begin().finally(() => {
       running.delete(piece);
@@ -217,8 +214,8 @@ export function createBackgroundWork<T>(options: {
     running.set(piece, work);
   }
 
-  function leave(piece: Piece): void {
-    (piece.isRetry ? waiting.retries : waiting.fresh).delete(piece);
+  function turnsOf({ isRetry }: Piece): Turns {
+    return isRetry ? waiting.retries : waiting.fresh;
   }
 
   function begin(
@@ -237,8 +234,8 @@ export function createBackgroundWork<T>(options: {
       ...{ begunAt: 0, passed: undefined, pace: undefined, giveWay: () => abort.abort(gaveWay) },
     };
     entry.piece = piece;
-    (piece.isRetry ? waiting.retries : waiting.fresh).add(piece);
-    pump(piece);
+    turnsOf(piece).add(piece);
+    pump();
 
     async function run(): Promise<void> {
       try {
@@ -288,7 +285,7 @@ export function createBackgroundWork<T>(options: {
       const entry = entries.get(id);
       if (entry === undefined) return;
       entry.isForgotten = true;
-      if (entry.piece !== undefined) leave(entry.piece);
+      if (entry.piece !== undefined) turnsOf(entry.piece).delete(entry.piece);
       entry.abort.abort(new Error("its result is not needed any more"));
       entries.delete(id);
     },

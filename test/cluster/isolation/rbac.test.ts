@@ -486,7 +486,7 @@ test("the front door: waking, waking anew, and what is in its way", async () => 
   );
   assert.is((await claim("first", "door-closing")).status, 201);
   assert.is((await call("DELETE", "/workloads/door-closing")).status, 200);
-  // A request before the watch shows that makes a claim, of which the later ones speak: each needs its own tenant.
+  // While the watch does not show the deletion a request makes a claim, and later ones of its tenant find that claim.
   let asks = 0;
   await until("the workload to be closing", async () => {
     assert.ok((await ask(`late-${asks++}`, "door-closing")) >= 404);

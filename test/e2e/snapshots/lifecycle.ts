@@ -189,8 +189,8 @@ async function prepareLifecycle(
           KUBECONFIG: cluster.kubeconfigPath,
           TENANCY_CPU_OVERCOMMIT: "50",
           TENANCY_MEMORY_OVERCOMMIT: "8",
-          // A shorter one is lost on a busy machine: a restore begins anew, and what the operator remembers of the last
-          // one is gone. `killOperator` does not wait for its end.
+          // On a busy machine the operator would lose a shorter lease, and with it what it remembers of its restores.
+          // No test waits for its end: `killOperator` deletes it.
           TENANCY_LEASE_SECONDS: "60",
           // Shown where a test fails: what a save or restore failed with before it was tried again is in no status any
           // more.

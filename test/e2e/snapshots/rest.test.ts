@@ -260,7 +260,7 @@ test("while the helper pod is replaced, a list is whole or an error", async () =
     seen.set(status, (seen.get(status) ?? 0) + 1);
     if (status === 200) assert.equal(body, before);
     else assert.is(status, 503, `${JSON.stringify(body)}\n${stack.output()}`);
-    // The second where the pod counts as running until its container has ended.
+    // The second: its container has ended, and the pod does not say so yet.
     if (status === 503) assert.match(body.error ?? "", /helper pod tenancy-snapshots|cannot be reached now; try again/);
     return status === 200 && (await uidOf().catch(() => uid)) !== uid;
   });
