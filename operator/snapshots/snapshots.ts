@@ -24,15 +24,16 @@ import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts"
 import { launchedProgram } from "../launcher/launch-command.ts";
 import { type Stopped, stopProgram } from "../launcher/stop-program.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
+import { POD_PACE } from "./pods/overlay-pod.ts";
 import { TOOLS_CONTAINER } from "./pods/pod-tools.ts";
 import { runPreSave } from "./pods/pre-save.ts";
-import { createPrestartedRestores } from "./pods/prestarted-restores.ts";
 import { restoreCommand } from "./pods/restore-command.ts";
 import { type RestoredSnapshot, restoreOverlay } from "./pods/restore-overlay.ts";
 import { saveOverlay } from "./pods/save-overlay.ts";
 import { createUnchangedCheck, type RestoredFiles } from "./pods/unchanged-files.ts";
 import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
 import type { ArchiveRoom } from "./streams/archive-room.ts";
+import { createPrestartedCommands } from "./streams/prestarted-commands.ts";
 import { createTransferHeap } from "./streams/transfer-heap.ts";
 
 // For calls that only read metadata or rename a file.
@@ -156,7 +157,7 @@ export function createSnapshots(options: {
   const { exec, archives, mark, most, namespace, timeoutMs, room, log } = options;
   const looks = createArchiveLooks({ archives, mark, log });
   const refused = createRefusedSaves();
-  const prestarted = createPrestartedRestores({ exec, timeoutMs });
+  const prestarted = createPrestartedCommands({ exec, what: "restore the files", minInput: POD_PACE, timeoutMs });
   const withTransferHeap = createTransferHeap();
   /** By the pods' uids. */
   const restored = new Map<string, RestoredFiles & { readonly sha256: string }>();

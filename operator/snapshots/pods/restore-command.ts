@@ -1,12 +1,9 @@
 import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
 import { fedScript } from "../streams/feed-command.ts";
+import { ANSWER } from "../streams/prestarted-commands.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { SAY_POD_TIME } from "./pod-time.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
-
-/** Asks the command whether it runs. It answers with `RESTORE_ANSWER`, and has changed nothing at that time. */
-export const RESTORE_ASK = Buffer.from("ask\n");
-export const RESTORE_ANSWER = "answer there";
 
 /** Begins the restore: the command empties the directories. */
 export const RESTORE_BEGIN = Buffer.from("begin\n");
@@ -32,7 +29,7 @@ empty() {
   "$b" find "$1" -mindepth 1 -maxdepth 1 -exec "$b" rm -rf {} +
 }
 restore() {
-  read -r word && [ "$word" = ask ] && echo ${RESTORE_ANSWER} || return 1
+  read -r word && [ "$word" = ask ] && echo ${ANSWER} || return 1
   read -r word && [ "$word" = begin ] || return 1
   for folder; do
     is_empty "./$folder" || empty "./$folder" || return 1

@@ -9,17 +9,10 @@ import type { OpenArchive, StoreCall } from "../../../crds/snapshots/snapshot-st
 import { linkSignals } from "../../../crds/waits.ts";
 import { feedCommand } from "../streams/feed-command.ts";
 import { END, frames } from "../streams/frames.ts";
+import { ASK, type PrestartedCommand } from "../streams/prestarted-commands.ts";
 import { decompress, type OverlayPod, POD_PACE } from "./overlay-pod.ts";
 import { type PodTime, readPodTime } from "./pod-time.ts";
-import type { PrestartedRestore } from "./prestarted-restores.ts";
-import {
-  RESTORE_ASK,
-  RESTORE_BEGIN,
-  RESTORE_END,
-  RESTORE_SHELL,
-  RESTORE_TAR,
-  restoreCommand,
-} from "./restore-command.ts";
+import { RESTORE_BEGIN, RESTORE_END, RESTORE_SHELL, RESTORE_TAR, restoreCommand } from "./restore-command.ts";
 import { createRestorePlan } from "./restore-plan.ts";
 import { createEntryList, type RestoredFiles } from "./unchanged-files.ts";
 
@@ -40,7 +33,7 @@ export interface RestoreOverlayOptions {
    */
   readonly onRestored?: ((files: RestoredFiles) => void) | undefined;
   /** Takes the pod's prestarted command. @default a command is started */
-  readonly takePrestarted?: ((signal: AbortSignal) => Promise<PrestartedRestore | undefined>) | undefined;
+  readonly takePrestarted?: ((signal: AbortSignal) => Promise<PrestartedCommand | undefined>) | undefined;
   readonly signal: AbortSignal;
   /** Called with the number of bytes of files sent to the pod. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
@@ -169,7 +162,7 @@ async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
 }
 
 async function* asked(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield RESTORE_ASK;
+  yield ASK;
   yield* input;
 }
 

@@ -1,23 +1,26 @@
 import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
+import type { Pace } from "../../../crds/client/exec/pace-meter.ts";
 import { createDeferred, onAbort } from "../../../crds/waits.ts";
-import { type FeedCommandOptions, feedCommand } from "../streams/feed-command.ts";
-import { POD_PACE } from "./overlay-pod.ts";
-import { RESTORE_ANSWER, RESTORE_ASK } from "./restore-command.ts";
+import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
 
-/** A restore command that waits in a pod and has just answered. */
-export interface PrestartedRestore {
+/** Asks a command whether it runs. It answers with {@link ANSWER}, and has changed nothing at that time. */
+export const ASK = Buffer.from("ask\n");
+export const ANSWER = "answer there";
+
+/** A command that waits in a pod and has just answered. */
+export interface PrestartedCommand {
   /** Continues as `feedCommand` does, after the answered question. */
   feed(options: Pick<FeedCommandOptions, "input" | "signal" | "timeoutMs">): Promise<void>;
 }
 
 /**
- * Restore commands that wait in warm pods, since starting one takes longer than restoring a small archive. A waiting
- * command changes nothing in its pod until it gets input
+ * Commands that wait in warm pods, since starting one takes longer than most of what they do. A waiting command changes
+ * nothing in its pod until it gets input
  * (docs/decisions/snapshots.md#restores-wait-in-the-next-warm-pods).
  */
-export interface PrestartedRestores {
+export interface PrestartedCommands {
   /** Starts a pod's command, unless it waits already or enough others do. */
   prepare(id: string, target: ExecTarget): void;
   /**
@@ -25,7 +28,7 @@ export interface PrestartedRestores {
    */
   warm(id: string): void;
   /** Takes the pod's command; undefined if no command answers at once. A command is taken only once. */
-  take(id: string, signal: AbortSignal): Promise<PrestartedRestore | undefined>;
+  take(id: string, signal: AbortSignal): Promise<PrestartedCommand | undefined>;
   /** Ends the pod's command, unless it was taken. */
   cancel(id: string): void;
   close(): void;
@@ -52,13 +55,17 @@ interface Command {
   readonly give: (input: AsyncIterable<Uint8Array>) => void;
 }
 
-export function createPrestartedRestores(options: {
+export function createPrestartedCommands(options: {
   exec: Exec;
+  /** What they do, for the error `Cannot <what>`. */
+  what: string;
+  /** The least pace at which they have to read. */
+  minInput: Pace;
   clock?: Clock | undefined;
-  /** Milliseconds that a restore may take from its beginning. */
+  /** Milliseconds that a command may take once it is taken. */
   timeoutMs: number;
-}): PrestartedRestores {
-  const { exec, clock = systemClock, timeoutMs } = options;
+}): PrestartedCommands {
+  const { exec, what, minInput, clock = systemClock, timeoutMs } = options;
   /** The command of each pod, or the pause before its next one. */
   const waiting = new Map<string, Command | { readonly cancelRetry: () => void }>();
 
@@ -70,14 +77,14 @@ export function createPrestartedRestores(options: {
     const given = createDeferred<Iterable<never> | AsyncIterable<Uint8Array>>();
     async function* input(): AsyncGenerator<Uint8Array> {
       if (!(await asked.promise)) return;
-      yield RESTORE_ASK;
+      yield ASK;
       yield* await given.promise;
     }
     const ended = feedCommand({
-      ...{ exec, target, what: "restore the files", input: input(), minInput: POD_PACE },
+      ...{ exec, target, what, input: input(), minInput },
       ...{ signal: stop.signal, timeoutMs: LONGEST_MS + timeoutMs },
       onOutput(output) {
-        if (!output.includes(RESTORE_ANSWER)) return;
+        if (!output.includes(ANSWER)) return;
         answeredAt ??= clock.now();
         answered.resolve();
       },
@@ -127,7 +134,7 @@ export function createPrestartedRestores(options: {
       if (command === undefined) return undefined;
       command.cancelLimit();
       if (command.answerAge() > ANSWER_LIMIT_MS) {
-        // The restore waited for others, so the command may have ended since its answer.
+        // The caller waited for others, so the command may have ended since its answer.
         command.stop.abort(new Error("its answer is old"));
         return undefined;
       }
@@ -148,7 +155,7 @@ export function createPrestartedRestores(options: {
       return {
         async feed(fed) {
           const fail = (): void => stop.abort(fed.signal.reason);
-          const late = new Error(`Cannot restore the files: not done within ${fed.timeoutMs} ms`);
+          const late = new Error(`Cannot ${what}: not done within ${fed.timeoutMs} ms`);
           const cancelTimeout = clock.after(fed.timeoutMs, () => stop.abort(late));
           const ignoreFedAbort = onAbort(fed.signal, fail);
           if (fed.signal.aborted) fail();

@@ -15,14 +15,16 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { Exec, ExecOptions, ExecResult } from "../../../crds/client/exec/exec.ts";
-import {
-  createPrestartedRestores,
-  type PrestartedRestores,
-} from "../../../operator/snapshots/pods/prestarted-restores.ts";
-import { RESTORE_ANSWER, restoreCommand } from "../../../operator/snapshots/pods/restore-command.ts";
+import { POD_PACE } from "../../../operator/snapshots/pods/overlay-pod.ts";
+import { restoreCommand } from "../../../operator/snapshots/pods/restore-command.ts";
 import { restoreOverlay } from "../../../operator/snapshots/pods/restore-overlay.ts";
 import { saveOverlay } from "../../../operator/snapshots/pods/save-overlay.ts";
 import { frames } from "../../../operator/snapshots/streams/frames.ts";
+import {
+  ANSWER,
+  createPrestartedCommands,
+  type PrestartedCommands,
+} from "../../../operator/snapshots/streams/prestarted-commands.ts";
 import { manualClock } from "../manual-clock.ts";
 import { localExec } from "./local-exec.ts";
 import { overlayStore } from "./overlay-store.ts";
@@ -46,9 +48,10 @@ interface Context {
   started: Promise<ExecResult>[];
   /** How the next is run. */
   exec: Exec;
-  prestarted: PrestartedRestores;
+  prestarted: PrestartedCommands;
 }
-const test = suite<Context>("createPrestartedRestores");
+const test = suite<Context>("createPrestartedCommands");
+const kind = { what: "restore the files", minInput: POD_PACE };
 
 test.before.each(async (context) => {
   context.folder = mkdtempSync(join(tmpdir(), "tenancy-prestarted-"));
@@ -58,7 +61,7 @@ test.before.each(async (context) => {
   context.store = overlayStore(context.served.store, key);
   context.started = [];
   context.exec = localExec;
-  context.prestarted = createPrestartedRestores({ exec: counted(context), timeoutMs: 30_000 });
+  context.prestarted = createPrestartedCommands({ ...kind, exec: counted(context), timeoutMs: 30_000 });
   mkdirSync(join(context.folder, "from/data/folder"), { mode: 0o555 });
   writeFileSync(join(context.folder, "from/data/file"), "content");
   const { store, folder } = context;
@@ -129,9 +132,10 @@ test("one that has answered long ago is not given out: it may have gone since", 
         ended += 1;
         reject(stopped.reason);
       });
-      stdin?.once("data", () => stdout?.write(`${RESTORE_ANSWER}\n`));
+      stdin?.once("data", () => stdout?.write(`${ANSWER}\n`));
     });
-  const prestarted = createPrestartedRestores({
+  const prestarted = createPrestartedCommands({
+    ...kind,
     exec,
     clock,
     timeoutMs: 1000,
@@ -228,7 +232,7 @@ test("one that ended is started anew after a while, until its pod is dismissed, 
       ends.push(reject);
       given?.addEventListener("abort", () => reject(given.reason));
     });
-  const prestarted = createPrestartedRestores({ exec, clock, timeoutMs: 1000 });
+  const prestarted = createPrestartedCommands({ ...kind, exec, clock, timeoutMs: 1000 });
   const target = restoreCommand(where, { roots: ["data"], opensGate: false });
   prestarted.prepare("pod", target);
   ends[0]?.(new Error("the connection was cut"));
