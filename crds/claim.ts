@@ -104,6 +104,13 @@ export const claimStatusSchema = Type.Object(
         maxLength: 128,
       }),
     ),
+    programRun: Type.Optional(
+      Type.String({
+        description:
+          "The run of the pod's container in which the operator started the program; absent unless it starts with its claim.",
+        maxLength: 128,
+      }),
+    ),
     claimedAt: Type.Optional(
       Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
     ),
@@ -155,6 +162,7 @@ export const claimStatusSchema = Type.Object(
                 "Scheduled",
                 "FilesFrom",
                 "FilesTo",
+                "ProgramStarted",
                 "Started",
                 "Ready",
                 "Active",

@@ -25,6 +25,7 @@ export interface ResolvedWorkloadSpec {
     args?: string[];
     env: Record<string, string>;
     workdir?: string;
+    start: "Warm" | "OnClaim";
     stopGraceSeconds: number;
   };
   runtimeClassName?: string;
@@ -71,6 +72,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     entrypoint: {
       ...entrypoint,
       env: entrypoint?.env ?? {},
+      start: entrypoint?.start ?? "Warm",
       stopGraceSeconds: entrypoint?.stopGraceSeconds ?? 20,
     },
     ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),

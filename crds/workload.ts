@@ -264,6 +264,13 @@ const entrypointSchema = Type.Object(
     workdir: Type.Optional(
       Type.String({ description: "Absolute working directory.", pattern: pattern.absolutePath, maxLength: 1024 }),
     ),
+    start: Type.Optional(
+      stringEnum(["Warm", "OnClaim"], {
+        description:
+          "When the program of a warm pod starts: before a claim takes the pod, or when a claim has taken it and its files are restored. OnClaim needs cmd, or an image whose own command the operator can read.",
+        default: "Warm",
+      }),
+    ),
     stopGraceSeconds: Type.Optional(
       Type.Integer({
         description: "Seconds between SIGTERM and SIGKILL when the program is stopped before its files are saved.",
@@ -303,7 +310,14 @@ export const workloadSpecSchema = Type.Object(
       }),
     ),
   },
-  { description: "A declarative description of a container." },
+  {
+    description: "A declarative description of a container.",
+    ...rules({
+      rule: "!has(self.entrypoint) || !has(self.entrypoint.start) || self.entrypoint.start != 'OnClaim' || !has(self.filesystem) || !has(self.filesystem.saveWhileRunning) || !self.filesystem.saveWhileRunning",
+      message:
+        "spec.filesystem.saveWhileRunning: takes effect only with entrypoint.start Warm, not OnClaim: remove one of them",
+    }),
+  },
 );
 
 export const buildStatusSchema = Type.Object(

@@ -44,11 +44,15 @@ export function isPodReady(pod: Pod): boolean {
  * Identifies the current run of a pod's program if no probe checks it; undefined if a probe does, or if it is not
  * running.
  */
-export function unprobedRun({ spec, status }: Pod): string | undefined {
-  const program = spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+export function unprobedRun(pod: Pod): string | undefined {
+  const program = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  return program === undefined || program.readinessProbe !== undefined ? undefined : containerRun(pod);
+}
+
+/** Identifies the current run of a pod's container; undefined if it is not running. */
+export function containerRun({ status }: Pod): string | undefined {
   const { state, restartCount = 0 } = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
-  if (program === undefined || program.readinessProbe !== undefined || state?.running === undefined) return undefined;
-  return `${restartCount}@${state.running.startedAt}`;
+  return state?.running === undefined ? undefined : `${restartCount}@${state.running.startedAt}`;
 }
 
 /**

@@ -40,6 +40,11 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...(spec.filesystem?.preSave?.command[0] === ""
       ? ["spec.filesystem.preSave.command[0]: must be the name of a program, not empty"]
       : []),
+    ...(spec.entrypoint?.start === "OnClaim" && spec.filesystem?.saveWhileRunning === true
+      ? [
+          "spec.filesystem.saveWhileRunning: takes effect only with entrypoint.start Warm, not OnClaim: remove one of them",
+        ]
+      : []),
     ...Object.keys(spec.entrypoint?.env ?? {}).flatMap((name) =>
       ENVIRONMENT_NAME.test(name)
         ? []

@@ -3,7 +3,6 @@ import type { Claim, ClaimSource } from "../../crds/claim.ts";
 import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
-import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
@@ -62,7 +61,7 @@ function writeOf(claim: Claim, outcome: Exclude<Outcome, undefined>, context: Cl
     case "write":
       return { status: outcome.status };
     case "activate":
-      return activated(claim, outcome.pod, context);
+      return activated(claim, outcome, context);
     case "wait":
       return waiting(claim, outcome, context);
     default:
@@ -90,6 +89,7 @@ function failed(
       instanceId: null,
       instanceUid: null,
       overlayId: null,
+      programRun: null,
       endpoint: null,
       source: null,
       resumedFrom: null,
@@ -125,6 +125,7 @@ function replaced(
       source: null,
       resumedFrom: null,
       overlayId: null,
+      programRun: null,
       timeline: null,
       ...(saved !== undefined && { sessionSnapshot: saved }),
     },
@@ -142,7 +143,11 @@ function replaced(
  * Makes the claim `Active`, with the values that its pod got at the binding. If the answer to the binding shows that a
  * warm pod has lost its sandbox, the claim waits for the pod first: the event of the binding starts the run for that.
  */
-function activated(claim: Claim, pod: Pod, context: ClaimContext): StatusWrite {
+function activated(
+  claim: Claim,
+  { pod, programRun }: Extract<Outcome, { next: "activate" }>,
+  context: ClaimContext,
+): StatusWrite {
   if (claimedPodState(pod, context).state.state !== "ready") return {};
   const { annotations = {}, name, uid } = pod.metadata;
   const source = annotations[annotation.source] as ClaimSource;
@@ -160,6 +165,7 @@ function activated(claim: Claim, pod: Pod, context: ClaimContext): StatusWrite {
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
       overlayId: statusOverlayId(pod) ?? null,
+      ...(programRun !== undefined && { programRun }),
       claimedAt: claimedAt.toISOString(),
       timeline,
       ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),

@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
+import type { Exec } from "../../crds/client/exec/exec.ts";
 import { keyAt } from "../../crds/client/watch/store.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -9,6 +10,7 @@ import type { Tracer } from "../../crds/tracing/tracer.ts";
 import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import type { OperatorContext } from "../context.ts";
 import type { IndexedBy } from "../informers.ts";
+import { createProgramStarter, type ProgramStarter } from "../launcher/program-starter.ts";
 import { createStartExplanations, type StartExplanations } from "../pod/explain-start.ts";
 import type { PoolContext } from "../pool/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
@@ -23,6 +25,9 @@ const LOOKUPS_AT_ONCE = 16;
 const FILE_CHECKS_AT_ONCE = 16;
 /** Each is a command in a pod, which mostly waits. */
 const PROGRAM_ENDS_AT_ONCE = 64;
+/** Each is a command in a pod, which waits for its program for a few seconds at most. */
+const PROGRAM_STARTS_AT_ONCE = 256;
+const LONGEST_LOOK_PAUSE_MS = 5000;
 
 export const claimIndexes = {
   claims: {
@@ -48,6 +53,11 @@ export interface ClaimMemory {
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */
   saves: BackgroundWork<SavedSnapshot>;
+  /** By pod uid: programs that start with their claim; the result is the container's run in which one was started. */
+  programStarts: BackgroundWork<string | undefined>;
+  /** By pod uid, until the claim is Active: since when its program is started, and why it is not healthy yet. */
+  programStarted: Map<string, ProgramStart>;
+  programStarter: ProgramStarter;
   /** By pod uid: programs that are stopped before a save. */
   programEnds: BackgroundWork<void>;
   /** By pod uid: whether a pod that starts again waits for files. */
@@ -57,6 +67,12 @@ export interface ClaimMemory {
   ownPods: Set<string>;
   /** By pod uid. */
   seenUses: SeenUses;
+}
+
+export interface ProgramStart {
+  /** By the API server's clock, in milliseconds since the epoch. */
+  readonly since: number;
+  why?: string;
 }
 
 export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory {
@@ -92,11 +108,14 @@ export interface SeenUse {
   readonly isFirst: boolean;
 }
 
+/** @param options.exec @default no program can be started */
 export function createClaimMemory({
   config,
+  exec = () => Promise.reject(new Error("this operator runs no commands in pods")),
   tracer,
 }: {
   config: OperatorContext["config"];
+  exec?: Exec | undefined;
   tracer?: Tracer | undefined;
 }): ClaimMemory {
   const { concurrency } = config.snapshots;
@@ -109,6 +128,12 @@ export function createClaimMemory({
     restoreFailures: new Map(),
     restores: createBackgroundWork({ concurrency }),
     saves: createBackgroundWork({ concurrency }),
+    programStarts: createBackgroundWork({
+      concurrency: PROGRAM_STARTS_AT_ONCE,
+      maximumBackoffMs: LONGEST_LOOK_PAUSE_MS,
+    }),
+    programStarted: new Map(),
+    programStarter: createProgramStarter({ exec, namespace: config.namespace }),
     programEnds: createBackgroundWork({ concurrency: PROGRAM_ENDS_AT_ONCE }),
     fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
     startExplanations: createStartExplanations(),
@@ -160,10 +185,14 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
 }
 
 /** Call this when a pod is gone. */
-export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMemory): void {
+export function forgetClaimPod(pod: Pod, memory: ClaimMemory): void {
+  const { uid = "" } = pod.metadata;
   memory.ownPods.delete(uid);
   memory.restores.forget(uid);
   memory.saves.forget(uid);
+  memory.programStarts.forget(uid);
+  memory.programStarted.delete(uid);
+  memory.programStarter.cancelPrestarted(pod);
   memory.programEnds.forget(uid);
   memory.fileChecks.forget(uid);
   memory.startExplanations.forget(uid);
@@ -172,7 +201,8 @@ export function forgetClaimPod({ metadata: { uid = "" } }: Pod, memory: ClaimMem
 
 /** Aborts the background work, and waits for its end. */
 export async function stopClaimWork(memory: ClaimMemory): Promise<void> {
-  const { archiveLookups, restores, saves, programEnds, fileChecks, startExplanations } = memory;
-  const works = [archiveLookups, restores, saves, programEnds, fileChecks, startExplanations.work];
+  const { archiveLookups, restores, saves, programStarts, programEnds, fileChecks, startExplanations } = memory;
+  const works = [archiveLookups, restores, saves, programStarts, programEnds, fileChecks, startExplanations.work];
   await Promise.all(works.map((work) => work.stop()));
+  memory.programStarter.close();
 }

@@ -35,6 +35,7 @@ import { releaseWhenIdle } from "./release-when-idle.ts";
 import { needsFiles } from "./restore-files.ts";
 import { retrySave } from "./run-save.ts";
 import { startPod } from "./start-pod.ts";
+import { keepStarted } from "./start-program.ts";
 
 // A burst of claims takes more pods than these, but each prepared pod costs a connection.
 const PREPARED_PODS = 2;
@@ -86,12 +87,13 @@ function* claimsOfPod(change: Change<Pod>, context: ClaimContext): Iterable<stri
   const claimUid = annotations?.[annotation.claimUid] ?? previous?.metadata.annotations?.[annotation.claimUid];
   const [now, before] = memberStates(change);
   if (now !== "ready" && before === "ready" && !needsFiles(object)) context.snapshots.cancelPrestarted(object);
+  if (now !== "ready" && before === "ready" && claimUid === undefined) context.programStarter.cancelPrestarted(object);
   if (type === "deleted") forgetClaimPod(object, context);
   const isStuck = context.promisedPods.claimOf(uid) !== undefined && podState(object).state === "unschedulable";
   if ((now !== before && now !== "warming") || isStuck) yield* claimsOfPromise(uid, now === "ready", context);
   if (workload !== undefined && (now === "ready") !== (before === "ready")) {
     if (now === "ready") yield* claimsToOffer(workload, context);
-    prepareRestores(workload, context);
+    prepareCommands(workload, context);
   }
   if (claimUid === undefined) return;
   if (type !== "deleted") context.nodeSilence.leftMs(object);
@@ -120,17 +122,22 @@ function* claimsToOffer(workload: string, { informers }: ClaimContext): Iterable
   }
 }
 
-/** Prestarts the restore commands in the pods that claims will take next. */
-function prepareRestores(name: string, { config, informers, onFailure, snapshots }: ClaimContext): void {
+/** Prestarts the commands that restore files and start programs, in the pods that claims will take next. */
+function prepareCommands(
+  name: string,
+  { config, informers, onFailure, programStarter, snapshots }: ClaimContext,
+): void {
   const workload = informers.workloads.store.get({ namespace: config.namespace, name });
   const template = workload && templateHash(workload, config);
   if (workload === undefined || template === undefined) return;
-  if (withDefaults(workload.spec).filesystem.overlayDirs.length === 0) return;
+  const { filesystem, entrypoint } = withDefaults(workload.spec);
+  if (filesystem.overlayDirs.length === 0 && entrypoint.start === "Warm") return;
   let left = PREPARED_PODS;
   for (const pod of informers.pods.store.by("warm", `${name}/${template}`)) {
     if (left-- <= 0) return;
     try {
       snapshots.prepare(pod);
+      programStarter.prepare(pod);
     } catch (error) {
       // Report it for this pod: the event may be another pod's.
       onFailure(error, { object: pod, resource: "pods", handler: "prepare" });
@@ -231,9 +238,10 @@ async function keepActive(
   const lost = lostFiles(claim, pod, context);
   if (!lost.isKnown) return lost.result;
   if (lost.why !== undefined) return { next: "replace", why: { reason: "PodLost", message: lost.why } };
-  const followed = await followPod(claim, { pod, state }, context);
+  const { programRun, requeueAfterMs } = keepStarted(claim, pod, context);
+  const followed = await followPod(claim, { pod, state, programRun }, context);
   const served = await ensureService(followed, pod, context);
-  return sooner(await releaseWhenIdle(followed, pod, context), served?.requeueAfterMs);
+  return sooner(await releaseWhenIdle(followed, pod, context), served?.requeueAfterMs, requeueAfterMs);
 }
 
 /**
@@ -245,6 +253,7 @@ async function leaveNode(pod: Pod, context: ClaimContext): Promise<Outcome> {
   const present = await context.cluster(pods).of(pod).find();
   if (present?.metadata.uid !== uid || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
   context.restores.forget(uid);
+  context.programStarts.forget(uid);
   const seconds = context.config.nodeTimeoutMs / 1000;
   const message = `node "${pod.spec.nodeName}" has not answered for pod "${name}" for ${seconds} s`;
   return { next: "replace", why: { reason: "PodLost", message } };

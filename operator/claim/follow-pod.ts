@@ -8,8 +8,8 @@ import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimS
 import type { ClaimContext } from "./context.ts";
 
 /**
- * Writes to an Active claim the present address of its pod, and whether its program has ended or keeps failing. All
- * changes take one write.
+ * Writes to an Active claim the present address of its pod, whether its program has ended or keeps failing, and the
+ * run in which it was started. All changes take one write.
  *
  * A pod whose sandbox is recreated has no address for a while, then another one. A claim whose program fails stays
  * Active, since its files are in that pod: the caller can release it.
@@ -18,7 +18,7 @@ import type { ClaimContext } from "./context.ts";
  */
 export async function followPod(
   claim: Claim,
-  { pod, state }: { pod: Pod; state: PodState },
+  { pod, state, programRun }: { pod: Pod; state: PodState; programRun?: string | undefined },
   context: ClaimContext,
 ): Promise<Claim> {
   const moved = await movedEndpoint(claim, pod, context);
@@ -27,10 +27,15 @@ export async function followPod(
   // A program that keeps ending is reported once, until it runs again.
   const isRepeated = failure?.reason === PROGRAM_ENDED && shown !== undefined;
   const isNews = failure?.reason !== shown && !isRepeated && (failure !== undefined || state.state === "ready");
-  if (moved === undefined && !isNews && hasCurrentConditions(claim)) return claim;
+  if (moved === undefined && !isNews && programRun === undefined && hasCurrentConditions(claim)) return claim;
   const written = await patchClaimStatus(
     claim,
-    { phase: "Active", ...moved, ...(isNews && { reason: null, message: null, ...failure }) },
+    {
+      phase: "Active",
+      ...moved,
+      ...(programRun !== undefined && { programRun }),
+      ...(isNews && { reason: null, message: null, ...failure }),
+    },
     context,
   );
   if (isNews && failure !== undefined)

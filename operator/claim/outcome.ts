@@ -23,8 +23,8 @@ export type Outcome =
         }
       /** Its status is to say this. */
       | { readonly next: "write"; readonly status: ClaimStatusPatch }
-      /** The pod is ready for its tenant. */
-      | { readonly next: "activate"; readonly pod: Pod }
+      /** The pod is ready for its tenant; `programRun` as in the status. */
+      | { readonly next: "activate"; readonly pod: Pod; readonly programRun?: string | undefined }
       /**
        * The claim waits. The status says so once the wait has taken {@link FIRST_REPORT_MS} since `since`, by the API
        * server's clock, in milliseconds since the epoch. @default at once

@@ -2,9 +2,9 @@ import type { Claim } from "../../crds/claim.ts";
 import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation } from "../../crds/labels.ts";
+import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
-import { hasLauncher, isHeldByLauncher } from "../launcher/launch-command.ts";
+import { isHeldByLauncher, keepsFiles, startsOnClaim } from "../launcher/launch-command.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, type PodState, podState } from "../pod/pod-state.ts";
@@ -15,6 +15,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { FIRST_REPORT_MS, type Outcome } from "./outcome.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
+import { activate } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 const RECHECK = { requeueAfterMs: 100 };
@@ -38,7 +39,7 @@ export async function reconcileStarting(
   if (answer?.restored === false) return answer.result;
   switch (state.state) {
     case "ready":
-      return { next: "activate", pod };
+      return activate(claim, { pod }, context);
     case "failed": {
       const message = `${failureMessage(state, context.config)}, then claim again`;
       return { next: "fail", reason: state.reason, message };
@@ -59,6 +60,8 @@ export async function reconcileStarting(
     case "unschedulable":
       return { next: "wait", reason: "Unschedulable", message: state.message };
     case "starting":
+      if (context.programStarts.look(pod.metadata.uid ?? "") !== undefined)
+        return activate(claim, { pod, unready: state.message }, context);
       return awaitStart(claim, { ...state, pod }, context);
     default:
       return state satisfies never;
@@ -67,15 +70,22 @@ export async function reconcileStarting(
 
 /** Whether the pod of an Active claim waits for its files to be saved, though the cache shows its program as ended. */
 async function isHeldAfterAll({ status }: Claim, pod: Pod, { cluster }: ClaimContext): Promise<boolean> {
-  if (status?.phase !== "Active" || !hasLauncher(pod.spec)) return false;
+  if (status?.phase !== "Active" || !keepsFiles(pod.spec)) return false;
   const present = await cluster(pods).of(pod).find({ refresh: true });
   return present !== undefined && present.metadata.uid === pod.metadata.uid && isHeldByLauncher(present);
 }
 
 /** Whether a warm pod may replace the pod. */
 function maySwitch(pod: Pod, { state }: PodState): boolean {
+  // Its program may have been started for the claim. One that ends at once would end in each pod of the pool.
+  if (startsOnClaim(pod.spec) && (isWarmed(pod) || hasRun(pod))) return false;
   // A pod that only has to run for a moment longer stays: an unproven warm pod would take as long.
   return state === "unschedulable" || (state === "starting" && podState(pod).state !== "ready" && !needsFiles(pod));
+}
+
+function hasRun({ status }: Pod): boolean {
+  const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  return own !== undefined && (own.restartCount > 0 || own.state?.waiting === undefined);
 }
 
 /** How files are restored into the pod now; undefined if none are. */
@@ -147,7 +157,7 @@ async function switchToWarmPod(
   context.timelines.restart(claim);
   context.timelines.mark(claim, "Bound");
   // The files are restored before the claim becomes Active.
-  return source === "pool" ? { next: "activate", pod: warm } : {};
+  return source === "pool" ? activate(claim, { pod: warm }, context) : {};
 }
 
 /**

@@ -38,6 +38,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   }
 
   if (pods.length > 0) {
+    for (const { metadata } of pods) context.programStarts.forget(metadata.uid ?? "");
     let releasing = claim;
     const { pod: toSave, told, asking } = await filesToSave(claim, pods, context);
     if (asking !== undefined) return asking.result;

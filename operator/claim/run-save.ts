@@ -14,7 +14,7 @@ import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { inSpan } from "../../crds/tracing/tracer.ts";
 import { linkSignals, sleep } from "../../crds/waits.ts";
 import type { WorkState } from "../background-work.ts";
-import { hasLauncher, isHeldByLauncher } from "../launcher/launch-command.ts";
+import { isHeldByLauncher, keepsFiles } from "../launcher/launch-command.ts";
 import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
 import type { SavedSnapshot } from "../snapshots/snapshots.ts";
 import { ExecFailure } from "../snapshots/streams/exec-output.ts";
@@ -30,7 +30,7 @@ const HELD_RETRY_MS = 5000;
 /** Where the save of the files of a claim's pod stands; begins it, and what comes before it. */
 export function runSave(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
   // A program may take long to end, and takes no slot of the saves for that.
-  const end = hasLauncher(pod.spec) ? runEnd(claim, pod, context) : undefined;
+  const end = keepsFiles(pod.spec) ? runEnd(claim, pod, context) : undefined;
   const work = end === undefined || end.state === "done" ? runCopy(claim, pod, context) : end;
   if (work.state !== "failed" || work.retryInMs <= HELD_RETRY_MS || !isHeldByLauncher(pod)) return work;
   // The back-off would outlast the grace period of the pod.
@@ -85,7 +85,7 @@ function runCopy(claim: Claim, pod: Pod, context: ClaimContext): WorkState<Saved
     pod.metadata.uid ?? "",
     (signal, onBytes) =>
       countFailure(context, signal, async () => {
-        const isEnded = hasLauncher(pod.spec);
+        const isEnded = keepsFiles(pod.spec);
         await (isEnded ? checkOwner : untilDrained)(claim, pod, context, signal);
         let helper = await untilHelperRuns(context, signal);
         if (!isEnded) await writeOut(claim, pod, context, signal);

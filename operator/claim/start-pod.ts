@@ -17,6 +17,7 @@ import { findNotice } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import type { ClaimErrorReason, Outcome } from "./outcome.ts";
+import { activate } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 /** Gives a claim without a pod a warm one, or else a cold one, once its workload is Ready. */
@@ -61,7 +62,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which restores the files.
-  return archive === undefined ? { next: "activate", pod: warm } : undefined;
+  return archive === undefined ? activate(claim, { pod: warm }, context) : undefined;
 }
 
 function promiseWarmingPod(claim: Claim, workload: Workload, context: ClaimContext) {

@@ -41,7 +41,8 @@ export async function takeWarmPod(
   },
   context: ClaimContext,
 ): Promise<Pod | undefined> {
-  const { cluster, ownPods, promisedPods, reservedPods, snapshots } = context;
+  const { cluster, ownPods, programStarter, promisedPods, reservedPods, snapshots } = context;
+  const prestarted = source === "pool+data" ? snapshots : programStarter;
   const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
   for (;;) {
     const pod = pick({ claim, workload, source }, context);
@@ -72,7 +73,7 @@ export async function takeWarmPod(
     };
     reservedPods.add(uid);
     context.refillPause.taken(workload.metadata.name);
-    if (source === "pool+data") snapshots.warm(pod);
+    prestarted.warm(pod);
     try {
       return took(await cluster(pods).of(pod).patch(binding));
     } catch (error) {
@@ -80,7 +81,7 @@ export async function takeWarmPod(
       // The answer to an earlier binding was lost, and the watch has not shown it yet.
       if (present !== undefined && isBoundTo(present, claim) && podRevisionOf(present) === revision)
         return took(present);
-      if (source === "pool+data") snapshots.cancelPrestarted(pod);
+      prestarted.cancelPrestarted(pod);
       const isThere = present !== undefined;
       // A pod that is gone stays reserved until the watch shows its end.
       if (isThere || !(isConflict(error) || isNotFound(error))) reservedPods.delete(uid);
@@ -100,7 +101,7 @@ export async function takeWarmPod(
     try {
       return await cluster(pods).of(pod).find({ refresh: true });
     } catch (error) {
-      if (source === "pool+data") snapshots.cancelPrestarted(pod);
+      prestarted.cancelPrestarted(pod);
       reservedPods.delete(pod.metadata.uid ?? "");
       throw error;
     }

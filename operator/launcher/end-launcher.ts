@@ -3,7 +3,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { PodContext } from "../pod/context.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
-import { hasLauncher, LAUNCHER_FOLDER } from "./launch-command.ts";
+import { keepsFiles, LAUNCHER_FOLDER } from "./launch-command.ts";
 
 const LIMIT_MS = 10_000;
 const PIPE = `/${LAUNCHER_FOLDER}/wake`;
@@ -14,7 +14,7 @@ const PIPE = `/${LAUNCHER_FOLDER}/wake`;
  */
 export function endLauncher(pod: Pod, context: Pick<PodContext, "config" | "exec" | "launcherEnds" | "log">): void {
   const { config, exec, launcherEnds, log } = context;
-  if (exec === undefined || !hasLauncher(pod.spec) || !isProgramRunning(pod)) return;
+  if (exec === undefined || !keepsFiles(pod.spec) || !isProgramRunning(pod)) return;
   const { name, uid = "" } = pod.metadata;
   const command = [TOOLS_BUSYBOX, "sh", "-c", `[ ! -p ${PIPE} ] || echo end > ${PIPE}`];
   const target = { namespace: config.namespace, pod: name, container: WORKLOAD_CONTAINER, command };

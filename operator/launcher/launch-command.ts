@@ -6,15 +6,20 @@ import { START_PROGRAM, TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 /** Where the launcher keeps its state, without a slash at its start. In memory; the workload's user may write it. */
 export const LAUNCHER_FOLDER = "run/tenancy";
 
-/** Name of the launcher in its own command line, by which a pod that has one is recognised. */
+/** Name of the launcher in its own command line, by which a pod that has one is recognised, and what it does. */
 const NAME = "tenancy-launcher";
+const ON_CLAIM = "-on-claim";
+const WITHOUT_FILES = "-without-files";
 
 /**
  * Runs the workload's program as the only child of process 1, so that the container outlives it.
  *
  * - `program`: the pid of the program, which leads a process group and a session of its own.
  * - `wake`: a named pipe. The line `end` lets the container end as soon as the kubelet ends it: nothing is left to
- *   save.
+ *   save. Any other line makes the launcher look at the files below.
+ * - `claimed`: made before a program starts that starts with its claim. It stays, so that such a program starts at once
+ *   where the kubelet starts the container again. Without it there can be files to save all the same: a restart of the
+ *   node empties this folder.
  * - `stop`: made before the program is stopped for good. The launcher then stays, and starts it no more.
  * - `term`: made when the kubelet ends the container, by its `preStop` hook, since an image can name any signal for
  *   that.
@@ -26,6 +31,7 @@ const NAME = "tenancy-launcher";
  */
 const script = `b="$1"; start="$2"; d="$3"; shift 4
 p=; ended=
+hear() { read -r word <&9 && [ "$word" = end ] && ended=1; }
 for s in HUP INT QUIT USR1 USR2 WINCH; do trap '[ -z "$p" ] || kill -'$s' "$p"' $s; done
 # Until it has a group of its own the program gets the signal alone.
 end() { kill -TERM -"$p" 2> /dev/null || kill -TERM "$p"; }
@@ -33,7 +39,12 @@ trap ': > "$d"/term; [ -z "$p" ] || end' TERM
 "$b" rm -f "$d"/program "$d"/term "$d"/wake
 "$b" mkfifo -m 600 "$d"/wake && exec 9<> "$d"/wake || exit 125
 code=0
-if [ ! -e "$d"/stop ]; then
+case "$0" in *${ON_CLAIM}*)
+  until [ -e "$d"/claimed ] || [ -e "$d"/stop ] || [ -e "$d"/term ]; do hear; done
+esac
+if [ -e "$d"/stop ]; then :; elif [ -e "$d"/term ]; then
+  code=143
+else
   program="$1"; shift
   case "$program" in */*) ;; *)
     IFS=:
@@ -67,10 +78,9 @@ if [ ! -e "$d"/stop ]; then
   [ "$again" = 127 ] || code="$again"
   p=
 fi
+case "$0" in *${WITHOUT_FILES}) exit "$code" ;; esac
 [ -e "$d"/term ] || [ -e "$d"/stop ] || exit "$code"
-until [ -e "$d"/term ] && [ -n "$ended" ]; do
-  read -r word <&9 && [ "$word" = end ] && ended=1
-done
+until [ -e "$d"/term ] && [ -n "$ended" ]; do hear; done
 exit "$code"`;
 
 /** What the launcher runs. */
@@ -80,35 +90,50 @@ export interface LaunchedProgram {
   readonly args: readonly string[];
   /** From SIGTERM to SIGKILL, when it is stopped for a save. */
   readonly stopGraceSeconds: number;
+  /** Whether it starts only when its pod is claimed. @default false */
+  readonly startsOnClaim?: boolean;
+  /** Whether the container outlives it until its files are saved. @default true */
+  readonly keepsFiles?: boolean;
 }
 
 /** The command of a container whose program the launcher runs. Kubernetes makes one `$` of two in it. */
 export function launchCommand(
-  { program, args, stopGraceSeconds }: LaunchedProgram,
+  { program, args, stopGraceSeconds, startsOnClaim = false, keepsFiles = true }: LaunchedProgram,
   { busybox = TOOLS_BUSYBOX, start = START_PROGRAM, folder = `/${LAUNCHER_FOLDER}` } = {},
 ): string[] {
-  return [busybox, "sh", "-c", script, NAME, busybox, start, folder, String(stopGraceSeconds), program, ...args];
+  const title = `${NAME}${startsOnClaim ? ON_CLAIM : ""}${keepsFiles ? "" : WITHOUT_FILES}`;
+  return [busybox, "sh", "-c", script, title, busybox, start, folder, String(stopGraceSeconds), program, ...args];
 }
+
+const TOLD = `: > /${LAUNCHER_FOLDER}/term; [ ! -p /${LAUNCHER_FOLDER}/wake ] || echo term > /${LAUNCHER_FOLDER}/wake`;
 
 /** Tells the launcher that the kubelet ends the container, before it does. */
 export const PRE_STOP = {
-  exec: { command: [TOOLS_BUSYBOX, "touch", `/${LAUNCHER_FOLDER}/term`] },
+  exec: { command: [TOOLS_BUSYBOX, "sh", "-c", TOLD] },
 };
 
 /** What the launcher runs in a pod; undefined where it does not run the program. */
 export function launchedProgram({ containers }: PodSpec): LaunchedProgram | undefined {
   const { command = [] } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
   const [, , , , name, , , , stopGraceSeconds, program, ...args] = command;
-  if (name !== NAME || program === undefined) return undefined;
-  return { program, args, stopGraceSeconds: Number(stopGraceSeconds) };
+  if (name?.startsWith(NAME) !== true || program === undefined) return undefined;
+  return {
+    ...{ program, args, stopGraceSeconds: Number(stopGraceSeconds) },
+    ...{ startsOnClaim: name.includes(ON_CLAIM), keepsFiles: !name.endsWith(WITHOUT_FILES) },
+  };
 }
 
-/** Whether the launcher runs the pod's program. */
-export function hasLauncher(spec: PodSpec): boolean {
-  return launchedProgram(spec) !== undefined;
+/** Whether the launcher keeps the pod's container until its files are saved. */
+export function keepsFiles(spec: PodSpec): boolean {
+  return launchedProgram(spec)?.keepsFiles === true;
+}
+
+/** Whether the pod's program starts only when the pod is claimed. */
+export function startsOnClaim(spec: PodSpec): boolean {
+  return launchedProgram(spec)?.startsOnClaim === true;
 }
 
 /** Whether the pod is being deleted, and its launcher waits for its files to be saved. */
 export function isHeldByLauncher(pod: Pod): boolean {
-  return pod.metadata.deletionTimestamp !== undefined && hasLauncher(pod.spec) && isProgramRunning(pod);
+  return pod.metadata.deletionTimestamp !== undefined && keepsFiles(pod.spec) && isProgramRunning(pod);
 }

@@ -1,7 +1,7 @@
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { endLauncher } from "../launcher/end-launcher.ts";
-import { hasLauncher } from "../launcher/launch-command.ts";
+import { keepsFiles } from "../launcher/launch-command.ts";
 import type { PodContext } from "./context.ts";
 import { END_GRACE_SECONDS } from "./render-pod.ts";
 
@@ -11,7 +11,7 @@ import { END_GRACE_SECONDS } from "./render-pod.ts";
  */
 export async function deletePod(pod: Pod, context: PodContext): Promise<void> {
   const { deletionTimestamp, deletionGracePeriodSeconds = 0 } = pod.metadata;
-  const isHeld = hasLauncher(pod.spec) && deletionGracePeriodSeconds > END_GRACE_SECONDS;
+  const isHeld = keepsFiles(pod.spec) && deletionGracePeriodSeconds > END_GRACE_SECONDS;
   if (deletionTimestamp === undefined || isHeld) await context.cluster(pods).of(pod).delete(shortGrace(pod));
   endLauncher(pod, context);
 }
@@ -29,5 +29,5 @@ export async function deleteUnclaimed(pod: Pod, context: PodContext): Promise<vo
 
 /** The grace period of a pod without a launcher is short already. */
 function shortGrace({ spec }: Pod): { gracePeriodSeconds?: number } {
-  return hasLauncher(spec) ? { gracePeriodSeconds: END_GRACE_SECONDS } : {};
+  return keepsFiles(spec) ? { gracePeriodSeconds: END_GRACE_SECONDS } : {};
 }

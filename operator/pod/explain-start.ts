@@ -9,6 +9,7 @@ import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import { HEALTH_PORT, PROXY_CONTAINER, REDIRECT_PORT } from "../egress/layout.ts";
+import { healthOf } from "../launcher/health-check.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { collectOutput } from "../snapshots/streams/exec-output.ts";
 
@@ -151,8 +152,10 @@ function probeFailure(
 ): Pick<Explanation, "message" | "fix"> {
   const container = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
   const probe = container?.readinessProbe ?? container?.startupProbe;
-  const port = portOf(probe);
-  const field = probe?.httpGet === undefined ? "spec.network.ports" : "spec.health.httpGet.port";
+  const fromInside = healthOf(pod.spec);
+  const port = portOf(probe) ?? fromInside.port;
+  const hasPath = probe?.httpGet !== undefined || fromInside.path !== undefined;
+  const field = hasPath ? "spec.health.httpGet.port" : "spec.network.ports";
   // The kubelet reports about the first 25 failures, then one in five minutes.
   const when = `the health check failed at ${new Date(at).toISOString().slice(0, 19)}Z`;
   const why = said.replace(/^(Startup|Readiness) probe failed: /, "").trim();
@@ -174,14 +177,14 @@ function probeFailure(
       fix: "the workload's spec.health.httpGet.path, or what the program answers there",
     };
   }
-  if (/deadline exceeded|Client\.Timeout|i\/o timeout/.test(why)) {
+  if (/deadline exceeded|Client\.Timeout|i\/o timeout|timed out/.test(why)) {
     return {
       message: `${when}: no answer on port ${port} within ${probe?.timeoutSeconds ?? 1} s`,
       fix: "the program, or the workload's spec.health",
     };
   }
   return {
-    message: `${when}: on port ${port}, ${why}`,
+    message: probe?.exec === undefined ? `${when}: on port ${port}, ${why}` : `${when}: ${why}`,
     fix: "the workload's spec.health, or its program",
   };
 }

@@ -4,7 +4,7 @@ import { annotation } from "../../crds/labels.ts";
 import { type PodState, podState } from "./pod-state.ts";
 
 /** A program without a probe counts as started once it has run for so long: many failing programs end sooner. */
-const PROOF_MS = 2000;
+export const PROOF_MS = 2000;
 
 /**
  * For how long the programs of pods without a probe have run. The kubelet makes such a pod Ready as soon as it has

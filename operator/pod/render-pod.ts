@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { endpointPort, type ResolvedWorkloadSpec, withDefaults } from "../../crds/defaults.ts";
+import { endpointPort, withDefaults } from "../../crds/defaults.ts";
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { imageOf, type Workload } from "../../crds/workload.ts";
@@ -12,7 +12,8 @@ import {
   shareInitContainer,
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
-import { LAUNCHER_FOLDER, launchCommand, PRE_STOP } from "../launcher/launch-command.ts";
+import { healthProbe } from "../launcher/health-check.ts";
+import { LAUNCHER_FOLDER, launchCommand, PRE_STOP, startsOnClaim } from "../launcher/launch-command.ts";
 import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 
@@ -25,6 +26,11 @@ export interface PodIdentity {
 
 /** Grace period of a pod with nothing to save: a program that ignores SIGTERM does not hold it for long. */
 export const END_GRACE_SECONDS = 10;
+
+/** How the launcher is checked of a program without a health check of its own. */
+const LAUNCHER_HEALTH = { intervalSeconds: 10, unhealthyThreshold: 3, httpGet: undefined };
+/** A claim waits that long at most for the probe of a program that has become healthy late. */
+const LONGEST_INTERVAL_SECONDS = 60;
 
 /** The user and group that files are restored as. */
 export interface FileOwner {
@@ -124,6 +130,8 @@ function renderTemplate(workload: Workload, config: OperatorConfig): Template {
     const { runtimeClassName, securityContext, containers } = rendered;
     const isolation = {
       filesystem: { overlayDirs, preSave },
+      // A pod whose program has started for no one is none for a claim that the program is to start with.
+      ...(startsOnClaim(rendered) && { start: "OnClaim" }),
       runtimeClassName,
       securityContext,
       container: containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.securityContext,
@@ -147,7 +155,7 @@ function renderPodSpec(
   config: OperatorConfig,
   { restoreAs, proxyUid }: { restoreAs?: FileOwner | undefined; proxyUid: number },
 ): PodSpec {
-  const { resources, network, health, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
+  const { resources, network, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
   const requirements = {
@@ -184,7 +192,7 @@ function renderPodSpec(
   return {
     restartPolicy: "Always",
     // The launcher waits that long for the files to be saved when somebody else ends the pod.
-    terminationGracePeriodSeconds: launched === undefined ? END_GRACE_SECONDS : filesystem.saveGraceSeconds,
+    terminationGracePeriodSeconds: launched?.keepsFiles === true ? filesystem.saveGraceSeconds : END_GRACE_SECONDS,
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
@@ -216,7 +224,7 @@ function renderPodSpec(
           capabilities: { drop: ["ALL"] },
           ...(workload.status?.runsAsRoot !== true && { runAsNonRoot: true }),
         },
-        ...(health !== undefined && probes(health, { port: ports[0] ?? 0, startTimeoutMs: config.startTimeoutMs })),
+        ...probesOf(workload, { startsOnClaim: launched?.startsOnClaim === true, ...config }),
       },
     ],
   };
@@ -250,16 +258,24 @@ function renderEgress(
 }
 
 /**
- * A startup probe once a second, then the readiness probe of the workload. With the readiness probe alone, a container
+ * A startup probe once a second, then the readiness probe of the workload. A program that starts when its pod is claimed
+ * is checked from inside the pod: until then, its launcher is what is healthy. With the readiness probe alone, a container
  * that fails its first probe would stay unready for a whole interval. There is no liveness probe, since a restart loses
  * what the program has in memory.
  */
-function probes(
-  health: NonNullable<ResolvedWorkloadSpec["health"]>,
-  { port, startTimeoutMs }: { port: number; startTimeoutMs: number },
-): { startupProbe: Probe; readinessProbe: Probe } {
-  const { httpGet, intervalSeconds, unhealthyThreshold } = health;
-  const check = httpGet === undefined ? { tcpSocket: { port } } : { httpGet };
+function probesOf(
+  { spec }: Workload,
+  { startsOnClaim, startTimeoutMs }: { startsOnClaim: boolean; startTimeoutMs: number },
+): { startupProbe?: Probe; readinessProbe?: Probe } {
+  const { health } = withDefaults(spec);
+  if (health === undefined && !startsOnClaim) return {};
+  const { httpGet, intervalSeconds, unhealthyThreshold } = health ?? LAUNCHER_HEALTH;
+  const port = endpointPort(spec);
+  const check = startsOnClaim
+    ? healthProbe(httpGet ?? { port: health === undefined ? undefined : port })
+    : httpGet === undefined
+      ? { tcpSocket: { port } }
+      : { httpGet };
   return {
     startupProbe: {
       ...check,
@@ -269,7 +285,7 @@ function probes(
     },
     readinessProbe: {
       ...check,
-      periodSeconds: intervalSeconds,
+      periodSeconds: startsOnClaim ? Math.min(intervalSeconds, LONGEST_INTERVAL_SECONDS) : intervalSeconds,
       timeoutSeconds: Math.min(intervalSeconds, 5),
       failureThreshold: unhealthyThreshold,
     },

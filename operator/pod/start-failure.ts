@@ -1,7 +1,7 @@
 import type { ContainerStatus, Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
-import { hasLauncher } from "../launcher/launch-command.ts";
+import { launchedProgram } from "../launcher/launch-command.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
 import { pullCause } from "./pull-cause.ts";
 
@@ -110,7 +110,7 @@ function startError({ state, lastState }: ContainerStatus): string | undefined {
 
 /** What the launcher said when it could not start the program: it uses the words of the container runtime. */
 function launchError({ spec }: Pod, { state, lastState }: ContainerStatus): string | undefined {
-  if (state?.running !== undefined || !hasLauncher(spec)) return undefined;
+  if (state?.running !== undefined || launchedProgram(spec) === undefined) return undefined;
   const end = state?.terminated ?? lastState?.terminated;
   return end?.exitCode === 126 || end?.exitCode === 127 ? end.message : undefined;
 }
@@ -121,7 +121,8 @@ function isStartError(reason: string | undefined): boolean {
 
 /** The field that names the program; if none does, the image. */
 function programField(spec: PodSpec, program: string): string {
-  if (hasLauncher(spec)) return "the workload's spec.entrypoint.cmd; without it, the image names this program";
+  if (launchedProgram(spec) !== undefined)
+    return "the workload's spec.entrypoint.cmd; without it, the image names this program";
   const container = spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
   if (container?.command?.[0] === program) return "the workload's spec.entrypoint.cmd";
   if (container?.args?.[0] === program)

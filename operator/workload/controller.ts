@@ -10,7 +10,7 @@ import { annotation, finalizer, label } from "../../crds/labels.ts";
 import { formerPolicyName, policyName } from "../../crds/names.ts";
 import { nextConditions, readiness } from "../../crds/schema/condition.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
-import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
+import { imageOf, type Workload, type WorkloadSpec, type WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, type WorkloadUsers, workloadUsers } from "../../crds/workload-users.ts";
 import { applyNetworkPolicy } from "../apply-object.ts";
 import { buildWatches } from "../builds/build-watches.ts";
@@ -31,6 +31,7 @@ import {
   forgetEntrypoint,
   formerEntrypoint,
   holdMs,
+  startProblem,
 } from "./ensure-entrypoint.ts";
 import { renderPolicy } from "./render-policy.ts";
 
@@ -112,7 +113,7 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
       return await patchFinalizers(workload, [finalizer.inUse], context);
     await ensurePolicy(workload, context);
     // Report problems of the spec before an image is built.
-    const template = withImage(workload, context.config);
+    const template = withProgram(withImage(workload, context.config));
     const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(template, context);
     const egress = problem === undefined ? await ensureEgress(template, context) : {};
     const refused = problem ?? egress.problem;
@@ -121,11 +122,12 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     if (refused !== undefined) await leaveWaiting(workload, context);
     const image = workload.spec.image.ref ?? built?.image;
     const program = refused === undefined ? ensureEntrypoint(workload, { image, context }) : undefined;
+    const invalid = refused ?? (program && startProblem(workload, program));
     const heldMs = program === undefined ? 0 : holdMs(program, workload, context.serverNow());
-    const state = stateOf(workload, { built, refused, isHeld: heldMs > 0 });
+    const state = stateOf(workload, { built, refused: invalid, isHeld: heldMs > 0 });
     const isNews = await writeStatus(workload, { ...state, built, program }, context);
-    if (refused !== undefined && isNews)
-      context.events.record({ resource: workloads, object: workload, type: "Warning", ...refused });
+    if (invalid !== undefined && isNews)
+      context.events.record({ resource: workloads, object: workload, type: "Warning", ...invalid });
     if (built?.build !== undefined && isNews) reportBuild(workload, built.build, context);
     const waits = [egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs, heldMs || undefined].filter(
       (wait) => wait !== undefined,
@@ -145,6 +147,14 @@ function withImage(workload: Workload, { builds }: OperatorConfig): Workload {
   const { metadata, spec, status } = workload;
   if (spec.image.dockerfile === undefined || status?.image !== undefined || builds === undefined) return workload;
   return { ...workload, status: { phase: "Creating", ...status, image: builtImage(metadata.name, builds) } };
+}
+
+/** The workload with a placeholder for the program of its image, to check the rest of its pods. */
+function withProgram(workload: Workload): Workload {
+  const image = imageOf(workload);
+  if (image === undefined) return workload;
+  const entrypoint = { image, digest: "sha256:unknown", command: ["program"], args: [], observedGeneration: 0 };
+  return { ...workload, status: { phase: "Creating", ...workload.status, entrypoint } };
 }
 
 function stateOf(

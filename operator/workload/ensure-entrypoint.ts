@@ -1,6 +1,8 @@
+import { withDefaults } from "../../crds/defaults.ts";
 import type { ConditionNow } from "../../crds/schema/condition.ts";
 import type { EntrypointStatus, Workload } from "../../crds/workload.ts";
 import type { WorkState } from "../background-work.ts";
+import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { readPullSecrets } from "../registry/pull-secrets.ts";
 import type { ImageConfig } from "../registry/read-image-config.ts";
 import { RegistryError } from "../registry/registry-error.ts";
@@ -26,9 +28,9 @@ const NOTHING: EntrypointOutcome = { entrypoint: undefined, condition: undefined
 
 /**
  * Finds out which program a workload's image names, where its pods may need to know it: the workload has overlay
- * directories, and no command of its own. It is read in the background, once for each image and generation of the spec,
- * since a tag may lead elsewhere by then; an image with a digest is read once. A registry that cannot be asked is asked
- * again, and the workload is ready all the same.
+ * directories or a program that starts with its claim, and no command of its own. It is read in the background, once
+ * for each image and generation of the spec, since a tag may lead elsewhere by then; an image with a digest is read
+ * once. A registry that cannot be asked is asked again, and the workload is ready all the same.
  *
  * @param image of the pods. @default none: it is not built yet
  */
@@ -37,8 +39,9 @@ export function ensureEntrypoint(
   { image, context }: { image: string | undefined; context: WorkloadContext },
 ): EntrypointOutcome {
   const { name, generation = 0 } = workload.metadata;
-  const { overlayDirs = [] } = workload.spec.filesystem ?? {};
-  if (image === undefined || overlayDirs.length === 0 || workload.spec.entrypoint?.cmd !== undefined) {
+  const { filesystem, entrypoint } = withDefaults(workload.spec);
+  const isNeeded = filesystem.overlayDirs.length > 0 || entrypoint.start === "OnClaim";
+  if (image === undefined || !isNeeded || entrypoint.cmd !== undefined) {
     forgetEntrypoint(workload, context);
     return NOTHING;
   }
@@ -46,7 +49,7 @@ export function ensureEntrypoint(
   const known = before?.image === image ? before : undefined;
   if (known !== undefined && (image.includes("@") || known.observedGeneration === generation)) {
     forgetEntrypoint(workload, context);
-    return { entrypoint: known, condition: conditionOf(known) };
+    return { entrypoint: known, condition: conditionOf(workload, known) };
   }
   const work = lookUp(workload, { image, context });
   switch (work.state) {
@@ -54,12 +57,12 @@ export function ensureEntrypoint(
       const { digest, command, args } = work.value;
       const found = { image, digest, command: [...command], args: [...args], observedGeneration: generation };
       context.log.info({ workload: name, image, digest }, "image configuration read");
-      return { entrypoint: found, condition: conditionOf(found) };
+      return { entrypoint: found, condition: conditionOf(workload, found) };
     }
     case "running":
       return { entrypoint: known, condition: whileRunning(workload, known) };
     case "failed": {
-      const condition = known ? conditionOf(known, work.error) : failure(work.error);
+      const condition = known ? conditionOf(workload, known, work.error) : failure(work.error);
       return { entrypoint: known, condition, requeueAfterMs: work.retryInMs };
     }
     default:
@@ -67,9 +70,27 @@ export function ensureEntrypoint(
   }
 }
 
+/** Why a program of an image cannot start with its claim. Undefined if it can, or while the image is read. */
+export function startProblem(
+  workload: Workload,
+  { condition, entrypoint }: EntrypointOutcome,
+): { reason: string; message: string } | undefined {
+  if (workload.spec.entrypoint?.start !== "OnClaim") return undefined;
+  if (entrypoint === undefined && condition?.status === "False")
+    return { reason: condition.reason, message: `spec.entrypoint.start is OnClaim: ${condition.message}` };
+  if (entrypoint === undefined) return undefined;
+  try {
+    programToLaunch({ ...workload, status: { phase: "Creating", ...workload.status, entrypoint } });
+    return undefined;
+  } catch (error) {
+    return { reason: "NoProgram", message: error instanceof Error ? error.message : String(error) };
+  }
+}
+
 /** How long a workload is not ready yet, since its image is being read; 0 where it need not wait, or not any longer. */
-export function holdMs({ condition }: EntrypointOutcome, { status }: Workload, now: number): number {
+export function holdMs({ condition }: EntrypointOutcome, { spec, status }: Workload, now: number): number {
   if (condition?.reason !== READING) return 0;
+  if (spec.entrypoint?.start === "OnClaim") return HOLD_MS;
   const former = status?.conditions?.find(({ type, reason }) => type === CONDITION && reason === READING);
   return former === undefined ? HOLD_MS : Math.max(0, Date.parse(former.lastTransitionTime) + HOLD_MS - now);
 }
@@ -127,8 +148,8 @@ async function readImage(
 }
 
 /** @param error of a later look; what was found before stays */
-function conditionOf({ digest, command, args }: EntrypointStatus, error?: unknown): ConditionNow {
-  if (command.length === 0 && args.length === 0) {
+function conditionOf({ spec }: Workload, { digest, command, args }: EntrypointStatus, error?: unknown): ConditionNow {
+  if ([...command, ...(spec.entrypoint?.args ?? args)].length === 0) {
     return {
       ...{ type: CONDITION, status: "False", reason: "NoProgram" },
       message: `The image ${digest} names no program: ${REMEDY}`,
@@ -155,7 +176,7 @@ function explain(error: unknown): { reason: string; why: string } {
 function whileRunning(workload: Workload, known: EntrypointStatus | undefined): ConditionNow {
   const isSame = workload.status?.observedGeneration === workload.metadata.generation;
   const former = isSame ? formerEntrypoint(workload).condition : undefined;
-  if (known !== undefined) return former ?? conditionOf(known);
+  if (known !== undefined) return former ?? conditionOf(workload, known);
   if (former?.status === "False") return former;
   return {
     ...{ type: CONDITION, status: "Unknown", reason: READING },

@@ -13,6 +13,7 @@ export const PATHS = [
   "pool+data",
   "cold+data",
   "pool-beside",
+  "on-claim",
   "http",
   "proxy",
   "ladder",
@@ -38,7 +39,16 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
 const NAMED_ONLY: readonly PathName[] = ["ladder", "overload"];
 
 /** Measurements that take too long for a quick run. */
-const NOT_QUICK: readonly PathName[] = ["scale", "cold", "pool+data", "cold+data", "pool-beside", "http", "proxy"];
+const NOT_QUICK: readonly PathName[] = [
+  "scale",
+  "cold",
+  "pool+data",
+  "cold+data",
+  "pool-beside",
+  "on-claim",
+  "http",
+  "proxy",
+];
 
 export interface BenchOptions {
   readonly paths: readonly PathName[];

@@ -6,6 +6,7 @@ import { startRealEnvironment } from "./environment/start-real-environment.ts";
 import type { BenchOptions, PathName } from "./options.ts";
 import { measureBesideReleases } from "./paths/beside-releases.ts";
 import { measureCold } from "./paths/cold.ts";
+import { measureOnClaim } from "./paths/on-claim.ts";
 import { measureWithData } from "./paths/with-data.ts";
 import type { Measurement } from "./report/measurement.ts";
 import { type PathResult, runPath } from "./run-path.ts";
@@ -20,7 +21,13 @@ const HELLO: WorkloadSpec = {
 };
 
 /** The measurements that need real containers. */
-export const REAL = ["cold", "pool+data", "cold+data", "pool-beside"] as const satisfies readonly PathName[];
+export const REAL = [
+  "cold",
+  "pool+data",
+  "cold+data",
+  "pool-beside",
+  "on-claim",
+] as const satisfies readonly PathName[];
 
 type RealPath = (typeof REAL)[number];
 
@@ -85,6 +92,8 @@ async function measure(
       ];
     case "pool-beside":
       return measureBesideReleases(environment, { mebibytes: 16, n: quick ? 10 : 30, log, signal });
+    case "on-claim":
+      return measureOnClaim(environment, { n: quick ? 10 : 30, log, signal });
     default:
       return path satisfies never;
   }

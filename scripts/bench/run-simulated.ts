@@ -117,6 +117,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "pool+data":
     case "cold+data":
     case "pool-beside":
+    case "on-claim":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;

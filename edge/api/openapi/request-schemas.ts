@@ -4,7 +4,7 @@ import type { JsonSchema } from "../../../crds/schema/schema.ts";
 /** Keywords of JSON Schema 2020-12 that Kubernetes' structural schemas do not have. */
 interface MoreWords {
   readonly $ref?: string;
-  readonly const?: string;
+  readonly const?: string | boolean;
   readonly not?: OpenApiSchema;
   readonly items?: OpenApiSchema;
   readonly oneOf?: readonly OpenApiSchema[];
@@ -33,6 +33,15 @@ const needs = (...required: string[]): OpenApiSchema => ({ required });
  * compares both. The descriptions contain what no schema can express.
  */
 const beyond: Readonly<Record<string, OpenApiSchema>> = {
+  WorkloadSpec: {
+    not: {
+      properties: {
+        entrypoint: { required: ["start"], properties: { start: { const: "OnClaim" } } },
+        filesystem: { required: ["saveWhileRunning"], properties: { saveWhileRunning: { const: true } } },
+      },
+      required: ["entrypoint", "filesystem"],
+    },
+  },
   "WorkloadSpec.image.ref": { pattern: imageReferencePattern },
   "WorkloadSpec.image": {
     anyOf: [needs("dockerfile"), { properties: { args: { maxProperties: 0 } }, not: needs("context") }],

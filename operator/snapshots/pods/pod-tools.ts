@@ -51,7 +51,10 @@ export interface PodToolsOptions {
   readonly resources?: ResourceRequirements | undefined;
 }
 
-/** The parts of a pod for saving and restoring its overlay directories; empty for a workload without any. */
+/**
+ * The parts of a pod for saving and restoring its overlay directories, and for its launcher; empty for a workload
+ * without both.
+ */
 export interface PodTools {
   readonly initContainers: Container[];
   readonly volumes: Volume[];
@@ -65,11 +68,13 @@ export interface PodTools {
  */
 export function podTools(options: PodToolsOptions): PodTools {
   const { image, overlayDirs, diskGb, restoreAs, launcherFolder } = options;
-  if (overlayDirs.length === 0) return { initContainers: [], volumes: [], volumeMounts: [] };
+  if (overlayDirs.length === 0 && launcherFolder === undefined)
+    return { initContainers: [], volumes: [], volumeMounts: [] };
   const { uid, gid } = restoreAs ?? { uid: UNPRIVILEGED, gid: UNPRIVILEGED };
   const overlays = overlayDirs.map((mountPath, index) => ({ name: `${OVERLAY_VOLUME}-${index}`, mountPath }));
   const script = [
     copyScript,
+    ...(overlayDirs.length === 0 ? [] : [idScript]),
     ...(launcherFolder === undefined ? [] : [startScript]),
     ...(restoreAs === undefined ? [] : [waitScript]),
   ].join("\n");
@@ -120,8 +125,9 @@ export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<str
 const copyScript = `set -e
 ${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
 ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}
-${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}
-[ -s ${OVERLAY_ID} ] ||
+${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}`;
+
+const idScript = `[ -s ${OVERLAY_ID} ] ||
   ${TOOLS_IMAGE_BUSYBOX} head -c 16 /dev/urandom | ${TOOLS_IMAGE_BUSYBOX} md5sum | ${TOOLS_IMAGE_BUSYBOX} cut -c 1-32 > ${OVERLAY_ID} || :
 { echo "${OVERLAY_ID_MESSAGE}$(${TOOLS_IMAGE_BUSYBOX} cat ${OVERLAY_ID})" > /dev/termination-log; } 2> /dev/null || :`;
 

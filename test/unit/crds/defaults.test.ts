@@ -12,7 +12,7 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
     network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
     idle: { action: "hibernate" },
     filesystem: { overlayDirs: [], saveWhileRunning: false, saveGraceSeconds: 120 },
-    entrypoint: { env: {}, stopGraceSeconds: 20 },
+    entrypoint: { env: {}, start: "Warm", stopGraceSeconds: 20 },
   });
 });
 
@@ -44,7 +44,14 @@ test("withDefaults: keeps what the spec says", () => {
     idle: { timeoutSeconds: 5, action: "destroy" as const },
     filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, saveGraceSeconds: 60 },
     health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
-    entrypoint: { cmd: "run", args: ["a"], env: { A: "b" }, workdir: "/w", stopGraceSeconds: 5 },
+    entrypoint: {
+      cmd: "run",
+      args: ["a"],
+      env: { A: "b" },
+      workdir: "/w",
+      start: "OnClaim" as const,
+      stopGraceSeconds: 5,
+    },
     runtimeClassName: "kata",
   };
   assert.equal(withDefaults(spec), spec);

@@ -251,6 +251,11 @@ export const badSpecs: readonly BadSpec[] = [
         "spec.filesystem.preSave.command",
       ],
       [
+        "files that are saved while a program runs that starts with its claim",
+        { image, filesystem: { saveWhileRunning: true }, entrypoint: { cmd: "run", start: "OnClaim" } },
+        "spec",
+      ],
+      [
         "a preSave where nothing is saved",
         { image, filesystem: { preSave: { command: ["sync"] } } },
         "spec.filesystem",

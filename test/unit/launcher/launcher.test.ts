@@ -7,9 +7,15 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
-import { LAUNCHER_FOLDER, launchCommand } from "../../../operator/launcher/launch-command.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { type HealthCheck, healthProbe } from "../../../operator/launcher/health-check.ts";
+import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand } from "../../../operator/launcher/launch-command.ts";
+import { createProgramStarter } from "../../../operator/launcher/program-starter.ts";
 import { writeStartProgram } from "../../../operator/launcher/start-program.ts";
 import { stopProgram } from "../../../operator/launcher/stop-program.ts";
+import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
+import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { localExec } from "../snapshots/local-exec.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
@@ -54,15 +60,18 @@ interface Container {
 
 function launch(
   command: string[],
-  options: { env?: Record<string, string>; before?: (folder: string) => void } = {},
+  options: { env?: Record<string, string>; before?: (folder: string) => void } & Partial<LaunchedProgram> = {},
 ): Container {
-  const { env = {}, before } = options;
+  const { env = {}, before, ...mode } = options;
   const own = mkdtempSync(join(root, "container-"));
   const folder = join(own, LAUNCHER_FOLDER);
   mkdirSync(folder, { recursive: true });
   before?.(folder);
   const [program = "", ...args] = command;
-  const words = launchCommand({ program, args, stopGraceSeconds: 5 }, { busybox: staticBusybox, start, folder });
+  const words = launchCommand(
+    { program, args, stopGraceSeconds: 5, ...mode },
+    { busybox: staticBusybox, start, folder },
+  );
   const child = spawn("/usr/bin/unshare", ["--pid", "--fork", "--kill-child", "--mount-proc", ...words], {
     cwd: own,
     env,
@@ -310,6 +319,161 @@ rootTest("a container without a launcher has nothing to stop", async () => {
   const pod = { namespace: "here", pod: "this", container: "workload", busybox: staticBusybox, root: own };
   const signal = new AbortController().signal;
   assert.is(await stopProgram({ exec: localExec, pod, graceSeconds: 1, signal }), "none");
+});
+
+/** What the operator does when the pod of a container is claimed. */
+function startClaimed(container: Container, check: HealthCheck = {}): Promise<void> {
+  const containers = [{ name: WORKLOAD_CONTAINER, readinessProbe: healthProbe(check) }];
+  const pod = { metadata: { name: "this", uid: "this" }, spec: { containers } } as Pod;
+  const where = { namespace: "here", busybox: staticBusybox, root: container.root };
+  const starter = createProgramStarter({ exec: container.exec, ...where });
+  return starter.start(pod, { isHealthy: true, signal: new AbortController().signal });
+}
+
+/** Makes the check of a probe. */
+async function probe(container: Container, check: HealthCheck = {}): Promise<number> {
+  const words = healthProbe(check).exec?.command ?? [];
+  const own: Readonly<Record<string, string>> = {
+    [TOOLS_BUSYBOX]: staticBusybox,
+    [`/${LAUNCHER_FOLDER}`]: container.folder,
+  };
+  // As the kubelet does.
+  const command = words.map((word) => own[word] ?? word.replaceAll("$$", "$"));
+  const target = { namespace: "here", pod: "this", container: "workload", command };
+  return (await container.exec({ ...target, timeoutMs: LIMIT_MS })).exitCode;
+}
+
+const untilWaiting = (container: Container) =>
+  waitUntil(() => existsSync(join(container.folder, "wake")), { what: "the launcher", limitMs: LIMIT_MS });
+
+rootTest("a program that starts with its claim waits for it, and is started once", async () => {
+  const container = launch(shell("echo started; while :; do sleep 0.1; done"), { startsOnClaim: true });
+  await untilWaiting(container);
+  assert.is(await probe(container, { port: 1 }), 0);
+  await startClaimed(container);
+  await startClaimed(container);
+  assert.is(container.output(), "started\n");
+  assert.is(await probe(container, { port: 1 }), 1);
+});
+
+rootTest("it is started again with its container", async () => {
+  const before = (folder: string) => writeFileSync(join(folder, "claimed"), "");
+  const container = launch(shell("echo started; exit 3"), { startsOnClaim: true, before });
+  assert.is(await container.exitCode, 3);
+  assert.is(container.output(), "started\n");
+});
+
+rootTest("a start that was cut off before the launcher was woken is done by the next one", async () => {
+  const container = launch(shell("echo started; while :; do sleep 0.1; done"), { startsOnClaim: true });
+  await untilWaiting(container);
+  writeFileSync(join(container.folder, "claimed"), "");
+  await startClaimed(container);
+  assert.is(container.output(), "started\n");
+});
+
+rootTest("a start ends when its program is stopped, and leaves no process that the stop would wait for", async () => {
+  const container = launch(shell("echo started; while :; do sleep 0.1; done"), { startsOnClaim: true });
+  await untilWaiting(container);
+  const failure = startClaimed(container, { port: await freePort(), path: "/" }).then(() => "", String);
+  await says(container, "started");
+  assert.is(await stop(container), "stopped");
+  assert.match(await failure, "it is being stopped");
+});
+
+rootTest(
+  "a container with files whose launcher waits keeps them: a restart of the node may have emptied its memory",
+  async () => {
+    const container = launch(shell("echo started"), { startsOnClaim: true });
+    await untilWaiting(container);
+    container.signal("SIGTERM");
+    await waitUntil(() => existsSync(join(container.folder, "term")), { what: "the signal", limitMs: LIMIT_MS });
+    assert.is(await stop(container), "stopped");
+    writeFileSync(join(container.folder, "wake"), "end\n");
+    assert.is(await container.exitCode, 143);
+    assert.is(container.output(), "");
+  },
+);
+
+rootTest("a container without files that waits ends at once, whatever the image's signal to stop", async () => {
+  const container = launch(shell("echo started"), { startsOnClaim: true, keepsFiles: false });
+  await untilWaiting(container);
+  container.signal("SIGTERM");
+  assert.is(await container.exitCode, 143);
+  const other = launch(shell("echo started"), { startsOnClaim: true, keepsFiles: false });
+  await untilWaiting(other);
+  // The preStop hook.
+  writeFileSync(join(other.folder, "term"), "");
+  writeFileSync(join(other.folder, "wake"), "term\n");
+  assert.is(await other.exitCode, 143);
+  assert.is(container.output() + other.output(), "");
+});
+
+rootTest("a container without files ends with its program", async () => {
+  const script = "trap 'exit 4' TERM; echo up; while :; do sleep 0.1; done";
+  const container = launch(shell(script), { keepsFiles: false });
+  await says(container, "up");
+  container.signal("SIGTERM");
+  assert.is(await container.exitCode, 4);
+});
+
+for (const path of [undefined, "/healthz?x=1"]) {
+  rootTest(
+    `a start lasts until the ${path === undefined ? "port takes connections" : "response is good"}`,
+    async () => {
+      const port = await freePort();
+      // Not before half a second, and then not well for another.
+      const server = `const since = Date.now() + 500;
+      const answer = (request, response) => {
+        console.log(request.method, request.url, request.headers.host !== undefined);
+        response.writeHead(Date.now() < since + 500 ? 503 : 301).end();
+      };
+      setTimeout(() => require("node:http").createServer(answer).listen(${port}), 500);`;
+      const container = launch([process.execPath, "-e", server], { startsOnClaim: true });
+      await untilWaiting(container);
+      await startClaimed(container, { port, path });
+      const lines = container.output().trim().split("\n");
+      if (path === undefined) return;
+      assert.ok(lines.length > 1);
+      assert.ok(lines.every((line) => line === `GET ${path} true`));
+      assert.is(await probe(container, { port, path }), 0);
+      assert.is(await probe(container, { port: await freePort(), path }), 1);
+    },
+  );
+}
+
+rootTest("a start reads a response to its end, whatever its form", async () => {
+  const port = await freePort();
+  // A reset would end this server: it does not handle errors.
+  const server = `require("node:net").createServer((socket) => {
+    const lines = ["HTTP/1.1 103 Early Hints", "Link: x", "", "HTTP/1.1 200", "", "x".repeat(5000)];
+    socket.once("data", () => socket.write(lines.join("\\r\\n"), () => setTimeout(() => socket.end("end"), 50)));
+    socket.on("close", () => console.log("closed"));
+  }).listen(${port})`;
+  const container = launch([process.execPath, "-e", server], { startsOnClaim: true });
+  await untilWaiting(container);
+  await startClaimed(container, { port, path: "/" });
+  assert.is(await probe(container, { port, path: "/" }), 0);
+  await says(container, "closed\nclosed");
+  assert.is(container.output(), "closed\nclosed\n");
+});
+
+rootTest("a start says why the program is not healthy, and does not wait for long", async () => {
+  const port = await freePort();
+  const server = `require("node:http").createServer((_, response) => response.writeHead(503).end()).listen(${port})`;
+  const container = launch([process.execPath, "-e", server], { startsOnClaim: true });
+  await untilWaiting(container);
+  const failure = await startClaimed(container, { port, path: "/x" }).then(() => "", String);
+  assert.match(failure, `Cannot start the program: GET /x on port ${port} is answered with 503`);
+  const other = await startClaimed(container, { port: await freePort() }).then(() => "", String);
+  assert.match(other, /connection refused on port/);
+});
+
+rootTest("a start fails where the program ends before it is healthy", async () => {
+  const container = launch(shell("sleep 0.2; exit 7"), { startsOnClaim: true });
+  await untilWaiting(container);
+  const failure = await startClaimed(container, { port: await freePort() }).then(() => "", String);
+  assert.match(failure, "Cannot start the program");
+  assert.is(await container.exitCode, 7);
 });
 
 function rootTest(name: string, run: () => Promise<void>): void {

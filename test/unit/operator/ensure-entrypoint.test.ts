@@ -12,6 +12,8 @@ import {
   type EntrypointOutcome,
   ensureEntrypoint,
   forgetEntrypoint,
+  holdMs,
+  startProblem,
 } from "../../../operator/workload/ensure-entrypoint.ts";
 import { manualClock } from "../manual-clock.ts";
 import { testOperator } from "./test-operator.ts";
@@ -116,6 +118,26 @@ test("is not read where pods do not need it", () => {
     assert.equal(look(workload(spec)), { entrypoint: undefined, condition: undefined }, JSON.stringify(spec));
   }
   assert.equal([asked.length, api.calls.length], [0, 0]);
+});
+
+test("a program that starts with its claim has to be known: a workload waits for it, or says what to do", async () => {
+  const onClaim = { filesystem: {}, entrypoint: { start: "OnClaim" as const } };
+  const { look, settle } = operator(unreachable);
+  const reading = look(workload(onClaim));
+  assert.ok(holdMs(reading, workload(onClaim, { found: reading }), Number.MAX_SAFE_INTEGER) > 0);
+  assert.is(startProblem(workload(onClaim), reading), undefined);
+  const failed = await settle(workload(onClaim));
+  const problem = startProblem(workload(onClaim), failed);
+  assert.is(problem?.reason, "RegistryUnreachable");
+  assert.match(problem?.message ?? "", /^spec.entrypoint.start is OnClaim: .*set spec.entrypoint.cmd/);
+  assert.is(startProblem(workload({ entrypoint: {} }), failed), undefined);
+  const none = await operator(async () => ({ ...config, command: [], args: [] })).settle(workload(onClaim));
+  assert.is(startProblem(workload(onClaim), none)?.reason, "NoProgram");
+  const named = { ...onClaim, entrypoint: { ...onClaim.entrypoint, args: ["run"] } };
+  const bare = await operator(async () => ({ ...config, command: [], args: [] })).settle(workload(named));
+  assert.equal([startProblem(workload(named), bare), bare.condition?.status], [undefined, "True"]);
+  const variable = await operator(async () => ({ ...config, command: ["a=b"], args: [] })).settle(workload(onClaim));
+  assert.match(startProblem(workload(onClaim), variable)?.message ?? "", /"a=b" has a "=": set entrypoint\.cmd/);
 });
 
 test("a registry that fails is asked again, and what is said of it stays until then", async () => {

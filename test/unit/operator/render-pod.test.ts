@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
+import { healthOf } from "../../../operator/launcher/health-check.ts";
 import { launchedProgram } from "../../../operator/launcher/launch-command.ts";
 import { isolationHash, renderPod, templateHash, templateProblem } from "../../../operator/pod/render-pod.ts";
 
@@ -130,6 +131,24 @@ test("the launcher runs the program of a workload with files that is known, and 
   assert.equal(rendered({ entrypoint: { cmd: "a=b" } }), none);
 });
 
+test("a pod whose program starts with its claim is checked from inside, and waits for a save only with files", () => {
+  const entrypoint = { cmd: "run", start: "OnClaim" as const };
+  const rendered = (spec: Partial<Workload["spec"]>) => {
+    const { spec: pod } = renderPod(workload({ entrypoint, ...spec }), identity, config);
+    const { startsOnClaim, keepsFiles } = launchedProgram(pod) ?? {};
+    return [startsOnClaim, keepsFiles, pod.terminationGracePeriodSeconds, healthOf(pod)];
+  };
+  assert.equal(rendered({}), [true, false, 10, {}]);
+  assert.equal(rendered({ filesystem: { overlayDirs: ["/data"] } }), [true, true, 120, {}]);
+  assert.equal(rendered({ network: { ports: [81] } }), [true, false, 10, { port: 81 }]);
+  assert.equal(rendered({ health: { httpGet: { path: "/x", port: 82 } } })[3], { port: 82, path: "/x" });
+  // Kubernetes makes one `$` of two, and replaces variables; a request has no other letters.
+  const odd = rendered({ health: { httpGet: { path: "/$(HOME)/$$/ä b%20", port: 82 } } })[3];
+  assert.equal(odd, { port: 82, path: "/$(HOME)/$$/%C3%A4%20b%20" });
+  const unknown = workload({ entrypoint: { start: "OnClaim" } });
+  assert.match(templateProblem(unknown, config) ?? "", /set entrypoint\.cmd/);
+});
+
 test("a restricted workload with an allowlist gets the proxy before its own container, and the redirect before both", () => {
   const pod = renderPod(proxied({ allowlist: ["a.b"] }), identity, withProxy);
   assert.equal(
@@ -189,6 +208,7 @@ test("the isolation hash is the pod's, and differs where the isolation does, not
   const distinct = [
     workload(),
     workload({ runtimeClassName: "gvisor" }),
+    workload({ entrypoint: { cmd: "run", start: "OnClaim" } }),
     workload({}, { runsAsRoot: true }),
     proxied({ allowlist: ["a.b"] }),
     proxied({ allowlist: ["a.b"], credentials: credential("a.b", "k") }),

@@ -1,0 +1,81 @@
+import type { PodSpec, Probe } from "../../crds/kubernetes.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
+import { LAUNCHER_FOLDER } from "./launch-command.ts";
+
+/** What shows that the program is healthy. With neither, that it runs. */
+export interface HealthCheck {
+  readonly port?: number | undefined;
+  /** Of a GET request. @default a connection is enough */
+  readonly path?: string | undefined;
+}
+
+/** Seconds that a program has for its answer. */
+const ANSWER_SECONDS = 4;
+
+/**
+ * A shell function that makes the check `$port` and `$path` as the kubelet would: at the pod's own address, and with
+ * its rule for the status of a response, but that a redirect is not followed. Where it fails, `$why` says why. `$b` is
+ * busybox. It leaves no process behind: a program that is stopped would be waited for until that ends.
+ *
+ * It reads the response to its end, up to 64 KiB: an unread rest would reset the connection, which ends some programs.
+ *
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#probe-check-methods
+ */
+export const healthyFunction = `healthy() {
+  [ -n "$port" ] || return 0
+  host=127.0.0.1
+  read -r own < /proc/sys/kernel/hostname
+  while read -r address name rest; do
+    [ "$name" != "$own" ] || { host="$address"; break; }
+  done < /etc/hosts
+  if [ -n "$path" ]; then
+    at="$host"
+    case "$host" in *:*) at="[$host]" ;; esac
+    answer=$("$b" nc -w 2 "$host" "$port" -e "$b" sh -c '
+      printf "GET %s HTTP/1.1\\r\\nHost: %s\\r\\nUser-Agent: tenancy-probe\\r\\nAccept: */*\\r\\nConnection: close\\r\\n\\r\\n" "$1" "$2"
+      while read -r -t ${ANSWER_SECONDS} -n 1024 version status rest; do
+        case "$status" in 1[0-9][0-9]*) ;; *) break ;; esac
+        while read -r -t ${ANSWER_SECONDS} line && [ "\${#line}" -gt 1 ]; do :; done
+      done
+      cr=$(printf "\\r")
+      status="\${status%"$cr"}"
+      printf "%.4s" "\${status:-none}" >&3
+      pieces=0
+      while [ "$pieces" -lt 64 ] && read -r -t 1 -n 1024 line; do pieces=$((pieces + 1)); done
+      ' check "$path" "$at:$port" 3>&1)
+    case "$answer" in
+      [23][0-9][0-9]) return 0 ;;
+      "") why="connection refused on port $port" ;;
+      none) why="no answer to GET $path on port $port" ;;
+      *) why="GET $path on port $port is answered with $answer" ;;
+    esac
+    return 1
+  fi
+  why="connection refused on port $port"
+  "$b" nc -w 2 "$host" "$port" -e "$b" true
+} 2> /dev/null`;
+
+/** Until the pod is claimed, the launcher that waits is what is healthy. */
+const script = `b="$1"; d="$2"; port="$3"; path="$4"
+${healthyFunction}
+[ -e "$d"/claimed ] || { [ -p "$d"/wake ]; exit; }
+healthy || { echo "$why"; exit 1; }`;
+
+/** The check of a probe, for a program that starts when its pod is claimed. */
+export function healthProbe({ port, path }: HealthCheck): Pick<Probe, "exec"> {
+  // As the kubelet requests it.
+  const encoded = path?.replace(/[^!-~]/gu, encodeURIComponent) ?? "";
+  const words = [TOOLS_BUSYBOX, `/${LAUNCHER_FOLDER}`, String(port ?? ""), encoded];
+  const command = [TOOLS_BUSYBOX, "sh", "-c", script, "tenancy-health", ...words];
+  // Kubernetes makes one `$` of two, and replaces variables.
+  return { exec: { command: command.map((word) => word.replaceAll("$", "$$$$")) } };
+}
+
+/** The check of a pod's program, from its probe: its workload may have changed since. */
+export function healthOf({ containers }: PodSpec): HealthCheck {
+  const { readinessProbe } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+  const words = readinessProbe?.exec?.command?.slice(-2) ?? [];
+  const [port = "", path = ""] = words.map((word) => word.replaceAll("$$", "$"));
+  return { ...(port !== "" && { port: Number(port) }), ...(path !== "" && { path }) };
+}

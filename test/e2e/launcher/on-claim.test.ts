@@ -1,0 +1,139 @@
+// @limit 600
+// A program that starts with its claim, in real containers.
+import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { label } from "../../../crds/labels.ts";
+import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { testAtOnce } from "../../at-once.ts";
+import { type LifeContext, lifeSuite } from "../snapshots/life-suite.ts";
+import { type Lifecycle, NAMESPACE } from "../snapshots/lifecycle.ts";
+
+const LIMIT_MS = 180_000;
+const RUNS = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
+/** Writes down each of its starts, with what it found. */
+const NOTES = `found=nothing; [ ! -e /data/file ] || read -r found < /data/file; echo "$found" >> /data/starts; ${RUNS}`;
+
+function onClaim(script: string, more: Partial<WorkloadSpec> = {}): Partial<WorkloadSpec> {
+  return {
+    entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", script], start: "OnClaim" },
+    resources: { vcpus: 1, memoryMb: 64, diskGb: 1 },
+    ...more,
+  };
+}
+
+const test = lifeSuite("a program that starts with its claim", {
+  name: "on-claim",
+  async prepare(life) {
+    await Promise.all([
+      life.createWorkload("notes", onClaim(NOTES)),
+      life.createWorkload("cold", onClaim(NOTES)),
+      life.createWorkload("ends", onClaim("exit 3")),
+      life.createWorkload(
+        "slow",
+        onClaim("sleep 3; exec /bin/busybox httpd -f -p 8080 -h /", { network: { ports: [8080] } }),
+      ),
+      life.createWorkload("no-files", onClaim(`echo up > /tmp/up; ${RUNS}`, { filesystem: { overlayDirs: [] } })),
+    ]);
+  },
+});
+
+const starts = (life: Lifecycle, { status }: Claim) => life.run(status?.instanceId, "$b cat /data/starts");
+
+async function warmPods({ client }: Lifecycle, workload: string): Promise<Pod[]> {
+  const labelSelector = `${label.workload}=${workload},${label.poolStatus}=ready`;
+  return (await client.list(pods, { namespace: NAMESPACE, labelSelector })).items;
+}
+
+async function startWithFiles({ life }: LifeContext): Promise<void> {
+  await life.createPool("notes", "notes", 1);
+  const [warm] = await warmPods(life, "notes");
+  assert.is(await life.run(warm?.metadata.name, "$b ls -A /data"), "", "it has not started");
+  const first = await life.claim("alice", "notes", true);
+  assert.equal([first.status?.source, first.status?.instanceId], ["pool", warm?.metadata.name]);
+  assert.is(await starts(life, first), "nothing\n");
+  await life.run(first.status?.instanceId, "echo kept > /data/file");
+  await life.release(first);
+  await life.untilPool("notes", 1);
+  const next = await life.claim("alice", "notes", true);
+  assert.is(next.status?.source, "pool+data");
+  assert.is(await starts(life, next), "nothing\nkept\n");
+  const steps = next.status?.timeline?.map(({ step }) => step) ?? [];
+  assert.ok(steps.indexOf("FilesTo") < steps.indexOf("ProgramStarted"), steps.join());
+}
+
+/** The launcher starts it again with its container, and the operator where the launcher has lost its memory. */
+async function startAgain({ life }: LifeContext): Promise<void> {
+  const claim = await life.claim("bob", "cold", true);
+  const { instanceId } = claim.status ?? {};
+  const kill = `read -r pid < /run/tenancy/program; $b kill -9 "$pid"`;
+  const untilStarted = (times: number) =>
+    waitUntil(async () => (await starts(life, claim).catch(() => "")).split("\n").length > times, {
+      ...{ what: `start ${times}`, limitMs: LIMIT_MS, intervalMs: 500 },
+    });
+  await untilStarted(1);
+  await life.run(instanceId, kill);
+  await untilStarted(2);
+  await life.run(instanceId, `$b rm /run/tenancy/claimed; ${kill}`);
+  await untilStarted(3);
+  assert.is((await life.find(claim))?.status?.instanceId, instanceId);
+}
+
+async function waitForHealth({ life }: LifeContext): Promise<void> {
+  await life.createPool("slow", "slow", 1);
+  const claim = await life.claim("carol", "slow", false);
+  assert.is(claim.status?.source, "pool");
+  await life.run(claim.status?.instanceId, `$b nc -w 2 ${claim.status?.endpoint?.host} 8080 -e $b true`);
+}
+
+async function sayWhyItEnds({ life }: LifeContext): Promise<void> {
+  // It would end in each of its warm pods.
+  await life.createPool("ends", "ends", 2);
+  const claim = await life.createClaim("dora", "ends", false);
+  const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "Error");
+  assert.is(failed.status?.reason, "CrashLooping");
+  assert.match(failed.status?.message ?? "", /exit code 3/);
+  assert.is((await warmPods(life, "ends")).length, 2);
+}
+
+async function startWithoutFiles({ life }: LifeContext): Promise<void> {
+  await life.createPool("no-files", "no-files", 1);
+  const claim = await life.claim("eve", "no-files", false);
+  assert.equal([claim.status?.source, claim.status?.overlayId], ["pool", undefined], "it has no files to save");
+  assert.is(await life.run(claim.status?.instanceId, "$b cat /tmp/up"), "up\n");
+  await life.release(claim);
+}
+
+testAtOnce(test, [
+  ["in a warm pod it starts when the pod is claimed, after the files are restored", startWithFiles],
+  ["it is started again with its container, also where the launcher has lost its memory", startAgain],
+  ["a claim is Active when the program is healthy", waitForHealth],
+  ["a program that ends at once: the claim says why", sayWhyItEnds],
+  ["a workload without files", startWithoutFiles],
+]);
+
+test("it never starts without its files, whenever the operator is killed", async ({ life }) => {
+  await life.claim("frank", "notes", true).then(async (claim) => {
+    await life.run(claim.status?.instanceId, "rm /data/starts; echo kept > /data/file");
+    await life.release(claim);
+  });
+  for (const afterMs of [0, 50, 150, 400]) {
+    await life.untilPool("notes", 1);
+    const claim = await life.createClaim("frank", "notes", true);
+    await life.untilClaim(claim, "to be seen", (_, found) => found !== undefined);
+    await new Promise((resolve) => setTimeout(resolve, afterMs));
+    await life.killOperator();
+    await life.startOperator();
+    const active = await life.untilClaim(claim, "to be Active", (status) => status?.phase === "Active");
+    const noted = (await starts(life, active)).trim().split("\n");
+    assert.ok(
+      noted.every((found) => found === "kept"),
+      noted.join(),
+    );
+    await life.release(active);
+  }
+});
+
+test.run();
