@@ -1,5 +1,5 @@
 import type { Claim } from "../claim.ts";
-import type { Pod } from "../kubernetes.ts";
+import type { ContainerStatus, Pod } from "../kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../labels.ts";
 
 /**
@@ -28,10 +28,14 @@ export function podAddress(pod: Pod): string | undefined {
   return (isTrue(SANDBOX_CONDITIONS) ?? runs) ? status.podIP : undefined;
 }
 
+/** The state of the container with the workload's program; undefined before a kubelet has reported it. */
+export function programStatus({ status }: Pod): ContainerStatus | undefined {
+  return status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+}
+
 /** Whether the workload's program runs now, ready or not. */
-export function isProgramRunning({ status }: Pod): boolean {
-  const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
-  return own?.state?.running !== undefined;
+export function isProgramRunning(pod: Pod): boolean {
+  return programStatus(pod)?.state?.running !== undefined;
 }
 
 /** Whether a pod's program is ready, at a current address of the pod. */
@@ -50,8 +54,8 @@ export function unprobedRun(pod: Pod): string | undefined {
 }
 
 /** Identifies the current run of a pod's container; undefined if it is not running. */
-export function containerRun({ status }: Pod): string | undefined {
-  const { state, restartCount = 0 } = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+export function containerRun(pod: Pod): string | undefined {
+  const { state, restartCount = 0 } = programStatus(pod) ?? {};
   return state?.running === undefined ? undefined : `${restartCount}@${state.running.startedAt}`;
 }
 

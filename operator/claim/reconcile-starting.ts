@@ -1,8 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
+import { isProgramRunning, programStatus } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { annotation } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
 import { isHeldByLauncher, keepsFiles, startsOnClaim } from "../launcher/launch-command.ts";
 import { deletePod } from "../pod/delete-pod.ts";
@@ -83,8 +83,8 @@ function maySwitch(pod: Pod, { state }: PodState): boolean {
   return state === "unschedulable" || (state === "starting" && podState(pod).state !== "ready" && !needsFiles(pod));
 }
 
-function hasRun({ status }: Pod): boolean {
-  const own = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+function hasRun(pod: Pod): boolean {
+  const own = programStatus(pod);
   return own !== undefined && (own.restartCount > 0 || own.state?.waiting === undefined);
 }
 

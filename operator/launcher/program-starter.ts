@@ -5,17 +5,20 @@ import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { PROOF_MS } from "../pod/program-runs.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "../snapshots/pods/overlay-pod.ts";
 import { fedScript, feedCommand } from "../snapshots/streams/feed-command.ts";
-import { ANSWER, ASK, createPrestartedCommands } from "../snapshots/streams/prestarted-commands.ts";
+import { ANSWER, asked, createPrestartedCommands } from "../snapshots/streams/prestarted-commands.ts";
 import { healthOf, healthyFunction } from "./health-check.ts";
 import { LAUNCHER_FOLDER, startsOnClaim } from "./launch-command.ts";
 
-/** Begins the start, before which the command changes nothing: `start` waits for the program's health too. */
-const words = { start: Buffer.from("start\n"), launch: Buffer.from("launch\n") };
+/** Begins the start, before which the command changes nothing. */
+const LAUNCH = Buffer.from("launch\n");
+/** The same, and waits for the program's health. */
+const START = Buffer.from("start\n");
 const WHAT = "start the program";
 /** A program that takes longer to be healthy is looked at again and again, and takes no connection in between. */
 const PATIENCE_SECONDS = 5;
+const LOOK_SECONDS = 1;
 /** Of a command, with the time that a last look can take. */
-const START_LIMIT_MS = 30_000;
+const LIMIT_MS = 30_000;
 
 // A program that ends takes its container with it, and so this command. The operator that began it may be gone, so it
 // also ends by itself: on the files that stop the program, and when its patience is over.
@@ -76,32 +79,31 @@ export function createProgramStarter(
   options: { exec: Exec } & Pick<OverlayPod, "namespace" | "busybox" | "root">,
 ): ProgramStarter {
   const { exec, ...where } = options;
-  const timeoutMs = START_LIMIT_MS;
-  const commandFor = ({ metadata, spec }: Pod, patience = PATIENCE_SECONDS): ExecTarget => {
+  const commandFor = ({ metadata, spec }: Pod, patience: number): ExecTarget => {
     const { port = "", path = "" } = healthOf(spec);
     const pod = { ...where, pod: metadata.name, container: WORKLOAD_CONTAINER };
     return overlayCommand(pod, script, [String(patience), String(port), path]);
   };
-  const prestarted = createPrestartedCommands({ exec, what: WHAT, minInput: POD_PACE, timeoutMs });
+  const prestarted = createPrestartedCommands({ exec, what: WHAT, minInput: POD_PACE, timeoutMs: LIMIT_MS });
   return {
     prepare(pod) {
-      if (startsOnClaim(pod.spec)) prestarted.prepare(idOf(pod), commandFor(pod));
+      if (startsOnClaim(pod.spec)) prestarted.prepare(idOf(pod), commandFor(pod, PATIENCE_SECONDS));
     },
     warm: (pod) => prestarted.warm(idOf(pod)),
     async start(pod, { isHealthy = false, isAgain = false, signal }) {
-      const word = isHealthy ? words.start : words.launch;
+      const fed = { input: only(isHealthy ? START : LAUNCH), signal, timeoutMs: LIMIT_MS };
       const command = await prestarted.take(idOf(pod), signal);
-      if (command !== undefined) return await command.feed({ input: given([word]), signal, timeoutMs });
-      const target = commandFor(pod, isAgain ? 1 : PATIENCE_SECONDS);
-      await feedCommand({ exec, target, what: WHAT, input: given([ASK, word]), signal, timeoutMs });
+      if (command !== undefined) return await command.feed(fed);
+      const target = commandFor(pod, isAgain ? LOOK_SECONDS : PATIENCE_SECONDS);
+      await feedCommand({ ...fed, exec, target, what: WHAT, input: asked(fed.input) });
     },
     cancelPrestarted: (pod) => prestarted.cancel(idOf(pod)),
     close: prestarted.close,
   };
 }
 
-async function* given(pieces: readonly Buffer[]): AsyncGenerator<Uint8Array> {
-  yield* pieces;
+async function* only(piece: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield piece;
 }
 
 function idOf({ metadata: { uid = "" } }: Pod): string {

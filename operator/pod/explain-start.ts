@@ -1,3 +1,4 @@
+import { programStatus } from "../../crds/claims/claim-pod.ts";
 import { events } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { Cluster } from "../../crds/client/cluster.ts";
@@ -106,8 +107,7 @@ export function explanation({
   events: readonly CoreEvent[];
   listening?: readonly Listening[] | undefined;
 }): Explanation {
-  const own = pod.status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
-  const startedAt = own?.state?.running?.startedAt;
+  const startedAt = programStatus(pod)?.state?.running?.startedAt;
   const newestFirst = events
     .filter(({ involvedObject }) => involvedObject.uid === pod.metadata.uid)
     .sort((a, b) => timeOf(b) - timeOf(a));

@@ -1,4 +1,4 @@
-import { isPodReady } from "../../crds/claims/claim-pod.ts";
+import { isPodReady, programStatus } from "../../crds/claims/claim-pod.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { endFailure, type Failure, programFailure, pullFailure } from "./start-failure.ts";
@@ -101,7 +101,7 @@ function exceedsOwnLimit({ reason, message = "" }: PodStatus): boolean {
 
 /** How the workload's program has ended; undefined while it runs. */
 function programEnd(pod: Pod): Failure | undefined {
-  const own = pod.status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const own = programStatus(pod);
   return own === undefined || own.state?.running !== undefined ? undefined : endFailure(pod, own);
 }
 
@@ -135,8 +135,7 @@ function megabytes(quantity: string): string {
 function waitingMessage(pod: Pod): string {
   const { status } = pod;
   const init = status?.initContainerStatuses?.find(({ state }) => state?.terminated?.exitCode !== 0);
-  const own =
-    status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER) ?? status?.containerStatuses?.[0];
+  const own = programStatus(pod) ?? status?.containerStatuses?.[0];
   const held = [init, own].find((container) => isBlocked(container));
   if (held !== undefined) {
     const waiting = held.state?.waiting;

@@ -224,7 +224,10 @@ function renderPodSpec(
           capabilities: { drop: ["ALL"] },
           ...(workload.status?.runsAsRoot !== true && { runAsNonRoot: true }),
         },
-        ...probesOf(workload, { startsOnClaim: launched?.startsOnClaim === true, ...config }),
+        ...probesOf(workload, {
+          startsOnClaim: launched?.startsOnClaim === true,
+          startTimeoutMs: config.startTimeoutMs,
+        }),
       },
     ],
   };
@@ -258,10 +261,12 @@ function renderEgress(
 }
 
 /**
- * A startup probe once a second, then the readiness probe of the workload. A program that starts when its pod is claimed
- * is checked from inside the pod: until then, its launcher is what is healthy. With the readiness probe alone, a container
+ * A startup probe once a second, then the readiness probe of the workload. With the readiness probe alone, a container
  * that fails its first probe would stay unready for a whole interval. There is no liveness probe, since a restart loses
  * what the program has in memory.
+ *
+ * A program that starts when its pod is claimed is checked from inside the pod: until then, its launcher is what is
+ * healthy.
  */
 function probesOf(
   { spec }: Workload,

@@ -1,6 +1,5 @@
-import { SANDBOX_CONDITIONS } from "../../crds/claims/claim-pod.ts";
+import { programStatus, SANDBOX_CONDITIONS } from "../../crds/claims/claim-pod.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 
 /** The conditions without which a pod is not ready. */
 const DECISIVE = ["Ready", ...SANDBOX_CONDITIONS];
@@ -19,10 +18,10 @@ export interface LostReadiness {
  * Reads it from the pod's status, since the label may be behind. The condition is false before the program starts: if
  * it became false after that, it was true in between. If both happened in one second, the pod counts as never ready.
  */
-export function lostReadiness({ status }: Pod): LostReadiness {
-  const lost = status?.conditions?.filter(({ type, status }) => DECISIVE.includes(type) && status !== "True") ?? [];
+export function lostReadiness(pod: Pod): LostReadiness {
+  const lost = pod.status?.conditions?.filter(({ type, status }) => DECISIVE.includes(type) && status !== "True") ?? [];
   const lostAt = Math.max(0, ...lost.map(({ lastTransitionTime }) => Date.parse(lastTransitionTime ?? "") || 0));
-  const program = status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const program = programStatus(pod);
   const starts = [program?.lastState?.terminated, program?.state?.running, program?.state?.terminated];
   // The time of a failed start is in 1970.
   const startedAt = starts.map((state) => Date.parse(state?.startedAt ?? "")).find((time) => time > 0);

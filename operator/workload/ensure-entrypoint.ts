@@ -76,9 +76,10 @@ export function startProblem(
   { condition, entrypoint }: EntrypointOutcome,
 ): { reason: string; message: string } | undefined {
   if (workload.spec.entrypoint?.start !== "OnClaim") return undefined;
-  if (entrypoint === undefined && condition?.status === "False")
+  if (entrypoint === undefined) {
+    if (condition?.status !== "False") return undefined;
     return { reason: condition.reason, message: `spec.entrypoint.start is OnClaim: ${condition.message}` };
-  if (entrypoint === undefined) return undefined;
+  }
   try {
     programToLaunch({ ...workload, status: { phase: "Creating", ...workload.status, entrypoint } });
     return undefined;

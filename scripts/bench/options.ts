@@ -1,5 +1,8 @@
 import { parseArgs } from "node:util";
 
+/** The measurements that need real containers, in their order. */
+export const REAL_PATHS = ["cold", "pool+data", "cold+data", "pool-beside", "on-claim"] as const;
+
 /** The measurements, in their order. */
 export const PATHS = [
   "existing",
@@ -9,11 +12,7 @@ export const PATHS = [
   "refill",
   "pool-rate",
   "scale",
-  "cold",
-  "pool+data",
-  "cold+data",
-  "pool-beside",
-  "on-claim",
+  ...REAL_PATHS,
   "http",
   "proxy",
   "ladder",
@@ -39,16 +38,7 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
 const NAMED_ONLY: readonly PathName[] = ["ladder", "overload"];
 
 /** Measurements that take too long for a quick run. */
-const NOT_QUICK: readonly PathName[] = [
-  "scale",
-  "cold",
-  "pool+data",
-  "cold+data",
-  "pool-beside",
-  "on-claim",
-  "http",
-  "proxy",
-];
+const NOT_QUICK: readonly PathName[] = ["scale", ...REAL_PATHS, "http", "proxy"];
 
 export interface BenchOptions {
   readonly paths: readonly PathName[];

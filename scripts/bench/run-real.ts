@@ -3,7 +3,7 @@ import { HELLO_IMAGE } from "../cluster/images/local-images.ts";
 import type { Log } from "../cluster/log.ts";
 import type { BenchEnvironment } from "./environment/start-environment.ts";
 import { startRealEnvironment } from "./environment/start-real-environment.ts";
-import type { BenchOptions, PathName } from "./options.ts";
+import { type BenchOptions, type PathName, REAL_PATHS } from "./options.ts";
 import { measureBesideReleases } from "./paths/beside-releases.ts";
 import { measureCold } from "./paths/cold.ts";
 import { measureOnClaim } from "./paths/on-claim.ts";
@@ -20,19 +20,10 @@ const HELLO: WorkloadSpec = {
   health: { httpGet: { path: "/", port: 8080 } },
 };
 
-/** The measurements that need real containers. */
-export const REAL = [
-  "cold",
-  "pool+data",
-  "cold+data",
-  "pool-beside",
-  "on-claim",
-] as const satisfies readonly PathName[];
-
-type RealPath = (typeof REAL)[number];
+type RealPath = (typeof REAL_PATHS)[number];
 
 export function isRealPath(path: PathName): path is RealPath {
-  return REAL.some((real) => real === path);
+  return REAL_PATHS.some((real) => real === path);
 }
 
 /** Runs the measurements that need real containers, on a separate cluster. */

@@ -9,7 +9,7 @@ import type { OpenArchive, StoreCall } from "../../../crds/snapshots/snapshot-st
 import { linkSignals } from "../../../crds/waits.ts";
 import { feedCommand } from "../streams/feed-command.ts";
 import { END, frames } from "../streams/frames.ts";
-import { ASK, type PrestartedCommand } from "../streams/prestarted-commands.ts";
+import { asked, type PrestartedCommand } from "../streams/prestarted-commands.ts";
 import { decompress, type OverlayPod, POD_PACE } from "./overlay-pod.ts";
 import { type PodTime, readPodTime } from "./pod-time.ts";
 import { RESTORE_BEGIN, RESTORE_END, RESTORE_SHELL, RESTORE_TAR, restoreCommand } from "./restore-command.ts";
@@ -159,11 +159,6 @@ async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
     bytes = 0;
   }
   if (bytes > 0) yield Buffer.concat(parts, bytes);
-}
-
-async function* asked(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield ASK;
-  yield* input;
 }
 
 async function* part(kind: Buffer, content: Iterable<Buffer>): AsyncGenerator<Uint8Array> {

@@ -5,9 +5,15 @@ import type { Pace } from "../../../crds/client/exec/pace-meter.ts";
 import { createDeferred, onAbort } from "../../../crds/waits.ts";
 import { type FeedCommandOptions, feedCommand } from "./feed-command.ts";
 
-/** Asks a command whether it runs. It answers with {@link ANSWER}, and has changed nothing at that time. */
-export const ASK = Buffer.from("ask\n");
+const ASK = Buffer.from("ask\n");
+/** The answer of a command that is asked whether it runs. It has changed nothing at that time. */
 export const ANSWER = "answer there";
+
+/** The input of a command that was not prestarted: the same question comes first. */
+export async function* asked(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield ASK;
+  yield* input;
+}
 
 /** A command that waits in a pod and has just answered. */
 export interface PrestartedCommand {

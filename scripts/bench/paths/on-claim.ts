@@ -19,31 +19,32 @@ export async function measureOnClaim(
   const { edge } = environment;
   const { filesystem: _, ...warm } = FILES_WORKLOAD;
   const onClaim: WorkloadSpec = { ...warm, entrypoint: { ...warm.entrypoint, start: "OnClaim" } };
-  const measured = await Promise.all(
-    Object.entries({ "bench-warm": warm, "bench-on-claim": onClaim }).map(async ([name, spec]) => {
-      await createWorkload(environment, name, spec);
-      const pool = await createPool(environment, { name, size: POOL_SIZE, maxFillConcurrency: 2 });
-      return { pool, tally: createTally("pool") };
-    }),
-  );
+  const [before, after] = await Promise.all([start("bench-warm", warm), start("bench-on-claim", onClaim)]);
+  const both = [before, after];
   try {
     const { machine, rssMb } = await reportEvery(
       log,
-      () => `${measured[0]?.tally.size} of ${n} claims of each`,
+      () => `${after.tally.size} of ${n} claims of each`,
       () => withUsage(environment, measure),
     );
-    const [before, after] = measured.map(({ tally }) => tally.outcome);
-    if (before === undefined || after === undefined) throw new Error("unreachable");
     const note = "floor: pool claims whose program runs already";
-    return [{ path: "on-claim", ...after, floorMs: before.samplesMs, machine, rssMb, note }];
+    return [
+      { path: "on-claim", ...after.tally.outcome, floorMs: before.tally.outcome.samplesMs, machine, rssMb, note },
+    ];
   } finally {
-    await Promise.all(measured.map(({ pool }) => pool.remove(signal)));
+    await Promise.all(both.map(({ pool }) => pool.remove(signal)));
+  }
+
+  async function start(name: string, spec: WorkloadSpec) {
+    await createWorkload(environment, name, spec);
+    const pool = await createPool(environment, { name, size: POOL_SIZE, maxFillConcurrency: 2 });
+    return { pool, tally: createTally("pool") };
   }
 
   async function measure(): Promise<void> {
     for (let index = 0; index < n; index++) {
-      for (const { pool, tally } of measured) {
-        await Promise.all(measured.map((each) => each.pool.untilFull(signal)));
+      for (const { pool, tally } of both) {
+        await Promise.all(both.map((each) => each.pool.untilFull(signal)));
         signal.throwIfAborted();
         const tenantId = `tenant-${index}`;
         await timedClaim(edge, { tenantId, workload: pool.workload }, tally);
