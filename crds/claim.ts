@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { claimInputsSchema } from "./claims/claim-inputs.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
@@ -56,13 +57,20 @@ export const claimSpecSchema = Type.Object(
         },
       ),
     ),
+    inputs: Type.Optional(claimInputsSchema),
   },
   {
     description: "A tenant's lease on an instance of a workload.",
-    ...rules({
-      rule: "has(self.labels) == has(oldSelf.labels) && (!has(self.labels) || self.labels == oldSelf.labels)",
-      message: "spec.labels: cannot change: delete the claim and create another one",
-    }),
+    ...rules(
+      {
+        rule: "has(self.inputs) == has(oldSelf.inputs) && (!has(self.inputs) || self.inputs == oldSelf.inputs)",
+        message: "spec.inputs: cannot change: delete the claim and create another one",
+      },
+      {
+        rule: "has(self.labels) == has(oldSelf.labels) && (!has(self.labels) || self.labels == oldSelf.labels)",
+        message: "spec.labels: cannot change: delete the claim and create another one",
+      },
+    ),
   },
 );
 
@@ -162,6 +170,7 @@ export const claimStatusSchema = Type.Object(
                 "Scheduled",
                 "FilesFrom",
                 "FilesTo",
+                "InputsGiven",
                 "ProgramStarted",
                 "Started",
                 "Ready",

@@ -2,8 +2,8 @@ import type { Secret } from "./kubernetes.ts";
 import { API_GROUP, label } from "./labels.ts";
 import { NAMES_SECRET, SNAPSHOTS_NAME } from "./snapshots/store-folder.ts";
 
-/** The use of a Secret: a header of a workload's requests, or a trigger's signatures and tokens. */
-export type SecretUse = "workload" | "trigger";
+/** The use of a Secret: a header of a workload's requests, a trigger's signatures and tokens, or a claim's inputs. */
+export type SecretUse = "workload" | "trigger" | "claim";
 
 /**
  * TENANCY_SECRETS: whether any Secret of the namespace can be named, or only those with the label `tenancy.dev/use`.
@@ -11,8 +11,8 @@ export type SecretUse = "workload" | "trigger";
 export const secretPolicies = ["any", "labelled"] as const;
 export type SecretPolicy = (typeof secretPolicies)[number];
 
-/** On a Secret: the allowed use, `workload`, `trigger` or `workload.trigger`. */
-const USE_LABEL = `${API_GROUP}/use`;
+/** On a Secret: the allowed use, `workload`, `trigger`, `claim`, or several joined by dots. */
+export const USE_LABEL = `${API_GROUP}/use`;
 /** Contains the key of the REST API, as named by `manifests/base`. */
 const API_KEY_SECRET = "tenancy-api-key";
 /** Contains the keys that sign links of the front door. */
@@ -28,8 +28,8 @@ const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;
 const BASIC_AUTH = "kubernetes.io/basic-auth";
 
 /**
- * Why a workload or a trigger cannot use a Secret, even if its author may. They send its value to an address of their
- * own choice, so it must not be a Secret of the service or the cluster.
+ * Why a workload, a trigger or a claim cannot use a Secret, even if its author may. They give its value to an address or
+ * a program of their own choice, so it must not be a Secret of the service or the cluster.
  *
  * @param options.secret undefined if it does not exist; then only the name is checked
  * @returns a sentence that says what to do; undefined if it may be used
@@ -54,7 +54,11 @@ export function secretRefusal(options: {
     return `Secret ${name} belongs to the service (${label.managed}=true): ${instead}`;
   const { type = "Opaque" } = secret;
   if (BUILT_IN_TYPE.test(type) && type !== BASIC_AUTH) return `Secret ${name} is of type ${type}: ${instead}`;
-  const uses = labels[USE_LABEL];
-  if (uses?.split(".").includes(use) || (uses === undefined && policy === "any")) return undefined;
+  if (isMeantFor(use, labels) || (labels[USE_LABEL] === undefined && policy === "any")) return undefined;
   return `Secret ${name} is not labelled ${USE_LABEL}=${use}: label it, or name one that is`;
+}
+
+/** Whether the labels of an object say that it may be used so. */
+export function isMeantFor(use: SecretUse, labels: Readonly<Record<string, string>> | undefined): boolean {
+  return labels?.[USE_LABEL]?.split(".").includes(use) === true;
 }

@@ -15,6 +15,7 @@ export const claimErrorReasons = [
   "QuotaExceeded",
   "RestoreFailed",
   "InvalidLabels",
+  "InvalidInputs",
   "Duplicate",
 ] as const;
 

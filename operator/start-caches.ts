@@ -4,6 +4,7 @@ import { claims, pools, workloads } from "../crds/kinds.ts";
 import type { Pod } from "../crds/kubernetes.ts";
 import { label } from "../crds/labels.ts";
 import { buildIndexes, startBuildInformers } from "./builds/context.ts";
+import { withoutUsedInputs } from "./claim/claim-inputs.ts";
 import { type ClaimContext, claimIndexes } from "./claim/context.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { StartInformer } from "./informers.ts";
@@ -29,7 +30,7 @@ export const indexes = {
 /** Starts the caches of all subjects. */
 export function startCaches(start: StartInformer, config: OperatorConfig): WholeContext["informers"] {
   return {
-    claims: start({ resource: claims, indexes: indexes.claims }),
+    claims: start({ resource: claims, indexes: indexes.claims, transform: withoutUsedInputs }),
     workloads: start({ resource: workloads, indexes: indexes.workloads }),
     pools: start({ resource: pools, indexes: indexes.pools }),
     pods: start({

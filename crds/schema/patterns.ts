@@ -40,6 +40,10 @@ export const pattern = {
   oneLine: "^[^\\x00-\\x1f\\x7f]+$",
   /** Any text without spaces and control characters. */
   word: "^[^\\s\\x00-\\x1f\\x7f]+$",
+  /** The name of an environment variable that every shell can use. */
+  variable: "^[A-Za-z_][A-Za-z0-9_]*$",
+  /** Base64 with its padding; may be empty. */
+  base64: "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
   /** Any text that a program's argument or environment can contain. */
   noNull: "^[^\\x00]*$",
   /** The SHA-256 of an archive, or its first 16 digits. */

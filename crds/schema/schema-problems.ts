@@ -46,6 +46,9 @@ function wrongType(value: unknown, wanted: string, path: string): string[] {
   return [`${path}: must be ${wanted}${value === null ? ", not null: leave it out instead" : ""}`];
 }
 
+/** Characters of a key. Some objects have keys of any length. */
+const MOST_SHOWN = 80;
+
 function objectProblems(
   subject: { value: Record<string, unknown>; schema: JsonSchema; path: string },
   options: ProblemOptions,
@@ -61,11 +64,12 @@ function objectProblems(
     problems.push(`${path}: must have at most ${schema.maxProperties} entries, not ${fields.length}`);
   }
   for (const field of fields) {
+    const fieldPath = `${path}.${field.length > MOST_SHOWN ? `${field.slice(0, MOST_SHOWN)}…` : field}`;
     const fieldSchema = Object.hasOwn(properties, field) ? properties[field] : schema.additionalProperties;
     if (fieldSchema !== undefined) {
-      problems.push(...schemaProblems({ value: value[field], schema: fieldSchema, path: `${path}.${field}` }, options));
+      problems.push(...schemaProblems({ value: value[field], schema: fieldSchema, path: fieldPath }, options));
     } else if (!options.allowUnknownFields && !schema["x-kubernetes-preserve-unknown-fields"]) {
-      problems.push(`${path}.${field}: unknown field; known are ${Object.keys(properties).join(", ")}`);
+      problems.push(`${fieldPath}: unknown field; known are ${Object.keys(properties).join(", ")}`);
     }
   }
   return problems;
@@ -136,6 +140,8 @@ export const patternHints: Readonly<Record<string, string>> = {
   [pattern.time]: "a time such as 2026-11-26T09:30:00Z",
   [pattern.label]: "a name of lower-case letters, digits and '-', with a letter or digit at both ends",
   [pattern.subdomain]: "a name of lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+  [pattern.variable]: "the name of a variable: letters, digits and underscores, and no digit first",
+  [pattern.base64]: "base64, such as aGVsbG8=",
   [pattern.dataKey]: "a key of letters, digits, '.', '_' and '-'",
   [pattern.domain]: "a domain name such as example.com or *.example.com, without scheme, port and path",
   [pattern.headerName]: "the name of an HTTP header",

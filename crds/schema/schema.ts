@@ -89,10 +89,15 @@ export interface JsonSchema {
 
 /** A key of a Secret in the service's own namespace: `{name, key}`. */
 export function secretReference(description: string) {
+  return dataReference("Secret", description);
+}
+
+/** A key of a Secret or ConfigMap in the service's own namespace: `{name, key}`. */
+export function dataReference(kind: "Secret" | "ConfigMap", description: string) {
   return Type.Object(
     {
-      name: Type.String({ description: "Name of the Secret.", pattern: pattern.subdomain, maxLength: 253 }),
-      key: Type.String({ description: "Key within the Secret.", pattern: pattern.dataKey, maxLength: 253 }),
+      name: Type.String({ description: `Name of the ${kind}.`, pattern: pattern.subdomain, maxLength: 253 }),
+      key: Type.String({ description: `Key within the ${kind}.`, pattern: pattern.dataKey, maxLength: 253 }),
     },
     { description },
   );

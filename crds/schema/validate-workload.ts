@@ -27,12 +27,8 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...unusedProblems(spec),
     ...nestedProblems(spec.filesystem?.overlayDirs ?? []),
     ...(spec.filesystem?.overlayDirs ?? []).flatMap((directory, index) => {
-      const path = `spec.filesystem.overlayDirs[${index}]`;
-      if (KERNEL_DIRECTORY.test(directory))
-        return [`${path}: /proc, /sys and /dev belong to the kernel: choose another directory`];
-      if (TOOLS_DIRECTORY.test(directory))
-        return [`${path}: /.tenancy and /run/tenancy are used to save and restore files: choose another directory`];
-      return [];
+      const problem = directoryProblem(directory);
+      return problem === undefined ? [] : [`spec.filesystem.overlayDirs[${index}]: ${problem}`];
     }),
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
       ? ["spec.filesystem.preSave: requires overlayDirs: without them nothing is saved"]
@@ -51,6 +47,14 @@ function ruleProblems(spec: WorkloadSpec): string[] {
         : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
     ),
   ];
+}
+
+/** Why a path cannot hold files of a tenant. */
+export function directoryProblem(path: string): string | undefined {
+  if (KERNEL_DIRECTORY.test(path)) return "/proc, /sys and /dev belong to the kernel: choose another directory";
+  if (TOOLS_DIRECTORY.test(path))
+    return "/.tenancy and /run/tenancy are used to save and restore files: choose another directory";
+  return undefined;
 }
 
 /** A list without effect would look like one that is enforced. */

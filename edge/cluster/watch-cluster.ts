@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { withoutInputs } from "../../crds/claims/claim-inputs.ts";
 import { claimKey } from "../../crds/claims/claim-key.ts";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
@@ -81,6 +82,7 @@ export function watchCluster(options: {
       ...shared,
       resource: claims,
       indexes: claimIndexes,
+      transform: withoutInputs,
       onChange(change) {
         waiters.changed(change.object.spec, change.object);
         if (listed.claims) onChange.claims(change);

@@ -107,6 +107,8 @@ function stepName(step: TimelineStep, attributes: Attributes): string | undefine
       return "restore files";
     case "Ready":
       return "wait until ready";
+    case "InputsGiven":
+      return "give inputs";
     case "ProgramStarted":
       return "start program";
     case "Requested":

@@ -71,8 +71,12 @@ export interface ClaimMemory {
 
 export interface ProgramStart {
   /** By the API server's clock, in milliseconds since the epoch. */
-  readonly since: number;
-  why?: string;
+  since: number;
+  /** Why the last attempt failed. */
+  why?: string | undefined;
+  error?: unknown;
+  /** Whether the pod has what the claim brings; undefined before the first answer. */
+  hasInputs?: boolean;
 }
 
 export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory {

@@ -238,8 +238,8 @@ async function keepActive(
   const lost = lostFiles(claim, pod, context);
   if (!lost.isKnown) return lost.result;
   if (lost.why !== undefined) return { next: "replace", why: { reason: "PodLost", message: lost.why } };
-  const { programRun, requeueAfterMs } = keepStarted(claim, pod, context);
-  const followed = await followPod(claim, { pod, state, programRun }, context);
+  const { requeueAfterMs, ...started } = keepStarted(claim, pod, context);
+  const followed = await followPod(claim, { pod, state, ...started }, context);
   const served = await ensureService(followed, pod, context);
   return sooner(await releaseWhenIdle(followed, pod, context), served?.requeueAfterMs, requeueAfterMs);
 }

@@ -7,9 +7,15 @@ import { failureMessage, type PodState } from "../pod/pod-state.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 
+/** What is wrong with an Active claim, for its status and an Event. */
+export interface Failure {
+  readonly reason: string;
+  readonly message: string;
+}
+
 /**
- * Writes to an Active claim the present address of its pod, whether its program has ended or keeps failing, and the
- * run in which it was started. All changes take one write.
+ * Writes to an Active claim the present address of its pod, whether its program has ended, keeps failing or cannot be
+ * started, and the run in which it was started. All changes take one write.
  *
  * A pod whose sandbox is recreated has no address for a while, then another one. A claim whose program fails stays
  * Active, since its files are in that pod: the caller can release it.
@@ -18,11 +24,16 @@ import type { ClaimContext } from "./context.ts";
  */
 export async function followPod(
   claim: Claim,
-  { pod, state, programRun }: { pod: Pod; state: PodState; programRun?: string | undefined },
+  {
+    pod,
+    state,
+    programRun,
+    ...started
+  }: { pod: Pod; state: PodState; programRun?: string | undefined; failure?: Failure | undefined },
   context: ClaimContext,
 ): Promise<Claim> {
   const moved = await movedEndpoint(claim, pod, context);
-  const failure = failureOf(state, context);
+  const failure = started.failure ?? failureOf(state, context);
   const shown = claim.status?.reason;
   // A program that keeps ending is reported once, until it runs again.
   const isRepeated = failure?.reason === PROGRAM_ENDED && shown !== undefined;
@@ -43,7 +54,7 @@ export async function followPod(
   return written;
 }
 
-function failureOf(state: PodState, { config }: ClaimContext): { reason: string; message: string } | undefined {
+function failureOf(state: PodState, { config }: ClaimContext): Failure | undefined {
   if (state.state === "failed")
     return { reason: state.reason, message: `${failureMessage(state, config)}, then release and claim again` };
   if (state.state !== "starting" || state.end === undefined) return undefined;

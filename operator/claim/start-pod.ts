@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { inputProblems } from "../../crds/claims/claim-inputs.ts";
 import { labelProblems, podLabelsOf } from "../../crds/claims/claim-labels.ts";
 import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
@@ -17,7 +18,7 @@ import { findNotice } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import type { ClaimErrorReason, Outcome } from "./outcome.ts";
-import { activate } from "./start-program.ts";
+import { activate, tooEarly } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 /** Gives a claim without a pod a warm one, or else a cold one, once its workload is Ready. */
@@ -25,6 +26,8 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   // Servers before 1.25 do not check their keys.
   const [problem] = labelProblems(claim.spec.labels ?? {}, "spec.labels");
   if (problem !== undefined) return { next: "fail", reason: "InvalidLabels", message: problem };
+  const [wrong] = claim.spec.inputs === undefined ? [] : inputProblems(claim.spec.inputs, "spec.inputs");
+  if (wrong !== undefined) return { next: "fail", reason: "InvalidInputs", message: wrong };
   const workload = await findWorkload(claim, context);
   if (workload === undefined) {
     const { workloadRef } = claim.spec;
@@ -47,7 +50,9 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   // Without a template, the pods cannot be rendered, and the workload's status is about to say why.
   if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
     return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`);
-  const { overlayDirs } = withDefaults(workload.spec).filesystem;
+  const { filesystem, entrypoint } = withDefaults(workload.spec);
+  if (claim.spec.inputs !== undefined && entrypoint.start === "Warm") return tooEarly(claim);
+  const { overlayDirs } = filesystem;
   const answer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;

@@ -15,7 +15,8 @@ import type { ClaimContext } from "./context.ts";
 /**
  * Binds a warm pod to a claim; undefined if there is none. It takes the pod that has been ready longest, of the newest
  * template if possible. A pod of an older template is taken only if its isolation is that of the newest: without its
- * proxy, or under another runtime, a tenant's program would reach what the workload now forbids.
+ * proxy, or under another runtime, a tenant's program would reach what the workload now forbids. A claim that brings
+ * inputs takes none of those: its program may have started without them.
  *
  * No pod is ever given twice. The pod is reserved in memory while it is being bound, so that no other claim of this
  * process takes it. The binding has the pod's resourceVersion as its precondition, so that it fails if another process
@@ -126,7 +127,8 @@ function pick(
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
   if (template === undefined || isolation === undefined) return undefined;
   const newest = `${name}/${template}`;
-  for (const value of source === "pool" ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
+  const isOlderFine = source === "pool" && claim.spec.inputs === undefined;
+  for (const value of isOlderFine ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
     for (const pod of informers.pods.store.by("warm", value)) {
       const { uid = "" } = pod.metadata;
       if ((promisedPods.claimOf(uid) ?? claim.metadata.uid) !== claim.metadata.uid) continue;

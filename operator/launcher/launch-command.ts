@@ -2,6 +2,7 @@ import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { START_PROGRAM, TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
+import { takeInputsFunction } from "./given-inputs.ts";
 
 /** Where the launcher keeps its state, without a slash at its start. In memory; the workload's user may write it. */
 export const LAUNCHER_FOLDER = "run/tenancy";
@@ -9,6 +10,8 @@ export const LAUNCHER_FOLDER = "run/tenancy";
 /** Name of the launcher in its own command line, by which a pod that has one is recognised, and what it does. */
 const NAME = "tenancy-launcher";
 const ON_CLAIM = "-on-claim";
+/** Of one that starts with its claim, which those of earlier versions lack. */
+const TAKES_INPUTS = "-takes-inputs";
 const WITHOUT_FILES = "-without-files";
 
 /**
@@ -20,6 +23,8 @@ const WITHOUT_FILES = "-without-files";
  * - `claimed`: made before a program starts that starts with its claim. It stays, so that such a program starts at once
  *   where the kubelet starts the container again. Without it there can be files to save all the same: a restart of the
  *   node empties this folder.
+ * - `inputs`: what the claim gives to a program that starts with it, as `takeInputsFunction` reads it. That makes
+ *   `variables` of it, and `taken` when all files were written once.
  * - `stop`: made before the program is stopped for good. The launcher then stays, and starts it no more.
  * - `term`: made when the kubelet ends the container, by its `preStop` hook, since an image can name any signal for
  *   that.
@@ -31,6 +36,7 @@ const WITHOUT_FILES = "-without-files";
  */
 const script = `b="$1"; start="$2"; d="$3"; shift 4
 p=; ended=
+${takeInputsFunction}
 hear() { read -r word <&9 && [ "$word" = end ] && ended=1; }
 for s in HUP INT QUIT USR1 USR2 WINCH; do trap '[ -z "$p" ] || kill -'$s' "$p"' $s; done
 # Until it has a group of its own the program gets the signal alone.
@@ -59,13 +65,30 @@ else
     *) echo "exec: \\"$program\\": executable file not found in \\$PATH" >&2; exit 127 ;;
   esac
   [ -f "$program" ] && [ -x "$program" ] || { echo "exec: \\"$program\\": permission denied" >&2; exit 126; }
+  names=
+  if [ -e "$d"/inputs ]; then
+    (cd "\${d%${LAUNCHER_FOLDER}}" && take_inputs < "$d"/inputs >&2) || exit 125
+    while IFS= read -r -d '' variable; do names="$names \${variable%%=*} "; done < "$d"/variables
+  fi
   set -- "$program" "$@"
-  while IFS= read -r -d '' variable; do set -- "$variable" "$@"; done < /proc/self/environ
+  while IFS= read -r -d '' variable; do
+    case "$names" in *" \${variable%%=*} "*) ;; *) set -- "$variable" "$@" ;; esac
+  done < /proc/self/environ
   [ -x "$start" ] || start="$b setsid"
   {
     # A signal that came before this is in a file, and a later one ends this process.
     [ ! -e "$d"/term ] && [ ! -e "$d"/stop ] || exit 143
-    exec $start "$b" env -i -- "$@" 9<&-
+    if [ -z "$names" ]; then
+      exec $start "$b" env -i -- "$@" 9<&-
+    fi
+    # Command lines are for all to read, so the claim's variables take another way. The shell has some of its own.
+    set -- -- "$@"
+    for own in SHLVL PWD OLDPWD _; do
+      case "$names" in *" $own "*) ;; *) set -- -u "$own" "$@" ;; esac
+    done
+    set -- $start "$b" env "$@"
+    while IFS= read -r -d '' TENANCY_VARIABLE; do export "$TENANCY_VARIABLE"; done < "$d"/variables
+    exec "$@" 9<&-
   } &
   p=$!
   echo "$p" > "$d"/program
@@ -101,7 +124,7 @@ export function launchCommand(
   { program, args, stopGraceSeconds, startsOnClaim = false, keepsFiles = true }: LaunchedProgram,
   { busybox = TOOLS_BUSYBOX, start = START_PROGRAM, folder = `/${LAUNCHER_FOLDER}` } = {},
 ): string[] {
-  const title = `${NAME}${startsOnClaim ? ON_CLAIM : ""}${keepsFiles ? "" : WITHOUT_FILES}`;
+  const title = `${NAME}${startsOnClaim ? `${ON_CLAIM}${TAKES_INPUTS}` : ""}${keepsFiles ? "" : WITHOUT_FILES}`;
   return [busybox, "sh", "-c", script, title, busybox, start, folder, String(stopGraceSeconds), program, ...args];
 }
 
@@ -131,6 +154,12 @@ export function keepsFiles(spec: PodSpec): boolean {
 /** Whether the pod's program starts only when the pod is claimed. */
 export function startsOnClaim(spec: PodSpec): boolean {
   return launchedProgram(spec)?.startsOnClaim === true;
+}
+
+/** Whether the pod's launcher applies what a claim brings. That of an earlier version would ignore it. */
+export function takesInputs({ containers }: PodSpec): boolean {
+  const { command = [] } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+  return command[4]?.includes(TAKES_INPUTS) === true;
 }
 
 /** Whether the pod is being deleted, and its launcher waits for its files to be saved. */

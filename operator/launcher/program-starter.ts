@@ -4,15 +4,20 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { PROOF_MS } from "../pod/program-runs.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "../snapshots/pods/overlay-pod.ts";
+import { ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { fedScript, feedCommand } from "../snapshots/streams/feed-command.ts";
+import { END, frames } from "../snapshots/streams/frames.ts";
 import { ANSWER, asked, createPrestartedCommands } from "../snapshots/streams/prestarted-commands.ts";
+import { type GivenInputs, packInputs } from "./given-inputs.ts";
 import { healthOf, healthyFunction } from "./health-check.ts";
 import { LAUNCHER_FOLDER, startsOnClaim } from "./launch-command.ts";
 
-/** Begins the start, before which the command changes nothing. */
-const LAUNCH = Buffer.from("launch\n");
-/** The same, and waits for the program's health. */
-const START = Buffer.from("start\n");
+/** Begins the start, before which the command changes nothing. Only `start` waits for the program's health. */
+const words = { inputs: "inputs\n", start: "start", launch: "launch" };
+/** The exit code where the pod does not have them, since its program was never started or its memory is lost. */
+const NEVER_STARTED = 3;
+/** The exit code where the inputs were not taken as a whole. */
+const NOT_TAKEN = 4;
 const WHAT = "start the program";
 /** A program that takes longer to be healthy is looked at again and again, and takes no connection in between. */
 const PATIENCE_SECONDS = 5;
@@ -35,9 +40,23 @@ until_so() {
     [ "$pause" -ge 500000 ] || pause=$((pause + pause / 8))
   done
 }
+# Another command may do the same: each has a part of its own, and the launcher reads the last that is whole.
+keep() {
+  # Of commands that were cut off, or that come too late.
+  "$b" rm -f "$d"/inputs.*
+  part="$d/inputs.$$"
+  (umask 077 && receive > "$part") && "$b" mv "$part" $d/inputs && return
+  "$b" rm -f "$part"
+  return ${NOT_TAKEN}
+}
 begin() {
   read -r word && [ "$word" = ask ] && echo ${ANSWER} || return 1
-  read -r word || return 1
+  read -r word given || return 1
+  if [ "$word" = inputs ]; then
+    if [ -e $d/claimed ]; then receive > /dev/null || return ${NOT_TAKEN}; else keep || return; fi
+    read -r word || return 1
+  fi
+  [ "$given" != given ] || [ -e $d/claimed ] || return ${NEVER_STARTED}
   now; end=$((up + patience * 100))
   [ -e $d/claimed ] || : > $d/claimed || return 1
   # Another command may have ended between its two steps. A launcher without a pipe looks at the file itself.
@@ -49,6 +68,20 @@ begin() {
   until_so healthy
 }
 begin`);
+
+export interface StartOptions {
+  /** For a program that has not been started in this pod. @default none */
+  readonly inputs?: GivenInputs | undefined;
+  /** Called when the inputs were sent. */
+  readonly onGiven?: () => void;
+  /** Whether the pod should have them already. It fails where that is not so. @default false */
+  readonly isGiven?: boolean;
+  /** Whether to wait until the program is healthy, for 5 s. @default false */
+  readonly isHealthy?: boolean;
+  /** Whether that was tried before: then it is looked at once. @default false */
+  readonly isAgain?: boolean;
+  readonly signal: AbortSignal;
+}
 
 /**
  * Starts the programs that wait for their pod to be claimed. Each step is repeatable: one that runs already is only
@@ -62,12 +95,10 @@ export interface ProgramStarter {
   /**
    * Starts the pod's program, unless it runs.
    *
-   * @param options.isHealthy whether to wait until it is healthy, for 5 s. @default false
-   * @param options.isAgain whether that was tried before: then it is looked at once
    * @throws ExecFailure if the program ends first or is not healthy yet, or the pod cannot start it
    * @throws as `Exec` does
    */
-  start(pod: Pod, options: { isHealthy?: boolean; isAgain?: boolean; signal: AbortSignal }): Promise<void>;
+  start(pod: Pod, options: StartOptions): Promise<void>;
   /** Ends the pod's prestarted command. */
   cancelPrestarted(pod: Pod): void;
   /** Ends all prestarted commands. */
@@ -90,8 +121,9 @@ export function createProgramStarter(
       if (startsOnClaim(pod.spec)) prestarted.prepare(idOf(pod), commandFor(pod, PATIENCE_SECONDS));
     },
     warm: (pod) => prestarted.warm(idOf(pod)),
-    async start(pod, { isHealthy = false, isAgain = false, signal }) {
-      const fed = { input: only(isHealthy ? START : LAUNCH), signal, timeoutMs: LIMIT_MS };
+    async start(pod, options) {
+      const { signal, isAgain = false } = options;
+      const fed = { input: inputOf(options), signal, timeoutMs: LIMIT_MS };
       const command = await prestarted.take(idOf(pod), signal);
       if (command !== undefined) return await command.feed(fed);
       const target = commandFor(pod, isAgain ? LOOK_SECONDS : PATIENCE_SECONDS);
@@ -102,8 +134,26 @@ export function createProgramStarter(
   };
 }
 
-async function* only(piece: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield piece;
+/** What the command reads after its question. */
+async function* inputOf({ inputs, onGiven, isGiven, isHealthy }: StartOptions): AsyncGenerator<Uint8Array> {
+  if (inputs !== undefined) {
+    yield Buffer.from(words.inputs);
+    yield* frames([packInputs(inputs)]);
+    yield END;
+    onGiven?.();
+  }
+  const word = isHealthy ? words.start : words.launch;
+  yield Buffer.from(isGiven ? `${word} given\n` : `${word}\n`);
+}
+
+/** Whether a start failed since the pod does not have the inputs. */
+export function isNeverStarted(error: unknown): boolean {
+  return error instanceof ExecFailure && error.exitCode === NEVER_STARTED;
+}
+
+/** Whether a pod that a start failed in has its inputs. */
+export function hasTaken(error: unknown): boolean {
+  return error instanceof ExecFailure && error.exitCode === 1;
 }
 
 function idOf({ metadata: { uid = "" } }: Pod): string {

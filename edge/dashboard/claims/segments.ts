@@ -19,6 +19,7 @@ const names: Readonly<Record<string, string>> = {
   FilesTo: "Restoring files",
   Started: "Starting program",
   Ready: "Waiting for health check",
+  InputsGiven: "Giving inputs",
   ProgramStarted: "Starting program",
   Active: "Reporting ready",
   Error: "Until failure",

@@ -30,6 +30,8 @@ const OVERLAY_ID = `${TOOLS_FOLDER}/overlay-id`;
 const TOOLS_VOLUME = "tenancy-tools";
 const OVERLAY_VOLUME = "tenancy-overlay";
 const LAUNCHER_VOLUME = "tenancy-launcher";
+/** A claim can bring 1 MiB of files in an archive. */
+const LAUNCHER_VOLUME_SIZE = "4Mi";
 const UNPRIVILEGED = 65532;
 
 export interface PodToolsOptions {
@@ -98,7 +100,7 @@ export function podTools(options: PodToolsOptions): PodTools {
       ...overlays.map(({ name }) => ({ name, emptyDir: { sizeLimit: `${diskGb}Gi` } })),
       ...(launcherFolder === undefined
         ? []
-        : [{ name: LAUNCHER_VOLUME, emptyDir: { medium: "Memory", sizeLimit: "1Mi" } }]),
+        : [{ name: LAUNCHER_VOLUME, emptyDir: { medium: "Memory", sizeLimit: LAUNCHER_VOLUME_SIZE } }]),
     ],
     volumeMounts: [
       { name: TOOLS_VOLUME, mountPath: TOOLS_FOLDER, readOnly: true },

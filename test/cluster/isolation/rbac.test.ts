@@ -257,6 +257,29 @@ test("claims that fail, fail again, lose their pods, are used and released", asy
   await tenancy.createClaim("early", "none");
   await tenancy.untilClaim("claim-early-none", { phase: "Error", reason: "WorkloadNotFound" });
 
+  await tenancy.createWorkload("starts", { image, entrypoint: { cmd: "run", start: "OnClaim" } });
+  const tenantId = "brings";
+  const labels = { "tenancy.dev/use": "claim" };
+  await tenancy.client.create(secrets, { metadata: { name: "brought", namespace: NAMESPACE, labels }, data: {} });
+  await tenancy.client.create(claims, {
+    metadata: { name: "claim-brings-starts", namespace: NAMESPACE },
+    spec: {
+      ...{ tenantId, workloadRef: "starts" },
+      inputs: {
+        secretRef: { name: "brought" },
+        files: [{ path: "/a", configMapRef: { name: "none", key: "a" } }],
+      },
+    },
+  });
+  await until("what a claim brings to be read", async () =>
+    ["secrets", "configmaps"].every((resource) =>
+      audit.requests().some(({ verb, objectRef }) => {
+        const isNamed = ["brought", "none"].includes(objectRef?.name ?? "");
+        return verb === "get" && objectRef?.resource === resource && isNamed;
+      }),
+    ),
+  );
+
   await leaveOrphan();
   await until("the pod without a claim is gone", async () => !(await exists(tenancy.client, pods, "inst-orphan")));
 

@@ -2,15 +2,18 @@
 // A program that starts with its claim, in real containers.
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { pods } from "../../../crds/client/built-in-resources.ts";
+import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
+import { claimName } from "../../../crds/names.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { type LifeContext, lifeSuite } from "../snapshots/life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "../snapshots/lifecycle.ts";
 
+const USE = "tenancy.dev/use";
 const LIMIT_MS = 180_000;
 const RUNS = "trap 'exit 0' TERM; while :; do sleep 0.1; done";
 /** Writes down each of its starts, with what it found. */
@@ -35,6 +38,7 @@ const test = lifeSuite("a program that starts with its claim", {
         "slow",
         onClaim("sleep 3; exec /bin/busybox httpd -f -p 8080 -h /", { network: { ports: [8080] } }),
       ),
+      life.createWorkload("inputs", onClaim(`printf '%s' "$TENANT|$TOKEN|" > /data/found; ${RUNS}`)),
       life.createWorkload("no-files", onClaim(`echo up > /tmp/up; ${RUNS}`, { filesystem: { overlayDirs: [] } })),
     ]);
   },
@@ -68,7 +72,8 @@ async function startWithFiles({ life }: LifeContext): Promise<void> {
 async function startAgain({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("bob", "cold", true);
   const { instanceId } = claim.status ?? {};
-  const kill = `read -r pid < /run/tenancy/program; $b kill -9 "$pid"`;
+  // After this command: the end of the container would end it too.
+  const kill = `read -r pid < /run/tenancy/program; ($b usleep 300000; $b kill -9 "$pid") > /dev/null 2>&1 &`;
   const untilStarted = (times: number) =>
     waitUntil(async () => (await starts(life, claim).catch(() => "")).split("\n").length > times, {
       ...{ what: `start ${times}`, limitMs: LIMIT_MS, intervalMs: 500 },
@@ -106,12 +111,62 @@ async function startWithoutFiles({ life }: LifeContext): Promise<void> {
   await life.release(claim);
 }
 
+/** Many at once, each with a secret of its own: what a program got is what its own claim brought. */
+async function bringInputs({ life }: LifeContext): Promise<void> {
+  await life.createPool("inputs", "inputs", 2);
+  const tenants = Array.from({ length: 10 }, (_, index) => `guest-${index}`);
+  const secretOf = (tenant: string) => `only for ${tenant} '"$(exit 3)\n`;
+  const claimed = await Promise.all(
+    tenants.map(async (tenant) => {
+      const data = { TOKEN: Buffer.from(secretOf(tenant)).toString("base64") };
+      const name = `inputs-${tenant}`;
+      await life.client.create(secrets, { metadata: { name, namespace: NAMESPACE, labels: { [USE]: "claim" } }, data });
+      const inputs = {
+        env: { TENANT: tenant },
+        secretRef: { name },
+        files: [
+          { path: "/data/settings/own", content: `file of ${tenant}` },
+          { path: "/tmp/token", secretRef: { name, key: "TOKEN" }, mode: "0400" },
+        ],
+      };
+      const spec = { tenantId: tenant, workloadRef: "inputs", inputs };
+      const metadata = { name: claimName(spec), namespace: NAMESPACE, labels: { [label.tenant]: tenant } };
+      return { tenant, claim: await life.client.create(claims, { metadata, spec }) };
+    }),
+  );
+  await Promise.all(
+    claimed.map(async ({ tenant, claim }) => {
+      const active = await life.untilClaim(claim, "to be Active", (status) => status?.phase === "Active");
+      const found = await life.run(active.status?.instanceId, "$b cat /data/found /data/settings/own /tmp/token");
+      assert.is(found, `${tenant}|${secretOf(tenant)}|file of ${tenant}${secretOf(tenant)}`);
+      const steps = active.status?.timeline?.map(({ step }) => step) ?? [];
+      assert.ok(steps.includes("InputsGiven"), steps.join());
+    }),
+  );
+  // A container that starts again has lost what is outside of volumes.
+  const [first] = claimed;
+  if (first === undefined) throw new Error("unreachable");
+  const active = await life.find(first.claim);
+  await life.run(
+    active?.status?.instanceId,
+    `$b rm /data/found; read -r pid < /run/tenancy/program; $b kill -9 "$pid"`,
+  );
+  const foundAgain = () => life.run(active?.status?.instanceId, "$b cat /data/found /tmp/token").catch(() => "");
+  const secret = secretOf(first.tenant);
+  await waitUntil(async () => (await foundAgain()) === `${first.tenant}|${secret}|${secret}`, {
+    ...{ what: "the program to find its inputs again", limitMs: LIMIT_MS, intervalMs: 500 },
+  });
+  for (const { claim } of claimed) await life.deleteClaim(claim);
+  for (const { claim } of claimed) await life.untilGone(claim);
+}
+
 testAtOnce(test, [
   ["in a warm pod it starts when the pod is claimed, after the files are restored", startWithFiles],
   ["it is started again with its container, also where the launcher has lost its memory", startAgain],
   ["a claim is Active when the program is healthy", waitForHealth],
   ["a program that ends at once: the claim says why", sayWhyItEnds],
   ["a workload without files", startWithoutFiles],
+  ["it finds the variables and files of its own claim", bringInputs],
 ]);
 
 test("it never starts without its files, whenever the operator is killed", async ({ life }) => {

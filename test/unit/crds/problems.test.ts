@@ -56,6 +56,8 @@ test("workloadProblems, poolProblems, triggerProblems: take any value", () => {
   }
   assert.ok(workloadProblems({ image: { ref: "a" }, resources: { vcpus: Number.POSITIVE_INFINITY } }).length === 1);
   assert.ok(workloadProblems(JSON.parse('{"image": {"ref": "a"}, "__proto__": {}, "constructor": 1}')).length === 2);
+  const [long = ""] = workloadProblems({ image: { ref: "a" }, ["x".repeat(9000)]: 1 });
+  assert.ok(long.length < 1000, "a key of any length makes no long message");
 });
 
 test("workloadProblems: passes over unknown fields when told to, as the API server does", () => {

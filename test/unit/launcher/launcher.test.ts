@@ -1,17 +1,28 @@
 // The launcher as process 1 of a pid namespace, with the static busybox that pods get, and the exec that stops its program.
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import type { GivenFile, GivenInputs } from "../../../operator/launcher/given-inputs.ts";
 import { type HealthCheck, healthProbe } from "../../../operator/launcher/health-check.ts";
 import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand } from "../../../operator/launcher/launch-command.ts";
-import { createProgramStarter } from "../../../operator/launcher/program-starter.ts";
+import { createProgramStarter, isNeverStarted, type StartOptions } from "../../../operator/launcher/program-starter.ts";
 import { writeStartProgram } from "../../../operator/launcher/start-program.ts";
 import { stopProgram } from "../../../operator/launcher/stop-program.ts";
 import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
@@ -321,13 +332,36 @@ rootTest("a container without a launcher has nothing to stop", async () => {
   assert.is(await stopProgram({ exec: localExec, pod, graceSeconds: 1, signal }), "none");
 });
 
+function fileOf(path: string, content: string): GivenFile {
+  return { path, mode: "0640", content: Buffer.from(content) };
+}
+
+function inputsOf(inputs: Partial<GivenInputs>): GivenInputs {
+  return { variables: new Map(), files: [], overlayDirs: [], isSession: false, ...inputs };
+}
+
+/** A folder that outlives the container, and a link of the image to it. */
+function addLinkedVolume(folder: string): void {
+  mkdirSync(join(folder, "../../vol"));
+  symlinkSync("vol", join(folder, "../../link"));
+}
+
+function writeOld(path: string, content: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+}
+
 /** What the operator does when the pod of a container is claimed. */
-function startClaimed(container: Container, check: HealthCheck = {}): Promise<void> {
+function startClaimed(
+  container: Container,
+  check: HealthCheck = {},
+  options: Partial<StartOptions> = {},
+): Promise<void> {
   const containers = [{ name: WORKLOAD_CONTAINER, readinessProbe: healthProbe(check) }];
   const pod = { metadata: { name: "this", uid: "this" }, spec: { containers } } as Pod;
   const where = { namespace: "here", busybox: staticBusybox, root: container.root };
   const starter = createProgramStarter({ exec: container.exec, ...where });
-  return starter.start(pod, { isHealthy: true, signal: new AbortController().signal });
+  return starter.start(pod, { isHealthy: true, ...options, signal: new AbortController().signal });
 }
 
 /** Makes the check of a probe. */
@@ -440,6 +474,119 @@ for (const path of [undefined, "/healthz?x=1"]) {
     },
   );
 }
+
+rootTest(
+  "the program finds what its claim brings, also where its container starts again without its files",
+  async () => {
+    const script = `$b cat /proc/$$/environ > env; $b cat etc/app/a; $b stat -c %a etc/app/a; echo up; trap 'exit 0' TERM; while :; do $b sleep 0.1; done`;
+    const program = [staticBusybox, "sh", "-c", `b=${staticBusybox}; ${script}`];
+    const values = {
+      OWN: "replaced",
+      QUOTED: `'"\`$(exit 3)\\`,
+      LINES: "one\ntwo\n",
+      UTF8: "ä€😀",
+      EMPTY: "",
+      PATH: "/none",
+      b: "b",
+      IFS: "x",
+      _: "own",
+    };
+    const inputs = inputsOf({
+      variables: new Map(Object.entries(values)),
+      files: [fileOf("/etc/app/a", "first\n"), fileOf("/vol/sub/a", "volume\n"), fileOf("/link/b", "volume\n")],
+      overlayDirs: ["/other", "/vol/"],
+    });
+    const mode = { startsOnClaim: true, env: { OWN: "the image's", KEPT: "too" } };
+    const first = launch(program, {
+      ...mode,
+      before(folder) {
+        writeOld(join(folder, "../../etc/app/a"), "old\n");
+        addLinkedVolume(folder);
+      },
+    });
+    await untilWaiting(first);
+    let given = 0;
+    await startClaimed(first, {}, { inputs, onGiven: () => (given += 1) });
+    await says(first, "up");
+    assert.is(first.output(), "first\n640\nup\n");
+    const variables = readFileSync(join(first.root, "env"), "utf8").split("\0");
+    for (const [name, value] of Object.entries({ ...values, KEPT: "too" }))
+      assert.ok(variables.includes(`${name}=${value}`));
+    assert.not(variables.includes("OWN=the image's"));
+    assert.is(given, 1);
+    for (const path of ["vol/sub/a", "vol/b"]) assert.is(readFileSync(join(first.root, path), "utf8"), "volume\n");
+    // Another operator starts it once more: that changes nothing.
+    writeFileSync(join(first.root, "etc/app/a"), "the session's\n");
+    await startClaimed(first, {}, { inputs });
+    assert.is(readFileSync(join(first.root, "etc/app/a"), "utf8"), "the session's\n");
+    const copy = (folder: string) => {
+      for (const name of ["claimed", "inputs", "taken"]) copyFileSync(join(first.folder, name), join(folder, name));
+      addLinkedVolume(folder);
+    };
+    const again = launch(program, { ...mode, before: copy });
+    await says(again, "up");
+    assert.is(again.output(), "first\n640\nup\n");
+    assert.equal(readdirSync(join(again.root, "vol")), [], "what the program has deleted there stays deleted");
+  },
+);
+
+rootTest("inputs change nothing in the saved folders of a session", async () => {
+  const container = launch(shell("echo up; sleep 60"), { startsOnClaim: true, before: addLinkedVolume });
+  await untilWaiting(container);
+  writeOld(join(container.root, "vol/a"), "the session's\n");
+  const files = ["/vol/a", "/link/a", "/link/deleted/b", "/volume/c"].map((path) => fileOf(path, "new\n"));
+  const inputs = inputsOf({ files, overlayDirs: ["/vol"], isSession: true });
+  await startClaimed(container, {}, { isHealthy: false, inputs });
+  await says(container, "up");
+  assert.equal(readdirSync(join(container.root, "vol")), ["a"]);
+  assert.is(readFileSync(join(container.root, "vol/a"), "utf8"), "the session's\n");
+  assert.is(readFileSync(join(container.root, "volume/c"), "utf8"), "new\n");
+});
+
+rootTest("a session goes on where its launcher has lost its memory, with inputs if it needs them", async () => {
+  const container = launch(shell("echo up $A; sleep 60"), { startsOnClaim: true });
+  await untilWaiting(container);
+  const failure = await startClaimed(container, {}, { isHealthy: false, isGiven: true }).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  assert.ok(isNeverStarted(failure));
+  assert.is(container.output(), "");
+  const inputs = inputsOf({ variables: new Map([["A", "B"]]) });
+  await startClaimed(container, {}, { isHealthy: false, inputs });
+  await says(container, "up B");
+  await startClaimed(container, {}, { isHealthy: false, isGiven: true });
+});
+
+rootTest("of two starts at once each gives the program all of its inputs", async () => {
+  const container = launch(shell('ls in | "$0" wc -l; sleep 60'.replace('"$0"', staticBusybox)), {
+    startsOnClaim: true,
+  });
+  await untilWaiting(container);
+  const files = Array.from({ length: 64 }, (_, index) => fileOf(`/in/${index}`, "x".repeat(16_000)));
+  const inputs = inputsOf({ files });
+  const starts = [0, 30, 60].map(async (ms) => {
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    await startClaimed(container, {}, { isHealthy: false, inputs });
+  });
+  // The parts of those that come first are removed.
+  const ended = await Promise.allSettled(starts);
+  assert.ok(ended.some(({ status }) => status === "fulfilled"));
+  await says(container, "64");
+});
+
+rootTest("a program does not start where its files cannot be written", async () => {
+  const container = launch(shell("echo started"), {
+    startsOnClaim: true,
+    before: (folder) => writeOld(join(folder, "../../a"), ""),
+  });
+  await untilWaiting(container);
+  const inputs = inputsOf({ files: [fileOf("/a/b", "secret")] });
+  const failure = await startClaimed(container, {}, { inputs }).then(() => "", String);
+  assert.match(failure, "Cannot start the program");
+  assert.is(await container.exitCode, 125);
+  assert.is(container.output(), "cannot write the claim's file /a/b\n");
+});
 
 rootTest("a start reads a response to its end, whatever its form", async () => {
   const port = await freePort();

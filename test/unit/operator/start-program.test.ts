@@ -9,6 +9,7 @@ import type { ContainerState, Pod } from "../../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { poolInstanceName } from "../../../crds/names.ts";
 import type { Workload } from "../../../crds/workload.ts";
+import { InputsMissing } from "../../../operator/claim/claim-inputs.ts";
 import { createClaimController } from "../../../operator/claim/controller.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { testOperator } from "./test-operator.ts";
@@ -21,18 +22,21 @@ const RUNNING = { running: { startedAt: "2026-01-01T00:00:00Z" } };
 const BOUND = Date.parse("2026-01-01T00:00:00Z");
 
 /** A pod of the claim, bound long ago, whose program can be started as often as it is asked for. */
-function session(claimStatus: Claim["status"] = { phase: "Pending" }) {
-  const { api, context } = testOperator();
+function session(
+  claimStatus: Claim["status"] = { phase: "Pending" },
+  { inputs, start: mode = "OnClaim" }: { inputs?: Claim["spec"]["inputs"]; start?: "Warm" | "OnClaim" } = {},
+) {
+  const { api, context, events } = testOperator();
   let now = BOUND + 3_600_000;
   const starts: { succeed: () => void; fail: (error: Error) => void }[] = [];
   const start = () => new Promise<void>((succeed, fail) => starts.push({ succeed, fail }));
   context.programStarter = { ...context.programStarter, start };
   context.serverNow = () => now;
   const metadata = { name, uid: "claim-uid", labels: claimLabels(spec), finalizers: [finalizer.release] };
-  api.add(claims, { metadata, spec, status: claimStatus });
+  api.add(claims, { metadata, spec: { ...spec, ...(inputs && { inputs }) }, status: claimStatus });
   const workload: Workload = {
     metadata: { name: "w", uid: "workload-uid", generation: 1 },
-    spec: { image: { ref: "i" }, entrypoint: { cmd: "run", start: "OnClaim" } },
+    spec: { image: { ref: "i" }, entrypoint: { cmd: "run", start: mode }, ...(mode === "Warm" && { health: {} }) },
   };
   const annotations = {
     ...{ [annotation.claimUid]: "claim-uid", [annotation.claim]: name, [annotation.incarnation]: "0" },
@@ -58,7 +62,7 @@ function session(claimStatus: Claim["status"] = { phase: "Pending" }) {
     await new Promise((resolve) => setImmediate(resolve));
     return { ...result, status: api.read(claims, name).status };
   };
-  return { run, show, starts, api, workload, context, pass: (ms: number) => (now += ms) };
+  return { run, show, starts, api, workload, context, events, pass: (ms: number) => (now += ms) };
 }
 
 test("its limit counts from its start, and not from the binding or while its files came", async () => {
@@ -101,6 +105,61 @@ test("a program that ends at once does not take the next warm pod", async () => 
   const { status } = await run();
   assert.is(status?.phase, "Pending");
   assert.is(api.read(pods, warmName).metadata.labels?.[label.binding], undefined);
+});
+
+test("a claim with inputs fails where its program has started without them, or they break a rule", async () => {
+  const inputs = { env: { TENANCY_A: "1" } };
+  const refused = session(undefined, { inputs });
+  await refused.run();
+  const { status } = await refused.run();
+  assert.equal([status?.phase, status?.reason], ["Error", "InvalidInputs"]);
+  assert.match(status?.message ?? "", /"TENANCY_A" is a name of the service.*then claim again$/);
+  assert.is(refused.starts.length, 0);
+  const warm = session(undefined, { inputs: { env: { A: "1" } }, start: "Warm" });
+  const { status: failed } = await warm.run();
+  assert.equal([failed?.phase, failed?.reason], ["Error", "InvalidInputs"]);
+  assert.match(failed?.message ?? "", "set the workload's entrypoint.start to OnClaim");
+});
+
+test("a claim with inputs leaves a pod whose launcher is too old for them, and takes no such warm pod", async () => {
+  const { run, api, starts, workload, context } = session(undefined, { inputs: { env: { A: "1" } } });
+  const claimed = api.read(pods, podName);
+  const [container = { name: "" }] = claimed.spec.containers;
+  const command = container.command?.map((part) => part.replace("-takes-inputs", "")) ?? [];
+  api.add(pods, { ...claimed, spec: { ...claimed.spec, containers: [{ ...container, command }] } });
+  api.add(workloads, { ...workload, status: { phase: "Ready", observedGeneration: 1 } });
+  const warmName = poolInstanceName({ workload: "w", suffix: "a" });
+  const labels = { [label.pool]: "w", [label.poolStatus]: "ready" };
+  const warm = renderPod(workload, { name: warmName, labels, annotations: {} }, context.config);
+  Object.assign(warm.metadata, { uid: "warm-uid" });
+  Object.assign(warm.metadata.annotations ?? {}, { [annotation.templateHash]: "older" });
+  api.add(pods, { ...warm, status: claimed.status } as Pod);
+  const { status } = await run();
+  assert.equal([status?.reason, status?.podIncarnation], ["PodLost", 1]);
+  await run();
+  assert.is(starts.length, 0);
+  assert.is(api.read(pods, warmName).metadata.labels?.[label.binding], undefined);
+});
+
+test("an Active claim says why its program cannot be started again", async () => {
+  const active = { phase: "Active", instanceId: podName, instanceUid: "pod-uid", programRun: "before" } as const;
+  const endpoint = { host: "10.0.0.1", port: 8080 };
+  const inputs = { secretRef: { name: "gone" } };
+  const { run, starts, context, events } = session({ ...active, endpoint }, { inputs });
+  await run();
+  for (const attempt of [0, 1, 2]) {
+    starts[attempt]?.fail(new InputsMissing("spec.inputs: Secret gone does not exist: create it"));
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.is((await run()).status?.reason, "InvalidInputs");
+    context.programStarts.retryNow("pod-uid");
+    const { status } = await run();
+    assert.equal([status?.phase, status?.reason], ["Active", "InvalidInputs"], "also while it is tried again");
+    assert.match(status?.message ?? "", /cannot be started again: .*Secret gone does not exist: create it$/);
+  }
+  assert.is(events.length, 1);
+  starts[3]?.succeed();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.is((await run()).status?.reason, undefined);
 });
 
 test("it is started in each run of its container once, also by another operator", async () => {

@@ -1,0 +1,160 @@
+import { type Static, Type } from "@sinclair/typebox";
+import type { Claim } from "../claim.ts";
+import { pattern } from "../schema/patterns.ts";
+import { dataReference, plainSchema, rules, secretReference, stringMap } from "../schema/schema.ts";
+import { schemaProblems } from "../schema/schema-problems.ts";
+import { directoryProblem } from "../schema/validate-workload.ts";
+
+/** Bytes of the names and values of all variables that a claim brings. */
+export const VARIABLES_LIMIT = 64 * 1024;
+
+/** Bytes of all files that a claim brings. */
+export const INPUT_FILES_LIMIT = 1024 * 1024;
+
+const inputFileSchema = Type.Object(
+  {
+    path: Type.String({
+      description: "Absolute path of the file. Missing folders above it are made.",
+      pattern: pattern.directory,
+      maxLength: 1024,
+      ...rules({ rule: "!self.endsWith('/')", message: "must name a file, so it must not end with a slash" }),
+    }),
+    mode: Type.Optional(
+      Type.String({
+        description: "Permissions in octal digits.",
+        pattern: "^0?[0-7]{3}$",
+        maxLength: 4,
+        default: "0600",
+      }),
+    ),
+    content: Type.Optional(
+      Type.String({
+        description: "The content as text. Not for secrets: all who may read claims see it.",
+        maxLength: 65536,
+      }),
+    ),
+    base64: Type.Optional(
+      Type.String({
+        description: "The content in base64, as an alternative to content.",
+        pattern: pattern.base64,
+        maxLength: 65536,
+      }),
+    ),
+    configMapRef: Type.Optional(dataReference("ConfigMap", "The key of a ConfigMap with the content.")),
+    secretRef: Type.Optional(secretReference("The key of a Secret with the content.")),
+  },
+  {
+    description: "A file that the program finds.",
+    ...rules({
+      rule: "[has(self.content), has(self.base64), has(self.configMapRef), has(self.secretRef)].filter(is, is).size() == 1",
+      message: "must have one of content, base64, configMapRef and secretRef",
+    }),
+  },
+);
+
+export type InputFile = Static<typeof inputFileSchema>;
+
+/** What a claim gives to the program that starts with it. */
+export const claimInputsSchema = Type.Object(
+  {
+    env: Type.Optional(
+      stringMap(
+        { pattern: pattern.noNull, maxLength: 32768 },
+        {
+          description: "Environment variables of the program. Not for secrets: all who may read claims see them.",
+          maxProperties: 64,
+          ...rules({
+            rule: `self.all(key, key.matches(r'${pattern.variable}'))`,
+            message: "each key must be letters, digits and underscores, and must not begin with a digit",
+          }),
+        },
+      ),
+    ),
+    secretRef: Type.Optional(
+      Type.Object(
+        { name: Type.String({ description: "Name of the Secret.", pattern: pattern.subdomain, maxLength: 253 }) },
+        {
+          description:
+            "A Secret with more environment variables: each of its keys that can be the name of a variable is one.",
+        },
+      ),
+    ),
+    files: Type.Optional(
+      Type.Array(inputFileSchema, {
+        description: "Files that are there when the program starts: at most 1 MiB together.",
+        maxItems: 64,
+      }),
+    ),
+  },
+  {
+    description:
+      "What the program gets when it starts, for a workload with entrypoint.start OnClaim: at most 64 KiB of variables, and 1 MiB of files.",
+  },
+);
+
+export type ClaimInputs = Static<typeof claimInputsSchema>;
+
+/** A claim as a cache keeps it that needs no inputs: they can have 1 MiB. */
+export function withoutInputs(claim: Claim): Claim {
+  return claim.spec.inputs === undefined ? claim : { ...claim, spec: { ...claim.spec, inputs: {} } };
+}
+
+const schema = plainSchema(claimInputsSchema);
+const VARIABLE = new RegExp(pattern.variable);
+/** Of the names of variables that only the service sets. */
+const RESERVED = "TENANCY_";
+const SOURCES = ["content", "base64", "configMapRef", "secretRef"] as const;
+const MOST_SHOWN = 80;
+
+/**
+ * What is wrong with a claim's inputs: sentences that start with the field's path, and never contain a value. The same
+ * rules as the CRD's, on any API server, and those that no schema can express.
+ */
+export function inputProblems(inputs: unknown, path: string): string[] {
+  const problems = schemaProblems({ value: inputs, schema, path });
+  if (problems.length > 0) return problems;
+  const { env = {}, files = [] } = inputs as ClaimInputs;
+  return [
+    ...Object.keys(env).flatMap((name) => variableProblem(name, `${path}.env`) ?? []),
+    ...files.flatMap((file, index) => fileProblems(file, `${path}.files[${index}]`)),
+    ...repeated(files.map((file) => file.path)).map(
+      (twice) => `${path}.files: ${quote(twice)} is named twice: remove one`,
+    ),
+    ...files.flatMap((file) =>
+      files.some((other) => other.path.startsWith(`${file.path}/`))
+        ? [`${path}.files: ${quote(file.path)} is a file, and has another below it: change one of the paths`]
+        : [],
+    ),
+  ];
+}
+
+/** Why a program cannot get a variable of this name. */
+export function variableProblem(name: string, path: string): string | undefined {
+  if (!isVariableName(name))
+    return `${path}: ${quote(name)} is not the name of a variable: use letters, digits and underscores, and begin with no digit`;
+  if (name.startsWith(RESERVED))
+    return `${path}: ${quote(name)} is a name of the service: choose one without ${RESERVED}`;
+  return undefined;
+}
+
+export function isVariableName(name: string): boolean {
+  return VARIABLE.test(name);
+}
+
+function fileProblems(file: InputFile, path: string): string[] {
+  const sources = SOURCES.filter((source) => file[source] !== undefined);
+  const where = directoryProblem(file.path.replace(/^\/var\/run(?=\/|$)/, "/run"));
+  return [
+    ...(file.path.endsWith("/") ? [`${path}.path: must name a file, so it must not end with a slash`] : []),
+    ...(where === undefined ? [] : [`${path}.path: ${where}`]),
+    ...(sources.length === 1 ? [] : [`${path}: must have one of ${SOURCES.join(", ")}`]),
+  ];
+}
+
+function repeated(words: readonly string[]): string[] {
+  return [...new Set(words.filter((word, index) => words.indexOf(word) !== index))];
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, MOST_SHOWN));
+}

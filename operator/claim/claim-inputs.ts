@@ -1,0 +1,144 @@
+import type { Claim } from "../../crds/claim.ts";
+import {
+  INPUT_FILES_LIMIT,
+  type InputFile,
+  inputProblems,
+  isVariableName,
+  VARIABLES_LIMIT,
+  variableProblem,
+  withoutInputs,
+} from "../../crds/claims/claim-inputs.ts";
+import { configMaps, secrets } from "../../crds/client/built-in-resources.ts";
+import type { ConfigMap, Secret } from "../../crds/kubernetes.ts";
+import { isMeantFor, secretRefusal, USE_LABEL } from "../../crds/secret-refusal.ts";
+import { type GivenFile, type GivenInputs, packVariables } from "../launcher/given-inputs.ts";
+import type { ClaimContext } from "./context.ts";
+
+/** A claim as the operator's cache keeps it: the inputs of an Active one are used. */
+export function withoutUsedInputs(claim: Claim): Claim {
+  return claim.status?.phase === "Active" ? withoutInputs(claim) : claim;
+}
+
+/** More people may create claims than workloads. */
+const POLICY = "labelled";
+
+const DEFAULT_MODE = "0600";
+
+/** Inputs that are not there yet. */
+export class InputsMissing extends Error {}
+
+/** Inputs that a claim cannot have, however often it is tried. */
+export class InputsRefused extends Error {}
+
+/**
+ * Reads what a claim gives to its program. A Secret or ConfigMap has to be meant for claims, or belong to
+ * the claim: the claim's author may have no right to read others.
+ *
+ * @param options.overlayDirs of its pod
+ * @param options.isSession whether the files in them are of its own session
+ * @returns undefined if it gives nothing
+ * @throws InputsRefused if it breaks a rule; the message contains no value
+ * @throws InputsMissing if an object or a key is not there
+ */
+export async function readInputs(
+  claim: Claim,
+  context: Pick<ClaimContext, "cluster">,
+  { overlayDirs, isSession, signal }: { overlayDirs: readonly string[]; isSession: boolean; signal: AbortSignal },
+): Promise<GivenInputs | undefined> {
+  const { inputs } = claim.spec;
+  if (inputs === undefined) return undefined;
+  const [problem] = inputProblems(inputs, "spec.inputs");
+  if (problem !== undefined) throw new InputsRefused(problem);
+  const read = createReader(claim, context, signal);
+  const variables = new Map<string, string | Buffer>(Object.entries(inputs.env ?? {}));
+  if (inputs.secretRef !== undefined) {
+    const { name } = inputs.secretRef;
+    const { data = {} } = await read.secret(name);
+    for (const [key, value] of Object.entries(data)) {
+      if (!isVariableName(key)) continue;
+      const refused = variableProblem(key, `spec.inputs: Secret ${name}`);
+      if (refused !== undefined) throw new InputsRefused(refused);
+      const text = Buffer.from(value, "base64");
+      if (text.includes(0))
+        throw new InputsRefused(`spec.inputs: Secret ${name}: ${key} has a zero byte, which no variable can have`);
+      variables.set(key, text);
+    }
+  }
+  const bytesOfVariables = packVariables(variables).length;
+  if (bytesOfVariables > VARIABLES_LIMIT)
+    throw new InputsRefused(
+      `spec.inputs: the variables have ${bytesOfVariables} bytes, of at most ${VARIABLES_LIMIT}: give large ones as files`,
+    );
+  const files: GivenFile[] = [];
+  let bytes = 0;
+  for (const file of inputs.files ?? []) {
+    const content = await contentOf(file, read);
+    bytes += content.length;
+    if (bytes > INPUT_FILES_LIMIT)
+      throw new InputsRefused(
+        `spec.inputs.files: they have more than ${INPUT_FILES_LIMIT} bytes together: let the program fetch large ones`,
+      );
+    files.push({ path: file.path, mode: file.mode ?? DEFAULT_MODE, content });
+  }
+  return { variables, files, overlayDirs, isSession };
+}
+
+type Reader = ReturnType<typeof createReader>;
+
+function createReader({ metadata }: Claim, { cluster }: Pick<ClaimContext, "cluster">, signal: AbortSignal) {
+  const found = new Map<string, Promise<Secret>>();
+  return {
+    /** Reads each Secret once. */
+    secret(name: string): Promise<Secret> {
+      const reading = found.get(name) ?? readSecret(name);
+      found.set(name, reading);
+      return reading;
+    },
+    async configMap(name: string): Promise<ConfigMap> {
+      const found = required(
+        await cluster(configMaps).named(name).find({ refresh: true, signal }),
+        `ConfigMap ${name}`,
+      );
+      if (isMeantFor("claim", found.metadata.labels)) return found;
+      throw new InputsRefused(`spec.inputs: ConfigMap ${name} is not labelled ${USE_LABEL}=claim: label it`);
+    },
+  };
+
+  async function readSecret(name: string): Promise<Secret> {
+    const reserved = secretRefusal({ name, secret: undefined, use: "claim", policy: POLICY });
+    if (reserved !== undefined) throw new InputsRefused(`spec.inputs: ${reserved}`);
+    const secret = required(await cluster(secrets).named(name).find({ refresh: true, signal }), `Secret ${name}`);
+    const isOwn = secret.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true;
+    // Its own needs no label, but cannot be one that Kubernetes fills in.
+    const refusal = secretRefusal({ name, secret, use: "claim", policy: isOwn ? "any" : POLICY });
+    if (refusal !== undefined) throw new InputsRefused(`spec.inputs: ${refusal}`);
+    return secret;
+  }
+}
+
+async function contentOf({ content, base64, configMapRef, secretRef }: InputFile, read: Reader): Promise<Buffer> {
+  if (secretRef !== undefined) {
+    const { data = {} } = await read.secret(secretRef.name);
+    return Buffer.from(
+      required(ownValue(data, secretRef.key), `key ${secretRef.key} of Secret ${secretRef.name}`),
+      "base64",
+    );
+  }
+  if (configMapRef !== undefined) {
+    const { name, key } = configMapRef;
+    const { data, binaryData } = await read.configMap(name);
+    const binary = ownValue(binaryData, key);
+    if (binary !== undefined) return Buffer.from(binary, "base64");
+    return Buffer.from(required(ownValue(data, key), `key ${key} of ConfigMap ${name}`));
+  }
+  return base64 === undefined ? Buffer.from(content ?? "") : Buffer.from(base64, "base64");
+}
+
+function required<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new InputsMissing(`spec.inputs: ${what} does not exist: create it`);
+  return value;
+}
+
+function ownValue(data: Readonly<Record<string, string>> | undefined, key: string): string | undefined {
+  return data !== undefined && Object.hasOwn(data, key) ? data[key] : undefined;
+}
