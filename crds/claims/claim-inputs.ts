@@ -1,5 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { Claim } from "../claim.ts";
+import { quote, repeated } from "../quote.ts";
 import { pattern } from "../schema/patterns.ts";
 import { dataReference, plainSchema, rules, secretReference, stringMap } from "../schema/schema.ts";
 import { schemaProblems } from "../schema/schema-problems.ts";
@@ -104,7 +105,6 @@ const VARIABLE = new RegExp(pattern.variable);
 /** Of the names of variables that only the service sets. */
 const RESERVED = "TENANCY_";
 const SOURCES = ["content", "base64", "configMapRef", "secretRef"] as const;
-const MOST_SHOWN = 80;
 
 /**
  * What is wrong with a claim's inputs: sentences that start with the field's path, and never contain a value. The same
@@ -149,12 +149,4 @@ function fileProblems(file: InputFile, path: string): string[] {
     ...(where === undefined ? [] : [`${path}.path: ${where}`]),
     ...(sources.length === 1 ? [] : [`${path}: must have one of ${SOURCES.join(", ")}`]),
   ];
-}
-
-function repeated(words: readonly string[]): string[] {
-  return [...new Set(words.filter((word, index) => words.indexOf(word) !== index))];
-}
-
-function quote(text: string): string {
-  return JSON.stringify(text.slice(0, MOST_SHOWN));
 }

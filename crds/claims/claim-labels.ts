@@ -1,12 +1,12 @@
 import { type ClaimSpec, claimSpecSchema } from "../claim.ts";
 import { CLAIM_LABEL_PREFIX } from "../labels.ts";
+import { quote } from "../quote.ts";
 import { pattern } from "../schema/patterns.ts";
 import { plainSchema } from "../schema/schema.ts";
 import { patternHints, schemaProblems } from "../schema/schema-problems.ts";
 
 const schema = plainSchema(claimSpecSchema.properties.labels);
 const NAME = new RegExp(pattern.labelName);
-const MOST_SHOWN = 80;
 
 /**
  * What is wrong with a claim's labels: sentences that start with the field's path, and never contain a value. The same
@@ -16,9 +16,7 @@ export function labelProblems(labels: unknown, path: string): string[] {
   const problems = schemaProblems({ value: labels, schema, path });
   if (problems.length > 0) return problems;
   const wrong = Object.keys(labels as object).filter((key) => !NAME.test(key));
-  return wrong.map(
-    (key) => `${path}: ${JSON.stringify(key.slice(0, MOST_SHOWN))} must be ${patternHints[pattern.labelName]}`,
-  );
+  return wrong.map((key) => `${path}: ${quote(key)} must be ${patternHints[pattern.labelName]}`);
 }
 
 /** The labels of a claim's pods; none if they are not valid, so that no pod is refused for them. */

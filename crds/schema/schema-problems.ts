@@ -1,3 +1,4 @@
+import { cut } from "../quote.ts";
 import { pattern } from "./patterns.ts";
 import type { JsonSchema } from "./schema.ts";
 
@@ -46,9 +47,6 @@ function wrongType(value: unknown, wanted: string, path: string): string[] {
   return [`${path}: must be ${wanted}${value === null ? ", not null: leave it out instead" : ""}`];
 }
 
-/** Characters of a key. Some objects have keys of any length. */
-const MOST_SHOWN = 80;
-
 function objectProblems(
   subject: { value: Record<string, unknown>; schema: JsonSchema; path: string },
   options: ProblemOptions,
@@ -64,7 +62,8 @@ function objectProblems(
     problems.push(`${path}: must have at most ${schema.maxProperties} entries, not ${fields.length}`);
   }
   for (const field of fields) {
-    const fieldPath = `${path}.${field.length > MOST_SHOWN ? `${field.slice(0, MOST_SHOWN)}…` : field}`;
+    // Some objects have keys of any length.
+    const fieldPath = `${path}.${cut(field)}`;
     const fieldSchema = Object.hasOwn(properties, field) ? properties[field] : schema.additionalProperties;
     if (fieldSchema !== undefined) {
       problems.push(...schemaProblems({ value: value[field], schema: fieldSchema, path: fieldPath }, options));

@@ -1,10 +1,11 @@
 import * as v from "valibot";
 import type { ClaimSource } from "../../crds/claim.ts";
 import type { Clock } from "../../crds/client/clock.ts";
+import { quote } from "../../crds/quote.ts";
 import type { Span } from "../../crds/tracing/tracer.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { linkSignals } from "../../crds/waits.ts";
-import { HttpError, quote } from "../http/http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import { pathParam, triggerNameRule } from "../http/parameters.ts";
 import { readJson } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";

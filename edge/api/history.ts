@@ -1,8 +1,9 @@
+import { quote } from "../../crds/quote.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { CLAIM_STEP_SECONDS, type ClaimHistory } from "../history/claim-history.ts";
 import { POOL_STEP_SECONDS, type PoolHistory } from "../history/pool-history.ts";
-import { HttpError, quote } from "../http/http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import { pathParam, poolNameRule } from "../http/parameters.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";

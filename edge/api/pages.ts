@@ -1,7 +1,8 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import { quote } from "../../crds/quote.ts";
 import type { CachedKind } from "../cluster/watch-cluster.ts";
-import { HttpError, quote } from "../http/http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import { instanceNameRule, queryText, queryWords, tenantIdRule, workloadNameRule } from "../http/parameters.ts";
 import { versionHeader } from "../http/response.ts";
 import type { RoutedRequest } from "../http/router.ts";

@@ -1,8 +1,9 @@
 import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import type { Cluster, Deletion } from "../../crds/client/cluster.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
+import { quote } from "../../crds/quote.ts";
 import type { Resource } from "../../crds/resource.ts";
-import { HttpError, quote } from "../http/http-error.ts";
+import { HttpError } from "../http/http-error.ts";
 import { type PathRule, pathParam, queryFlag } from "../http/parameters.ts";
 import { readSpecBody } from "../http/read-json.ts";
 import { jsonResponse, versionHeader } from "../http/response.ts";

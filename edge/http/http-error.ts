@@ -17,10 +17,3 @@ export class HttpError extends Error {
     this.expected = options.expected ?? status < 500;
   }
 }
-
-const MAX_SHOWN = 80;
-
-/** The text in JSON quotes, cut at 80 characters: a caller's input, safe to show on one line. */
-export function quote(text: string): string {
-  return JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
-}

@@ -1,6 +1,7 @@
 import { isObjectName, isTenantId } from "../../crds/names.ts";
+import { quote } from "../../crds/quote.ts";
 import { pattern } from "../../crds/schema/patterns.ts";
-import { HttpError, quote } from "./http-error.ts";
+import { HttpError } from "./http-error.ts";
 import type { RoutedRequest } from "./router.ts";
 
 /** A rule of a parameter. */

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { JsonBoundError, parseForeignJson } from "../../crds/foreign-json.ts";
-import { HttpError, quote } from "./http-error.ts";
+import { quote } from "../../crds/quote.ts";
+import { HttpError } from "./http-error.ts";
 import { jsonSyntaxError } from "./json-syntax-error.ts";
 import { readBytes } from "./read-bytes.ts";
 

@@ -1,7 +1,8 @@
 import { IttyRouter } from "itty-router";
+import { quote } from "../../crds/quote.ts";
 import type { Span } from "../../crds/tracing/tracer.ts";
 import type { SocketListener } from "./event-socket.ts";
-import { HttpError, quote } from "./http-error.ts";
+import { HttpError } from "./http-error.ts";
 
 /** A matched request with its raw path parameters and query. */
 export interface RoutedRequest extends Request {

@@ -1,4 +1,5 @@
 import { withDefaults } from "../../crds/defaults.ts";
+import { repeated } from "../../crds/quote.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { EGRESS_PREFIX } from "./egress-names.ts";
 import { egressRules, headerNameProblem, needsProxy } from "./egress-rules.ts";
@@ -47,8 +48,4 @@ export function egressProblems(spec: WorkloadSpec): string[] {
     if (error instanceof TypeError) return [`spec.network: ${error.message}`];
     throw error;
   }
-}
-
-function repeated(values: readonly string[]): string[] {
-  return [...new Set(values.filter((value, index) => values.indexOf(value) !== index))];
 }

@@ -2,7 +2,8 @@ import { type ClaimKey, hasKey } from "../../../crds/claims/claim-key.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { quote } from "../../../crds/quote.ts";
+import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { findClaims, noClaim, requireMeant } from "./release-tenant.ts";
 

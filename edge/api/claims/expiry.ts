@@ -3,7 +3,8 @@ import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, canonicalClaim, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { quote } from "../../../crds/quote.ts";
+import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { findClaims, noClaim, requireMeant } from "./release-tenant.ts";
 

@@ -1,9 +1,10 @@
 import * as v from "valibot";
 import { labelProblems } from "../../../crds/claims/claim-labels.ts";
+import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
 import type { Activity } from "../../activity.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";

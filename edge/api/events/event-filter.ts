@@ -1,4 +1,5 @@
-import { HttpError, quote } from "../../http/http-error.ts";
+import { quote } from "../../../crds/quote.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import { type EventType, eventFamilies, eventTypes, familyOf, type StoredEvent, usualFamilies } from "./event-ring.ts";

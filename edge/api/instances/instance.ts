@@ -4,12 +4,13 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { quote } from "../../../crds/quote.ts";
 import type { Activity } from "../../activity.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { restartsOf } from "../../cluster/pod-trouble.ts";
 import { slimPod } from "../../cluster/slim-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 

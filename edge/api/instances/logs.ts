@@ -1,6 +1,7 @@
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { quote } from "../../../crds/quote.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam, queryFlag } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import { containerRuns, podLogs } from "../../kubectl/pod-logs.ts";

@@ -5,8 +5,9 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName } from "../../../crds/names.ts";
+import { quote } from "../../../crds/quote.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 import type { SnapshotServices } from "./store.ts";
 
 type ClaimSources = Pick<SnapshotServices, "cluster" | "namespace" | "cache">;

@@ -1,7 +1,8 @@
+import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { archiveDigits, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";

@@ -5,6 +5,7 @@ import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { Log } from "../../../crds/log.ts";
+import { quote } from "../../../crds/quote.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import { type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import {
@@ -18,7 +19,7 @@ import {
 import { SNAPSHOTS_CONTAINER, SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { PageFilter, StorePage } from "../../../crds/snapshots/store-pages.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 
 const LIMIT_MS = 60_000;
 const RETRY = { "retry-after": "1" };

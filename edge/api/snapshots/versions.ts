@@ -1,11 +1,12 @@
 import * as v from "valibot";
 import { workloads } from "../../../crds/kinds.ts";
+import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
 import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type KeptAs, type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { pathParam, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";

@@ -1,6 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { JsonBoundError, parseForeignJson } from "../../../crds/foreign-json.ts";
-import { HttpError, quote } from "../../http/http-error.ts";
+import { quote } from "../../../crds/quote.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { jsonSyntaxError } from "../../http/json-syntax-error.ts";
 import { hostOf, refuseForeignHost } from "../../http/page-check.ts";
 import type { AdapterContext } from "../adapter.ts";

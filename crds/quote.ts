@@ -1,0 +1,17 @@
+/** Characters of a user's text in a message. */
+const MOST_SHOWN = 80;
+
+/** The text in JSON quotes, cut at 80 characters: a caller's input, safe to show on one line. */
+export function quote(text: string): string {
+  return JSON.stringify(cut(text));
+}
+
+/** The text, cut at 80 characters. */
+export function cut(text: string): string {
+  return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text;
+}
+
+/** Those of the texts that occur more than once. */
+export function repeated(texts: readonly string[]): string[] {
+  return [...new Set(texts.filter((text, index) => texts.indexOf(text) !== index))];
+}
