@@ -1,5 +1,5 @@
 import type { Claim } from "../claim.ts";
-import type { ContainerStatus, Pod } from "../kubernetes.ts";
+import type { Container, ContainerStatus, Pod, PodSpec } from "../kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../labels.ts";
 
 /**
@@ -28,6 +28,11 @@ export function podAddress(pod: Pod): string | undefined {
   return (isTrue(SANDBOX_CONDITIONS) ?? runs) ? status.podIP : undefined;
 }
 
+/** The container with the workload's program. */
+export function programContainer({ containers }: PodSpec): Container | undefined {
+  return containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+}
+
 /** The state of the container with the workload's program; undefined before a kubelet has reported it. */
 export function programStatus({ status }: Pod): ContainerStatus | undefined {
   return status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
@@ -49,7 +54,7 @@ export function isPodReady(pod: Pod): boolean {
  * running.
  */
 export function unprobedRun(pod: Pod): string | undefined {
-  const program = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const program = programContainer(pod.spec);
   return program === undefined || program.readinessProbe !== undefined ? undefined : containerRun(pod);
 }
 
@@ -73,7 +78,7 @@ export function isWarm(pod: Pod): boolean {
 /** The current endpoint of a pod's program, if any. */
 export function podEndpoint(pod: Pod): { host: string; port: number } | undefined {
   const host = podAddress(pod);
-  const port = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.ports?.[0]?.containerPort;
+  const port = programContainer(pod.spec)?.ports?.[0]?.containerPort;
   return host === undefined || port === undefined ? undefined : { host, port };
 }
 

@@ -86,23 +86,7 @@ export async function readInputs(
 type Reader = ReturnType<typeof createReader>;
 
 function createReader({ metadata }: Claim, { cluster }: Pick<ClaimContext, "cluster">, signal: AbortSignal) {
-  const found = new Map<string, Promise<Secret>>();
-  return {
-    /** Reads each Secret once. */
-    secret(name: string): Promise<Secret> {
-      const reading = found.get(name) ?? readSecret(name);
-      found.set(name, reading);
-      return reading;
-    },
-    async configMap(name: string): Promise<ConfigMap> {
-      const found = required(
-        await cluster(configMaps).named(name).find({ refresh: true, signal }),
-        `ConfigMap ${name}`,
-      );
-      if (isMeantFor("claim", found.metadata.labels)) return found;
-      throw new InputsRefused(`spec.inputs: ConfigMap ${name} is not labelled ${USE_LABEL}=claim: label it`);
-    },
-  };
+  return { secret: once(readSecret), configMap: once(readConfigMap) };
 
   async function readSecret(name: string): Promise<Secret> {
     const reserved = secretRefusal({ name, secret: undefined, use: "claim", policy: POLICY });
@@ -114,6 +98,22 @@ function createReader({ metadata }: Claim, { cluster }: Pick<ClaimContext, "clus
     if (refusal !== undefined) throw new InputsRefused(`spec.inputs: ${refusal}`);
     return secret;
   }
+
+  async function readConfigMap(name: string): Promise<ConfigMap> {
+    const found = required(await cluster(configMaps).named(name).find({ refresh: true, signal }), `ConfigMap ${name}`);
+    if (isMeantFor("claim", found.metadata.labels)) return found;
+    throw new InputsRefused(`spec.inputs: ConfigMap ${name} is not labelled ${USE_LABEL}=claim: label it`);
+  }
+}
+
+/** Reads each object once, however many files are in it. */
+function once<T>(read: (name: string) => Promise<T>): (name: string) => Promise<T> {
+  const found = new Map<string, Promise<T>>();
+  return (name) => {
+    const reading = found.get(name) ?? read(name);
+    found.set(name, reading);
+    return reading;
+  };
 }
 
 async function contentOf({ content, base64, configMapRef, secretRef }: InputFile, read: Reader): Promise<Buffer> {

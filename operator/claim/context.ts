@@ -73,8 +73,7 @@ export interface ProgramStart {
   /** By the API server's clock, in milliseconds since the epoch. */
   since: number;
   /** Why the last attempt failed. */
-  why?: string | undefined;
-  error?: unknown;
+  error?: Error | undefined;
   /** Whether the pod has what the claim brings; undefined before the first answer. */
   hasInputs?: boolean;
 }

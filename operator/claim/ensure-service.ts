@@ -1,9 +1,10 @@
 import type { Claim } from "../../crds/claim.ts";
+import { programContainer } from "../../crds/claims/claim-pod.ts";
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { services } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod, Service } from "../../crds/kubernetes.ts";
-import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { label } from "../../crds/labels.ts";
 import { serviceName } from "../../crds/names.ts";
 import { ownerReference } from "../apply-object.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -68,7 +69,7 @@ export async function ensureService(claim: Claim, pod: Pod, context: ClaimContex
 function render(claim: Claim, pod: Pod, namespace: string): Service {
   const { metadata, spec } = claim;
   const own = { [label.managed]: "true", [label.tenant]: spec.tenantId, [label.workload]: spec.workloadRef };
-  const program = pod.spec.containers.find((container) => container.name === WORKLOAD_CONTAINER);
+  const program = programContainer(pod.spec);
   return {
     apiVersion: "v1",
     kind: "Service",

@@ -34,11 +34,8 @@ export function activate(
   const { uid = "" } = pod.metadata;
   const work = runStart(pod, { claim, isNew: true }, context);
   // It waits while many others start; its limit counts from its own start.
-  const {
-    since,
-    error,
-    why = unready ?? "the program is being started",
-  } = programStarted.get(uid) ?? { since: serverNow() };
+  const { since, error } = programStarted.get(uid) ?? { since: serverNow() };
+  const why = error?.message ?? unready ?? "the program is being started";
   if (work.state === "done" && unready === undefined) {
     timelines.mark(claim, "ProgramStarted");
     return { next: "activate", pod, programRun: work.value };
@@ -123,16 +120,15 @@ function runStart(
         const inputs = isGiven ? undefined : await inputsOf(claim, pod, { context, signal });
         // Its limit begins when there is something to start it with.
         if (inputs !== undefined && start.error instanceof InputsMissing)
-          Object.assign(start, { since: serverNow(), error: undefined, why: undefined });
+          Object.assign(start, { since: serverNow(), error: undefined });
         const onGiven = () => timelines.mark(claim, "InputsGiven");
         const isAgain = before !== undefined;
         await programStarter.start(pod, { inputs, isGiven, onGiven, isHealthy: isNew, isAgain, signal });
-        start.error = start.why = undefined;
+        start.error = undefined;
       } catch (error) {
         if (hasTaken(error)) start.hasInputs = true;
         if (isNeverStarted(error)) start.hasInputs = false;
-        start.error = error;
-        start.why = error instanceof Error ? error.message : String(error);
+        start.error = error instanceof Error ? error : new Error(String(error));
         throw error;
       }
       return run;

@@ -1,5 +1,5 @@
+import { programContainer } from "../../crds/claims/claim-pod.ts";
 import type { PodSpec, Probe } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
 
@@ -73,8 +73,8 @@ export function healthProbe({ port, path }: HealthCheck): Pick<Probe, "exec"> {
 }
 
 /** The check of a pod's program, from its probe: its workload may have changed since. */
-export function healthOf({ containers }: PodSpec): HealthCheck {
-  const { readinessProbe } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+export function healthOf(spec: PodSpec): HealthCheck {
+  const { readinessProbe } = programContainer(spec) ?? {};
   const words = readinessProbe?.exec?.command?.slice(-2) ?? [];
   const [port = "", path = ""] = words.map((word) => word.replaceAll("$$", "$"));
   return { ...(port !== "" && { port: Number(port) }), ...(path !== "" && { path }) };

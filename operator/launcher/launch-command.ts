@@ -1,6 +1,5 @@
-import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
+import { isProgramRunning, programContainer } from "../../crds/claims/claim-pod.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
-import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { START_PROGRAM, TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { takeInputsFunction } from "./given-inputs.ts";
 
@@ -119,6 +118,12 @@ export interface LaunchedProgram {
   readonly keepsFiles?: boolean;
 }
 
+/** A program that the launcher of a pod runs. */
+export interface PodProgram extends LaunchedProgram {
+  /** Whether the launcher applies what a claim brings. That of an earlier version would ignore it. */
+  readonly takesInputs: boolean;
+}
+
 /** The command of a container whose program the launcher runs. Kubernetes makes one `$` of two in it. */
 export function launchCommand(
   { program, args, stopGraceSeconds, startsOnClaim = false, keepsFiles = true }: LaunchedProgram,
@@ -136,13 +141,14 @@ export const PRE_STOP = {
 };
 
 /** What the launcher runs in a pod; undefined where it does not run the program. */
-export function launchedProgram({ containers }: PodSpec): LaunchedProgram | undefined {
-  const { command = [] } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
+export function launchedProgram(spec: PodSpec): PodProgram | undefined {
+  const { command = [] } = programContainer(spec) ?? {};
   const [, , , , name, , , , stopGraceSeconds, program, ...args] = command;
   if (name?.startsWith(NAME) !== true || program === undefined) return undefined;
   return {
     ...{ program, args, stopGraceSeconds: Number(stopGraceSeconds) },
     ...{ startsOnClaim: name.includes(ON_CLAIM), keepsFiles: !name.endsWith(WITHOUT_FILES) },
+    takesInputs: name.includes(TAKES_INPUTS),
   };
 }
 
@@ -156,10 +162,9 @@ export function startsOnClaim(spec: PodSpec): boolean {
   return launchedProgram(spec)?.startsOnClaim === true;
 }
 
-/** Whether the pod's launcher applies what a claim brings. That of an earlier version would ignore it. */
-export function takesInputs({ containers }: PodSpec): boolean {
-  const { command = [] } = containers.find(({ name }) => name === WORKLOAD_CONTAINER) ?? {};
-  return command[4]?.includes(TAKES_INPUTS) === true;
+/** Whether the pod's launcher applies what a claim brings. */
+export function takesInputs(spec: PodSpec): boolean {
+  return launchedProgram(spec)?.takesInputs === true;
 }
 
 /** Whether the pod is being deleted, and its launcher waits for its files to be saved. */

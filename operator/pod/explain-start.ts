@@ -1,4 +1,4 @@
-import { programStatus } from "../../crds/claims/claim-pod.ts";
+import { programContainer, programStatus } from "../../crds/claims/claim-pod.ts";
 import { events } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { Cluster } from "../../crds/client/cluster.ts";
@@ -150,7 +150,7 @@ function probeFailure(
   pod: Pod,
   { said, listening, at }: { said: string; listening: readonly Listening[] | undefined; at: number },
 ): Pick<Explanation, "message" | "fix"> {
-  const container = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const container = programContainer(pod.spec);
   const probe = container?.readinessProbe ?? container?.startupProbe;
   const fromInside = healthOf(pod.spec);
   const port = portOf(probe) ?? fromInside.port;

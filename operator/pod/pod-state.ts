@@ -1,4 +1,4 @@
-import { isPodReady, programStatus } from "../../crds/claims/claim-pod.ts";
+import { isPodReady, programContainer, programStatus } from "../../crds/claims/claim-pod.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { endFailure, type Failure, programFailure, pullFailure } from "./start-failure.ts";
@@ -115,7 +115,7 @@ function endOf(status: PodStatus): string {
 /** The scheduler's message, without its part on preemption, and the pod's requests of what is short. */
 function shortage(pod: Pod, said = "no reason given"): string {
   const why = said.replace(/,? *(no new claims to deallocate, *)?preemption: .*$/s, "").replace(/[. ]+$/, "");
-  const own = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const own = programContainer(pod.spec);
   const { cpu, memory, "ephemeral-storage": disk } = own?.resources?.requests ?? {};
   const asked = [
     /Insufficient cpu/.test(why) && cpu !== undefined && `${cpu} CPU by spec.resources.vcpus`,

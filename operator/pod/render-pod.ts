@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { programContainer } from "../../crds/claims/claim-pod.ts";
 import { endpointPort, withDefaults } from "../../crds/defaults.ts";
 import type { Pod, PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
@@ -127,14 +128,14 @@ function renderTemplate(workload: Workload, config: OperatorConfig): Template {
     const { overlayDirs, preSave } = withDefaults(workload.spec).filesystem;
     // A warm pod whose release would not run it is an old one.
     const stamped = preSave === undefined ? "" : JSON.stringify(preSave);
-    const { runtimeClassName, securityContext, containers } = rendered;
+    const { runtimeClassName, securityContext } = rendered;
     const isolation = {
       filesystem: { overlayDirs, preSave },
       // A pod whose program has started for no one is none for a claim that the program is to start with.
       ...(startsOnClaim(rendered) && { start: "OnClaim" }),
       runtimeClassName,
       securityContext,
-      container: containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.securityContext,
+      container: programContainer(rendered)?.securityContext,
       proxy: egressRules(workload.spec)?.credentials.map(({ domain, headers }) => [
         domain.text,
         headers.map(({ value }) => value),

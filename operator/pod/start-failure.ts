@@ -1,3 +1,4 @@
+import { programContainer } from "../../crds/claims/claim-pod.ts";
 import type { ContainerStatus, Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
@@ -123,7 +124,7 @@ function isStartError(reason: string | undefined): boolean {
 function programField(spec: PodSpec, program: string): string {
   if (launchedProgram(spec) !== undefined)
     return "the workload's spec.entrypoint.cmd; without it, the image names this program";
-  const container = spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const container = programContainer(spec);
   if (container?.command?.[0] === program) return "the workload's spec.entrypoint.cmd";
   if (container?.args?.[0] === program)
     return "the workload's spec.entrypoint: args without cmd name the program if the image has no entrypoint";

@@ -1,6 +1,7 @@
+import { programContainer } from "../../crds/claims/claim-pod.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { label } from "../../crds/labels.ts";
 import { imageOf } from "../../crds/workload.ts";
 import type { OperatorContext } from "../context.ts";
 
@@ -14,7 +15,7 @@ export async function rememberRoot(pod: Pod, { cluster, config, informers }: Ope
   const workload = pod.metadata.labels?.[label.workload] ?? "";
   const known = informers.workloads.store.get({ namespace: config.namespace, name: workload });
   if (known?.status?.runsAsRoot === true) return;
-  const image = pod.spec.containers.find(({ name }) => name === WORKLOAD_CONTAINER)?.image;
+  const image = programContainer(pod.spec)?.image;
   // Compare only the digest: admission may have changed the rest of the image reference.
   const isBuilt = known?.spec.image.dockerfile !== undefined;
   if (isBuilt && digestOf(imageOf(known)) !== digestOf(image)) return;

@@ -1,6 +1,6 @@
-import { OVERLAY_ID_MESSAGE } from "../../../crds/claims/claim-pod.ts";
+import { OVERLAY_ID_MESSAGE, programContainer } from "../../../crds/claims/claim-pod.ts";
 import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../../crds/kubernetes.ts";
-import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { annotation } from "../../../crds/labels.ts";
 import { writeStartProgram } from "../../launcher/start-program.ts";
 
 /** The folder of the tools in the workload's container, read-only. Its name is unlikely to be in an image. */
@@ -111,12 +111,12 @@ export function podTools(options: PodToolsOptions): PodTools {
 }
 
 /** The annotations that name a pod's overlay directories, derived from its spec, which cannot be edited. */
-export function overlayStamps({ containers, volumes = [] }: PodSpec): Record<string, string | undefined> {
+export function overlayStamps(spec: PodSpec): Record<string, string | undefined> {
   const isOverlay = ({ name }: { name: string }) => name.startsWith(`${OVERLAY_VOLUME}-`);
-  const own = containers.find(({ name }) => name === WORKLOAD_CONTAINER);
+  const own = programContainer(spec);
   const overlayDirs = own?.volumeMounts?.filter(isOverlay).map(({ mountPath }) => mountPath) ?? [];
   if (overlayDirs.length === 0) return { [annotation.overlayDirs]: undefined, [annotation.diskGb]: undefined };
-  const diskGb = /^(\d+)Gi$/.exec(volumes.find(isOverlay)?.emptyDir?.sizeLimit ?? "")?.[1];
+  const diskGb = /^(\d+)Gi$/.exec(spec.volumes?.find(isOverlay)?.emptyDir?.sizeLimit ?? "")?.[1];
   return {
     [annotation.overlayDirs]: JSON.stringify(overlayDirs),
     ...(diskGb !== undefined && { [annotation.diskGb]: diskGb }),
