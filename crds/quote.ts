@@ -10,8 +10,3 @@ export function quote(text: string): string {
 export function cut(text: string): string {
   return text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text;
 }
-
-/** Those of the texts that occur more than once. */
-export function repeated(texts: readonly string[]): string[] {
-  return [...new Set(texts.filter((text, index) => texts.indexOf(text) !== index))];
-}

@@ -1,9 +1,9 @@
 import { type Static, Type } from "@sinclair/typebox";
 import type { Claim } from "../claim.ts";
-import { quote, repeated } from "../quote.ts";
+import { quote } from "../quote.ts";
 import { pattern } from "../schema/patterns.ts";
 import { dataReference, plainSchema, rules, secretReference, stringMap } from "../schema/schema.ts";
-import { schemaProblems } from "../schema/schema-problems.ts";
+import { repeated, schemaProblems } from "../schema/schema-problems.ts";
 import { directoryProblem } from "../schema/validate-workload.ts";
 
 /** Bytes of the names and values of all variables that a claim brings. */

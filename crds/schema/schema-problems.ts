@@ -128,6 +128,11 @@ function numberProblems(value: number, schema: JsonSchema, path: string): string
   return [];
 }
 
+/** The texts that occur more than once: a rule that no schema can express. */
+export function repeated(texts: readonly string[]): string[] {
+  return [...new Set(texts.filter((text, index) => texts.indexOf(text) !== index))];
+}
+
 /** Descriptions of patterns, for sentences that start with "must be". */
 export const patternHints: Readonly<Record<string, string>> = {
   [pattern.tenantId]: "a tenant id: letters, digits, '.', '_' and '-', with a letter or digit at both ends",

@@ -1,5 +1,5 @@
 import { withDefaults } from "../../crds/defaults.ts";
-import { repeated } from "../../crds/quote.ts";
+import { repeated } from "../../crds/schema/schema-problems.ts";
 import type { WorkloadSpec } from "../../crds/workload.ts";
 import { EGRESS_PREFIX } from "./egress-names.ts";
 import { egressRules, headerNameProblem, needsProxy } from "./egress-rules.ts";
