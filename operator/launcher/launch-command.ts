@@ -27,6 +27,8 @@ const WITHOUT_FILES = "-without-files";
  * - `stop`: made before the program is stopped for good. The launcher then stays, and starts it no more.
  * - `term`: made when the kubelet ends the container, by its `preStop` hook, since an image can name any signal for
  *   that.
+ * - `hook`: the pid of that hook. Process 1 takes all others with it, and the kubelet reports a hook that was killed as
+ *   failed, so the launcher ends after it.
  *
  * A program that ends by itself ends the container with its exit code, and the kubelet starts both again.
  *
@@ -41,8 +43,13 @@ for s in HUP INT QUIT USR1 USR2 WINCH; do trap '[ -z "$p" ] || kill -'$s' "$p"' 
 # Until it has a group of its own the program gets the signal alone.
 end() { kill -TERM -"$p" 2> /dev/null || kill -TERM "$p"; }
 trap ': > "$d"/term; [ -z "$p" ] || end' TERM
-"$b" rm -f "$d"/program "$d"/term "$d"/wake
+"$b" rm -f "$d"/program "$d"/term "$d"/hook "$d"/wake
 "$b" mkfifo -m 600 "$d"/wake && exec 9<> "$d"/wake || exit 125
+await_hook() {
+  [ -f "$d"/hook ] && read -r hook < "$d"/hook || return
+  for wait in $("$b" seq 500); do [ -d /proc/"$hook" ] || return; "$b" usleep 10000; done
+}
+trap await_hook EXIT
 code=0
 case "$0" in *${ON_CLAIM}*)
   until [ -e "$d"/claimed ] || [ -e "$d"/stop ] || [ -e "$d"/term ]; do hear; done
@@ -133,12 +140,11 @@ export function launchCommand(
   return [busybox, "sh", "-c", script, title, busybox, start, folder, String(stopGraceSeconds), program, ...args];
 }
 
-const TOLD = `: > /${LAUNCHER_FOLDER}/term; [ ! -p /${LAUNCHER_FOLDER}/wake ] || echo term > /${LAUNCHER_FOLDER}/wake`;
-
 /** Tells the launcher that the kubelet ends the container, before it does. */
-export const PRE_STOP = {
-  exec: { command: [TOOLS_BUSYBOX, "sh", "-c", TOLD] },
-};
+export function preStopHook({ busybox = TOOLS_BUSYBOX, folder = `/${LAUNCHER_FOLDER}` } = {}) {
+  const script = `cd ${folder}; echo $$ > hook; : > term; [ ! -p wake ] || echo term > wake`;
+  return { exec: { command: [busybox, "sh", "-c", script] } };
+}
 
 /** What the launcher runs in a pod; undefined where it does not run the program. */
 export function launchedProgram(spec: PodSpec): PodProgram | undefined {

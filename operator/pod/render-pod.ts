@@ -14,7 +14,7 @@ import {
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
 import { healthProbe } from "../launcher/health-check.ts";
-import { LAUNCHER_FOLDER, launchCommand, PRE_STOP, startsOnClaim } from "../launcher/launch-command.ts";
+import { LAUNCHER_FOLDER, launchCommand, preStopHook, startsOnClaim } from "../launcher/launch-command.ts";
 import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 
@@ -214,7 +214,7 @@ function renderPodSpec(
             }),
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
         ...(volumeMounts.length > 0 && { volumeMounts }),
-        ...(launched !== undefined && { lifecycle: { preStop: PRE_STOP } }),
+        ...(launched !== undefined && { lifecycle: { preStop: preStopHook() } }),
         env: [...given, ...own],
         ports: ports.map((containerPort) => ({ containerPort })),
         resources: requirements,

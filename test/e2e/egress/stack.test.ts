@@ -141,10 +141,13 @@ test("each refusal is counted, and a line of the sidecar's log that names the te
       },
       { what: `${count} refusals in the log`, limitMs: 60_000, intervalMs: 200 },
     );
-  // The allowlist that has changed may have reached the other pod first.
-  const script = curlScript("https://allowed.example/");
-  const unclaimedCurl = () => stack.kubectl("exec", warm, "-c", WORKLOAD_CONTAINER, "--", "sh", "-c", script);
-  await waitUntil(async () => /000 exit 35/.test(await unclaimedCurl()), {
+  const unclaimedCurl = (url: string) =>
+    stack.kubectl("exec", warm, "-c", WORKLOAD_CONTAINER, "--", "sh", "-c", curlScript(url));
+  // What has changed reaches each pod at a time of its own, and the proxy that takes it over counts from 0.
+  await waitUntil(async () => (await unclaimedCurl("https://api.example/")).includes("rotated-secret"), {
+    ...{ what: "the new Secret", limitMs: 180_000, intervalMs: 500 },
+  });
+  await waitUntil(async () => /000 exit 35/.test(await unclaimedCurl("https://allowed.example/")), {
     ...{ what: "the new allowlist", limitMs: 180_000, intervalMs: 500 },
   });
   const unclaimed = await untilLogged(1);

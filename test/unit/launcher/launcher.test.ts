@@ -21,7 +21,12 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { GivenFile, GivenInputs } from "../../../operator/launcher/given-inputs.ts";
 import { type HealthCheck, healthProbe } from "../../../operator/launcher/health-check.ts";
-import { LAUNCHER_FOLDER, type LaunchedProgram, launchCommand } from "../../../operator/launcher/launch-command.ts";
+import {
+  LAUNCHER_FOLDER,
+  type LaunchedProgram,
+  launchCommand,
+  preStopHook,
+} from "../../../operator/launcher/launch-command.ts";
 import { createProgramStarter, isNeverStarted, type StartOptions } from "../../../operator/launcher/program-starter.ts";
 import { writeStartProgram } from "../../../operator/launcher/start-program.ts";
 import { stopProgram } from "../../../operator/launcher/stop-program.ts";
@@ -127,6 +132,13 @@ function end(container: Container): void {
   writeFileSync(join(container.folder, "wake"), "end\n");
 }
 
+async function callPreStopHook({ exec, folder }: Container): Promise<void> {
+  const { command } = preStopHook({ busybox: staticBusybox, folder }).exec;
+  const place = { namespace: "here", pod: "this", container: "workload" };
+  const { exitCode, stderr } = await exec({ ...place, command, timeoutMs: LIMIT_MS });
+  assert.is(exitCode, 0, stderr);
+}
+
 for (const code of [0, 1, 3, 126, 127, 143, 255]) {
   rootTest(`ends with the exit code ${code} of its program`, async () => {
     assert.is(await launch(shell(`exit ${code}`)).exitCode, code);
@@ -223,8 +235,7 @@ for (const name of ["SIGQUIT", "SIGINT", "SIGUSR1", "SIGWINCH"] as const) {
       shell(`trap 'echo flushed > saved; exit 4' ${short}; echo up; while :; do sleep 0.1; done`),
     );
     await says(container, "up");
-    // The preStop hook.
-    writeFileSync(join(container.folder, "term"), "");
+    await callPreStopHook(container);
     container.signal(name);
     await waitUntil(() => existsSync(join(container.root, "saved")), { what: "the flush", limitMs: LIMIT_MS });
     assert.is(await stop(container), "stopped");
@@ -232,6 +243,17 @@ for (const name of ["SIGQUIT", "SIGINT", "SIGUSR1", "SIGWINCH"] as const) {
     assert.is(await container.exitCode, 4);
   });
 }
+
+rootTest("ends after the hook that told it so, which would be killed with process 1", async () => {
+  for (let times = 0; times < 20; times += 1) {
+    const container = launch(shell("echo up; while :; do sleep 0.1; done"));
+    await says(container, "up");
+    assert.is(await stop(container), "stopped");
+    writeFileSync(join(container.folder, "wake"), "end\n");
+    await callPreStopHook(container);
+    assert.is(await container.exitCode, 143);
+  }
+});
 
 rootTest("passes SIGTERM on that comes before the program has begun", async () => {
   for (let times = 0; times < 20; times += 1) {
@@ -435,9 +457,7 @@ rootTest("a container without files that waits ends at once, whatever the image'
   assert.is(await container.exitCode, 143);
   const other = launch(shell("echo started"), { startsOnClaim: true, keepsFiles: false });
   await untilWaiting(other);
-  // The preStop hook.
-  writeFileSync(join(other.folder, "term"), "");
-  writeFileSync(join(other.folder, "wake"), "term\n");
+  await callPreStopHook(other);
   assert.is(await other.exitCode, 143);
   assert.is(container.output() + other.output(), "");
 });
