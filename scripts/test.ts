@@ -20,7 +20,7 @@ import { type Lending, lending } from "./test/lending.ts";
 import { memoryFolder } from "./test/memory-folder.ts";
 import { parseTestOptions, type TestOptions } from "./test/options.ts";
 import { createProgressLine } from "./test/progress-line.ts";
-import { runTestFile, type TestRun } from "./test/run-test-file.ts";
+import { failedTests, runTestFile, type TestRun } from "./test/run-test-file.ts";
 import { runTestFiles } from "./test/run-test-files.ts";
 import { startSharedControlPlane } from "./test/shared-control-planes.ts";
 import { startSharedLocalCluster } from "./test/shared-local-clusters.ts";
@@ -164,7 +164,11 @@ function finish(): void {
   const total = (key: "passed" | "failed" | "skipped") => runs.reduce((sum, run) => sum + run[key], 0);
   const failures = runs.filter((run) => run.failed > 0);
   if (failures.length > 0) {
-    console.log(`\nfailed:\n${failures.map((run) => `  ${run.label}: ${run.problem}`).join("\n")}`);
+    const lines = failures.flatMap(({ label, problem, output }) => [
+      `  ${label}: ${problem}`,
+      ...failedTests(output).map((text) => text.replace(/^/gm, "     | ")),
+    ]);
+    console.log(`\nfailed:\n${lines.join("\n")}`);
   }
   let failed = total("failed");
   if (runs.length > 0) console.log(`\n${timeReport(runs)}`);

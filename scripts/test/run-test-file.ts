@@ -111,6 +111,12 @@ export async function runTestFile(
   };
 }
 
+/** What uvu says of each test that failed, without its stack: the end of a long log may be all that is kept of it. */
+export function failedTests(output: string): string[] {
+  const blocks = output.matchAll(/^ *FAIL {2}.*\n(?:(?! +at |\s*FAIL {2}|\s*Total: ).*\n){0,12}/gm);
+  return [...blocks].map(([block]) => block.replace(/\n\s*\n/g, "\n").trim());
+}
+
 function readFigures(output: string): { total: number; passed: number; skipped: number } {
   const figure = (name: string) =>
     Number([...output.matchAll(new RegExp(`^\\s*${name}:\\s+(\\d+)`, "gm"))].at(-1)?.[1] ?? 0);

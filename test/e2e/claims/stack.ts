@@ -63,6 +63,9 @@ export async function startStack(name: string, env: NodeJS.ProcessEnv = {}, word
     const response = await fetch(`${url}/api/v1${path}`, {
       method,
       ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
+    }).catch((error: Error) => {
+      // Of itself it says "fetch failed".
+      throw new Error(`${method} ${path}: ${String(error.cause)}\n${output.slice(-2000)}`, { cause: error });
     });
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   }

@@ -7,7 +7,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { runtimes } from "../../../scripts/test/find-test-files.ts";
-import { runTestFile } from "../../../scripts/test/run-test-file.ts";
+import { failedTests, runTestFile } from "../../../scripts/test/run-test-file.ts";
 
 const root = join(import.meta.dirname, "..", "..", "..");
 const test = suite<{ folder: string }>("runTestFile");
@@ -80,6 +80,19 @@ for (const runtime of runtimes) {
     assert.is(problem, "1 of 1 tests failed");
     assert.match(output, "the before hook failed");
     assert.match(output, "cannot start what the tests need");
+  });
+
+  test(`keeps on ${runtime} what each test that failed says`, async () => {
+    const path = "test/unit/runner/failing-test.ts";
+    const failing = { ...file, path, label: "failing test", runtime, limitSeconds: 60 };
+    const { output } = await runTestFile(failing, new AbortController());
+    const [first = "", second = "", ...others] = failedTests(output);
+    assert.match(
+      first,
+      /^FAIL +"adds up"\n +Expected values to be strictly equal:(.|\n)*3 +\(Expected\)\n.*2 +\(Actual\)$/,
+    );
+    assert.match(second, /^FAIL +"says why"\n +there is no third$/);
+    assert.equal(others, []);
   });
 }
 
