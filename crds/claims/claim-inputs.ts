@@ -5,12 +5,16 @@ import { pattern } from "../schema/patterns.ts";
 import { dataReference, plainSchema, rules, secretReference, stringMap } from "../schema/schema.ts";
 import { repeated, schemaProblems } from "../schema/schema-problems.ts";
 import { directoryProblem } from "../schema/validate-workload.ts";
+import { differingKeys } from "./differing-keys.ts";
 
 /** Bytes of the names and values of all variables that a claim brings. */
 export const VARIABLES_LIMIT = 64 * 1024;
 
 /** Bytes of all files that a claim brings. */
 export const INPUT_FILES_LIMIT = 1024 * 1024;
+
+/** Permissions of a file that names none. */
+export const DEFAULT_MODE = "0600";
 
 const inputFileSchema = Type.Object(
   {
@@ -25,7 +29,7 @@ const inputFileSchema = Type.Object(
         description: "Permissions in octal digits.",
         pattern: "^0?[0-7]{3}$",
         maxLength: 4,
-        default: "0600",
+        default: DEFAULT_MODE,
       }),
     ),
     content: Type.Optional(
@@ -126,6 +130,31 @@ export function inputProblems(inputs: unknown, path: string): string[] {
         : [],
     ),
   ];
+}
+
+/** Why a claim on the workload can bring nothing: its program has started before. */
+export function startsTooEarly(workloadRef: string): string {
+  return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim, then claim again`;
+}
+
+/** What differs: `env.LANG` or `files./data/settings.json`, and never a value. */
+export function differingInputs(a: ClaimInputs | undefined, b: ClaimInputs | undefined): string[] {
+  return differingKeys(byPlace(a), byPlace(b));
+}
+
+function byPlace({ env = {}, secretRef, files = [] }: ClaimInputs = {}): Map<string, string> {
+  return new Map([
+    ...Object.entries(env).map(([name, value]) => [`env.${name}`, value] as const),
+    ...(secretRef === undefined ? [] : [["secretRef", secretRef.name] as const]),
+    ...files.map((file) => [`files.${file.path}`, asGiven(file)] as const),
+  ]);
+}
+
+/** Equal for files that are written in two ways. */
+function asGiven({ mode = DEFAULT_MODE, content, base64, configMapRef, secretRef }: InputFile): string {
+  const bytes = content === undefined ? base64 : Buffer.from(content).toString("base64");
+  const key = configMapRef ?? secretRef;
+  return JSON.stringify([mode.slice(-3), bytes, configMapRef === undefined, key?.name, key?.key]);
 }
 
 /** Why a program cannot get a variable of this name. */

@@ -4,6 +4,7 @@ import { quote } from "../quote.ts";
 import { pattern } from "../schema/patterns.ts";
 import { plainSchema } from "../schema/schema.ts";
 import { patternHints, schemaProblems } from "../schema/schema-problems.ts";
+import { differingKeys } from "./differing-keys.ts";
 
 const schema = plainSchema(claimSpecSchema.properties.labels);
 const NAME = new RegExp(pattern.labelName);
@@ -27,6 +28,5 @@ export function podLabelsOf({ labels }: ClaimSpec): Record<string, string> {
 
 /** The keys of labels that only one of the two has, or that have another value in the other. */
 export function differingLabels(a: ClaimSpec["labels"], b: ClaimSpec["labels"]): string[] {
-  const [one, other] = [new Map(Object.entries(a ?? {})), new Map(Object.entries(b ?? {}))];
-  return [...new Set([...one.keys(), ...other.keys()])].filter((key) => one.get(key) !== other.get(key)).sort();
+  return differingKeys(new Map(Object.entries(a ?? {})), new Map(Object.entries(b ?? {})));
 }

@@ -105,12 +105,13 @@ export async function readSpecBody<Spec>(
 ): Promise<{ name: string | undefined; spec: Spec }> {
   const { name, spec } = await readJson(request, schema);
   const problems = problemsOf(spec);
-  if (problems.length > 0) throw new HttpError(400, listed(problems));
+  if (problems.length > 0) throw new HttpError(400, listed(problems.map((problem) => `body.${problem}`)));
   return { name, spec: spec as Spec };
 }
 
-function listed(problems: readonly string[]): string {
-  const shown = problems.slice(0, MAX_SHOWN).map((problem) => `body.${problem}`);
+/** One sentence of the first problems, and how many more there are. */
+export function listed(problems: readonly string[]): string {
+  const shown = problems.slice(0, MAX_SHOWN);
   const hidden = problems.length - shown.length;
   return [...shown, ...(hidden > 0 ? [`and ${hidden} more`] : [])].join("; ");
 }

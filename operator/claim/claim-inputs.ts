@@ -1,5 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
 import {
+  DEFAULT_MODE,
   INPUT_FILES_LIMIT,
   type InputFile,
   inputProblems,
@@ -21,8 +22,6 @@ export function withoutUsedInputs(claim: Claim): Claim {
 
 /** More people may create claims than workloads. */
 const POLICY = "labelled";
-
-const DEFAULT_MODE = "0600";
 
 /** Inputs that are not there yet. */
 export class InputsMissing extends Error {}

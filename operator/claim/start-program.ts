@@ -1,4 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
+import { startsTooEarly } from "../../crds/claims/claim-inputs.ts";
 import { containerRun } from "../../crds/claims/claim-pod.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
@@ -55,7 +56,7 @@ export function activate(
 
 /** The end of a claim that brings something to a program which starts before it. */
 export function tooEarly({ spec }: Claim): Extract<Outcome, { next: "fail" }> {
-  const message = `spec.inputs: the program of workload "${spec.workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim, then claim again`;
+  const message = `spec.inputs: ${startsTooEarly(spec.workloadRef)}`;
   return { next: "fail", reason: "InvalidInputs", message };
 }
 

@@ -67,6 +67,8 @@ export function claimError({ spec, status }: Claim): HttpError {
 
 function statusOf(reason: string | undefined): number {
   switch (reason) {
+    case "InvalidInputs":
+      return 400;
     case "WorkloadNotFound":
       return 404;
     case "Duplicate":

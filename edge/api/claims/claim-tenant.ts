@@ -1,4 +1,5 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
+import { differingInputs } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import { differingLabels } from "../../../crds/claims/claim-labels.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
@@ -29,6 +30,8 @@ export interface ClaimRequest extends ClaimKey {
   readonly expiresInSeconds?: number | undefined;
   /** Of the pod. @default those of the claim that exists, or none */
   readonly labels?: ClaimSpec["labels"] | undefined;
+  /** What the program gets when it starts. @default what the claim that exists has, or nothing */
+  readonly inputs?: ClaimSpec["inputs"] | undefined;
   /** Whether to join an existing session even if it was started without the data. @default false */
   readonly joins?: boolean | undefined;
 }
@@ -56,8 +59,8 @@ export class ReleasedMeanwhile extends HttpError {
  * @param options.asks whether to read the pod even if this call was just given a warm pod, which was ready when it was
  * bound. @default never
  * @param options.span of the caller, if traced
- * @throws HttpError 404 without the workload; 409 if the claim is Active without the requested files, or has other
- * labels; {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the
+ * @throws HttpError 404 without the workload; 400 if its program cannot get inputs; 409 if the claim is Active without
+ * the requested files, or has other labels or inputs; {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the
  * pod cannot be read; 504 after the limit
  */
 export async function claimTenant(
@@ -158,6 +161,18 @@ function refuseOtherLabels({ spec }: Claim, { tenantId, workloadRef, labels }: C
   );
 }
 
+/** @throws HttpError 409 if the claim has other inputs; it names them, and no values */
+function refuseOtherInputs({ spec }: Claim, { tenantId, workloadRef, inputs }: ClaimRequest): void {
+  const names = differingInputs(spec.inputs, inputs);
+  if (names.length === 0) return;
+  const shown = names.slice(0, 10).map(quote).join(", ");
+  const more = names.length > 10 ? ` and ${names.length - 10} more` : "";
+  throw new HttpError(
+    409,
+    `tenant ${quote(tenantId)} has a claim on workload ${quote(workloadRef)} with other inputs (different: ${shown}${more}): claim without env and files to join it, or release it first`,
+  );
+}
+
 /** What the answer says if the claim expires later than the call asked for, or never. */
 function keptExpiry({ spec, status }: Claim, { expiresAt }: TimedRequest): Pick<ClaimResponse, "message"> {
   if (expiresAt === undefined || spec.expiresAt === expiresAt) return {};
@@ -183,6 +198,8 @@ async function waitForClaim(
   const { limit, clientGone, admit, asks, spans } = ends;
   const lastLook = { what: "the last look for the pod", ms: LOOK_AGAIN_MS, clock };
   const shared = new Set<string>();
+  /** The uids of the claims that have the inputs which this call brings. */
+  const asGiven = new Set<string | undefined>();
   /** When this call made each attempt: every change of the attempt that the watch shows happened later. */
   const madeAt = new Map<string, number>();
   // The uid of the claim that this call waits on. Its release ends the call; the release of an earlier claim is waited
@@ -198,6 +215,15 @@ async function waitForClaim(
     const step = claimStep(found, shared);
     if (step.kind !== "create" && step.kind !== "fail" && step.claim.metadata.deletionTimestamp === undefined) {
       refuseOtherLabels(step.claim, request);
+      if (request.inputs !== undefined && !asGiven.has(step.claim.metadata.uid)) {
+        // The cache keeps no inputs.
+        const claim = await services.cluster(claims).of(step.claim).find({ signal: limit });
+        if (claim !== undefined && claim.metadata.uid === step.claim.metadata.uid) {
+          refuseOtherInputs(claim, request);
+          asGiven.add(claim.metadata.uid);
+        } else await take(claim);
+        continue;
+      }
       if (request.expiresAt !== undefined && expiresBefore(step.claim, request.expiresAt)) {
         await take(await extend(step.claim, request.expiresAt));
         continue;
@@ -252,7 +278,10 @@ async function waitForClaim(
         admit();
         const span = spans?.write("create claim");
         const made = await inSpan(span, () => createClaim(request, services, { signal: limit, span }));
-        if (made?.created) begin(made.claim);
+        if (made?.created) {
+          begin(made.claim);
+          asGiven.add(made.claim.metadata.uid);
+        }
         await take(made?.claim);
         break;
       }

@@ -1,11 +1,14 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
+import { startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { isAlreadyExists } from "../../../crds/client/api-error.ts";
+import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, hashedClaimName, nextClaimName } from "../../../crds/names.ts";
 import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import type { Span } from "../../../crds/tracing/tracer.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { readWorkload, workloadTerminating } from "../workloads.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
@@ -20,7 +23,8 @@ const MOST_NAMES = 8;
  *
  * @param options.span stored on the claim, so that the operator's spans belong to it
  * @returns the claim and whether this call created it; undefined if the conflicting object has disappeared: look again
- * @throws HttpError 404 if the workload does not exist, 409 if it is being deleted; nothing is created then
+ * @throws HttpError 404 if the workload does not exist, 409 if it is being deleted, 400 if its program cannot get
+ * inputs; nothing is created then
  */
 export async function createClaim(
   request: ClaimKey & {
@@ -28,18 +32,21 @@ export async function createClaim(
     version?: string | undefined;
     expiresAt?: string | undefined;
     labels?: ClaimSpec["labels"] | undefined;
+    inputs?: ClaimSpec["inputs"] | undefined;
   },
   services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission">,
   options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
   const { cluster, namespace, cache, clock, admission } = services;
-  const { tenantId, workloadRef, resume, version, labels, expiresAt } = request;
+  const { tenantId, workloadRef, resume, version, labels, inputs, expiresAt } = request;
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
   // A workload that was being deleted may have been recreated since.
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
   const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
+  if (inputs !== undefined && withDefaults(workload.spec).entrypoint.start === "Warm")
+    throw new HttpError(400, `body.env and body.files: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
   let name = claimName(request);
   for (let tries = 1; tries <= MOST_NAMES; tries += 1) {
@@ -62,6 +69,7 @@ export async function createClaim(
           ...(version !== undefined && { resumeVersion: version }),
           ...(expiresAt !== undefined && { expiresAt }),
           ...(labels !== undefined && { labels }),
+          ...(inputs !== undefined && { inputs }),
         },
       };
       const create = () => cluster(claims).create(claim, { signal });

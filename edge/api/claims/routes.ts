@@ -1,14 +1,17 @@
 import * as v from "valibot";
+import { type ClaimInputs, claimInputsSchema, inputProblems } from "../../../crds/claims/claim-inputs.ts";
 import { labelProblems } from "../../../crds/claims/claim-labels.ts";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
+import { plainSchema } from "../../../crds/schema/schema.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
 import type { Activity } from "../../activity.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
-import { readJson } from "../../http/read-json.ts";
+import { listed, readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
+import { requestSchema } from "../openapi/request-schemas.ts";
 import { doneSchema, schemas } from "../openapi/schemas.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant } from "./claim-tenant.ts";
@@ -44,6 +47,16 @@ const labels = v.pipe(
       "Labels of the pod, where each key follows the prefix `claim.tenancy.dev/`; never for secrets. If the claim exists with others, the response is 409; without this, the call joins it.",
   }),
 );
+const inputs = plainSchema(claimInputsSchema).properties ?? {};
+/** A part of what the program gets; checked by the rules of the CRD. */
+function input<Name extends "env" | "files">(name: Name) {
+  return v.optional(
+    v.pipe(
+      v.custom<NonNullable<ClaimInputs[Name]>>(() => true),
+      v.metadata({ ...requestSchema(inputs[name] ?? {}, `ClaimInputs.${name}`) }),
+    ),
+  );
+}
 const claimBody = v.strictObject({
   ...names,
   resume: v.optional(
@@ -63,6 +76,8 @@ const claimBody = v.strictObject({
     ),
   ),
   labels: v.optional(labels),
+  env: input("env"),
+  files: input("files"),
 });
 const releaseBody = v.strictObject({
   ...names,
@@ -96,10 +111,16 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
-        if (body.labels !== undefined) {
-          const problems = labelProblems(body.labels, "body.labels");
-          if (problems.length > 0) throw new HttpError(400, problems.join("; "));
-        }
+        const { env, files } = body;
+        const inputs =
+          env === undefined && files === undefined
+            ? undefined
+            : { ...(env !== undefined && { env }), ...(files !== undefined && { files }) };
+        const problems = [
+          ...(body.labels === undefined ? [] : labelProblems(body.labels, "body.labels")),
+          ...(inputs === undefined ? [] : inputProblems(inputs, "body")),
+        ];
+        if (problems.length > 0) throw new HttpError(400, listed(problems));
         const version = typeof body.resume === "object" ? body.resume.version : undefined;
         const resume = body.resume !== false;
         const claimRequest = {
@@ -107,7 +128,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
           workloadRef: workloadOf(body),
           resume,
           ...(version !== undefined && { version }),
-          ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels },
+          ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels, inputs },
         };
         const options = { clientGone: () => clientGone ?? request.signal, span };
         const claim = await claimTenant(claimRequest, services, options);

@@ -67,6 +67,13 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
   "WorkloadSpec.filesystem.preSave.command": { not: { prefixItems: [{ const: "" }] } },
   "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
+  "ClaimInputs.env": { propertyNames: { pattern: "^(?!TENANCY_)[A-Za-z_][A-Za-z0-9_]*$" } },
+  "ClaimInputs.files[]": {
+    allOf: [{ oneOf: [needs("content"), needs("base64"), needs("configMapRef"), needs("secretRef")] }],
+  },
+  "ClaimInputs.files[].path": {
+    not: { pattern: "/$|^/(proc|sys|dev|\\.tenancy|(var/)?run/tenancy)(/|$)|^/(var/)?run$" },
+  },
   TriggerSpec: {
     allOf: [
       ofType("webhook", { properties: { config: needs("path") } }),

@@ -10,6 +10,7 @@ import { claimName } from "../../../crds/names.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { testAtOnce } from "../../at-once.ts";
+import { startRestEdge } from "../../cluster/rest/rest-edge.ts";
 import { type LifeContext, lifeSuite } from "../snapshots/life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "../snapshots/lifecycle.ts";
 
@@ -160,6 +161,49 @@ async function bringInputs({ life }: LifeContext): Promise<void> {
   for (const { claim } of claimed) await life.untilGone(claim);
 }
 
+/** By the API, with the same rules: a call that brings the same joins the claim, and one that brings others does not. */
+async function bringInputsByApi({ life }: LifeContext): Promise<void> {
+  await life.createWorkload("early", { resources: { vcpus: 1, memoryMb: 64, diskGb: 1 } });
+  const edge = await startRestEdge("bun", { KUBECONFIG: life.cluster.kubeconfigPath });
+  const claim = (body: object) =>
+    edge.call("POST /api/v1/tenants/{id}/claim", { path: "/api/v1/tenants/ivy/claim", body });
+  const token = `of ivy '"$(exit 3)\nü`;
+  const file = { path: "/data/settings/own", content: "ivy's settings ü" };
+  const body = { workload: "inputs", env: { TENANT: "ivy", TOKEN: token }, files: [file] };
+  try {
+    const first = await claim(body);
+    assert.is(first.status, 201, first.text);
+    const { instanceId } = first.json as { instanceId: string };
+    const found = await life.run(instanceId, "$b cat /data/found /data/settings/own");
+    assert.is(found, `ivy|${token}|${file.content}`);
+    const asBytes = { path: file.path, base64: Buffer.from(file.content).toString("base64"), mode: "600" };
+    for (const same of [{ ...body, files: [asBytes] }, { workload: "inputs" }]) {
+      const { status, json } = await claim(same);
+      const { source, instanceId: joined } = json as { source: string; instanceId: string };
+      assert.equal([status, source, joined], [201, "existing", instanceId]);
+    }
+    const other = await claim({ ...body, env: { TENANT: "ivy", TOKEN: "planted" }, files: [] });
+    assert.is(other.status, 409);
+    assert.match(other.text, 'different: \\"env.TOKEN\\", \\"files./data/settings/own\\")');
+    for (const value of ["planted", "of ivy", "settings ü"]) assert.not(other.text.includes(value));
+
+    const early = await claim({ ...body, workload: "early" });
+    assert.is(early.status, 400, early.text);
+    assert.match(early.text, "set the workload's entrypoint.start to OnClaim");
+    const wrong = await claim({ ...body, env: { TENANCY_X: "planted" }, files: [{ path: "own", content: "planted" }] });
+    assert.is(wrong.status, 400, wrong.text);
+    assert.not(wrong.text.includes("planted"));
+    const made = await life.client.list(claims, { namespace: NAMESPACE, labelSelector: `${label.tenant}=ivy` });
+    assert.equal(
+      made.items.map(({ spec }) => spec.workloadRef),
+      ["inputs"],
+    );
+    assert.equal(edge.problems, []);
+  } finally {
+    await edge.stop();
+  }
+}
+
 testAtOnce(test, [
   ["in a warm pod it starts when the pod is claimed, after the files are restored", startWithFiles],
   ["it is started again with its container, also where the launcher has lost its memory", startAgain],
@@ -167,6 +211,7 @@ testAtOnce(test, [
   ["a program that ends at once: the claim says why", sayWhyItEnds],
   ["a workload without files", startWithoutFiles],
   ["it finds the variables and files of its own claim", bringInputs],
+  ["it finds what a claim call brings, and a call that brings something else is refused", bringInputsByApi],
 ]);
 
 test("it never starts without its files, whenever the operator is killed", async ({ life }) => {
