@@ -66,7 +66,8 @@ export const claimInputsSchema = Type.Object(
       stringMap(
         { pattern: pattern.noNull, maxLength: 32768 },
         {
-          description: "Environment variables of the program. Not for secrets: all who may read claims see them.",
+          description:
+            "Environment variables of the program, at most 64 KiB together. Not for secrets: all who may read claims see them.",
           maxProperties: 64,
           ...rules({
             rule: `self.all(key, key.matches(r'${pattern.variable}'))`,
@@ -118,8 +119,10 @@ export function inputProblems(inputs: unknown, path: string): string[] {
   const problems = schemaProblems({ value: inputs, schema, path });
   if (problems.length > 0) return problems;
   const { env = {}, files = [] } = inputs as ClaimInputs;
+  const tooLarge = sizeProblem(bytesOf(env), `${path}.env`);
   return [
     ...Object.keys(env).flatMap((name) => variableProblem(name, `${path}.env`) ?? []),
+    ...(tooLarge === undefined ? [] : [tooLarge]),
     ...files.flatMap((file, index) => fileProblems(file, `${path}.files[${index}]`)),
     ...repeated(files.map((file) => file.path)).map(
       (twice) => `${path}.files: ${quote(twice)} is named twice: remove one`,
@@ -137,6 +140,17 @@ export function startsTooEarly(workloadRef: string): string {
   return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim, then claim again`;
 }
 
+/** As an environment has them: each with `=` and a zero byte. */
+function bytesOf(env: Readonly<Record<string, string>>): number {
+  return Object.entries(env).reduce((sum, pair) => sum + Buffer.byteLength(pair.join("=")) + 1, 0);
+}
+
+/** Why a program cannot get variables of so many bytes. */
+export function sizeProblem(bytes: number, path: string): string | undefined {
+  if (bytes <= VARIABLES_LIMIT) return undefined;
+  return `${path}: the variables have ${bytes} bytes, of at most ${VARIABLES_LIMIT}: give large ones as files`;
+}
+
 /** What differs: `env.LANG` or `files./data/settings.json`, and never a value. */
 export function differingInputs(a: ClaimInputs | undefined, b: ClaimInputs | undefined): string[] {
   return differingKeys(byPlace(a), byPlace(b));
@@ -144,17 +158,22 @@ export function differingInputs(a: ClaimInputs | undefined, b: ClaimInputs | und
 
 function byPlace({ env = {}, secretRef, files = [] }: ClaimInputs = {}): Map<string, string> {
   return new Map([
-    ...Object.entries(env).map(([name, value]) => [`env.${name}`, value] as const),
+    ...Object.entries(env).map(([name, value]) => [`env.${name}`, asStored(value)] as const),
     ...(secretRef === undefined ? [] : [["secretRef", secretRef.name] as const]),
-    ...files.map((file) => [`files.${file.path}`, asGiven(file)] as const),
+    ...files.map((file) => [asStored(`files.${file.path}`), asGiven(file)] as const),
   ]);
+}
+
+/** The API server replaces what is no Unicode. */
+function asStored(text: string): string {
+  return Buffer.from(text).toString();
 }
 
 /** Equal for files that are written in two ways. */
 function asGiven({ mode = DEFAULT_MODE, content, base64, configMapRef, secretRef }: InputFile): string {
-  const bytes = content === undefined ? base64 : Buffer.from(content).toString("base64");
-  const key = configMapRef ?? secretRef;
-  return JSON.stringify([mode.slice(-3), bytes, configMapRef === undefined, key?.name, key?.key]);
+  const bytes = base64 === undefined ? Buffer.from(content ?? "") : Buffer.from(base64, "base64");
+  const source = configMapRef ?? secretRef ?? bytes.toString("base64");
+  return JSON.stringify([mode.slice(-3), configMapRef === undefined, source]);
 }
 
 /** Why a program cannot get a variable of this name. */

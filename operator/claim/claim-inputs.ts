@@ -5,7 +5,7 @@ import {
   type InputFile,
   inputProblems,
   isVariableName,
-  VARIABLES_LIMIT,
+  sizeProblem,
   variableProblem,
   withoutInputs,
 } from "../../crds/claims/claim-inputs.ts";
@@ -63,11 +63,8 @@ export async function readInputs(
       variables.set(key, text);
     }
   }
-  const bytesOfVariables = packVariables(variables).length;
-  if (bytesOfVariables > VARIABLES_LIMIT)
-    throw new InputsRefused(
-      `spec.inputs: the variables have ${bytesOfVariables} bytes, of at most ${VARIABLES_LIMIT}: give large ones as files`,
-    );
+  const tooMany = sizeProblem(packVariables(variables).length, "spec.inputs");
+  if (tooMany !== undefined) throw new InputsRefused(tooMany);
   const files: GivenFile[] = [];
   let bytes = 0;
   for (const file of inputs.files ?? []) {

@@ -46,7 +46,8 @@ trap ': > "$d"/term; [ -z "$p" ] || end' TERM
 "$b" rm -f "$d"/program "$d"/term "$d"/hook "$d"/wake
 "$b" mkfifo -m 600 "$d"/wake && exec 9<> "$d"/wake || exit 125
 await_hook() {
-  [ -f "$d"/hook ] && read -r hook < "$d"/hook || return
+  [ -e "$d"/term ] && [ -f "$d"/hook ] && read -r hook < "$d"/hook || return
+  case "$hook" in ''|1|*[!0-9]*) return ;; esac
   for wait in $("$b" seq 500); do [ -d /proc/"$hook" ] || return; "$b" usleep 10000; done
 }
 trap await_hook EXIT

@@ -1,4 +1,4 @@
-import type { Claim } from "../../../crds/claim.ts";
+import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -52,8 +52,15 @@ export function attemptKey({ metadata }: Claim): string {
   return `${metadata.uid ?? ""}/${metadata.annotations?.[annotation.attempt] ?? ""}`;
 }
 
-/** The response for a claim in `Error` or `ReleaseFailed`: the claim's own message. */
-export function claimError({ spec, status }: Claim): HttpError {
+/**
+ * The response for a claim in `Error` or `ReleaseFailed`: the claim's own message.
+ *
+ * @param request.inputs what the call has brought
+ */
+export function claimError(
+  { spec, status }: Claim,
+  request: { inputs?: ClaimSpec["inputs"] | undefined } = {},
+): HttpError {
   const { phase, reason, message } = status ?? {};
   const fallback =
     phase === "ReleaseFailed"
@@ -61,14 +68,13 @@ export function claimError({ spec, status }: Claim): HttpError {
       : `the claim on workload "${spec.workloadRef}" failed${reason === undefined ? "" : `: ${reason}`}`;
   // The caller must choose another version.
   const isVersion = reason === "RestoreFailed" && spec.resumeVersion !== undefined;
-  const code = phase === "ReleaseFailed" ? 500 : isVersion ? 409 : statusOf(reason);
+  const isInput = reason === "InvalidInputs" && request.inputs !== undefined;
+  const code = phase === "ReleaseFailed" ? 500 : isVersion ? 409 : isInput ? 400 : statusOf(reason);
   return new HttpError(code, message || fallback, { expected: true });
 }
 
 function statusOf(reason: string | undefined): number {
   switch (reason) {
-    case "InvalidInputs":
-      return 400;
     case "WorkloadNotFound":
       return 404;
     case "Duplicate":

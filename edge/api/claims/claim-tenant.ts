@@ -213,15 +213,18 @@ async function waitForClaim(
     const found = cache.claims.store.by("key", claimKey(request));
     if (awaited !== undefined && isReleased(awaited, found)) throw new ReleasedMeanwhile();
     const step = claimStep(found, shared);
+    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     if (step.kind !== "create" && step.kind !== "fail" && step.claim.metadata.deletionTimestamp === undefined) {
       refuseOtherLabels(step.claim, request);
       if (request.inputs !== undefined && !asGiven.has(step.claim.metadata.uid)) {
         // The cache keeps no inputs.
         const claim = await services.cluster(claims).of(step.claim).find({ signal: limit });
-        if (claim !== undefined && claim.metadata.uid === step.claim.metadata.uid) {
+        const isSame = claim?.metadata.uid === step.claim.metadata.uid;
+        if (claim === undefined || !isSame || claim.metadata.deletionTimestamp !== undefined) await take(claim);
+        else {
           refuseOtherInputs(claim, request);
           asGiven.add(claim.metadata.uid);
-        } else await take(claim);
+        }
         continue;
       }
       if (request.expiresAt !== undefined && expiresBefore(step.claim, request.expiresAt)) {
@@ -232,8 +235,7 @@ async function waitForClaim(
     if (step.kind === "answer" && isJustBound(step.claim) && isAsAsked(step.claim, request, services)) {
       if (!asks(step.claim)) return claimResponse(step.claim);
     }
-    if (step.kind === "fail") throw claimError(step.claim);
-    if (clientGone?.aborted) throw new HttpError(499, "the client went away");
+    if (step.kind === "fail") throw claimError(step.claim, request);
     // A claim that becomes Active at the limit is still returned.
     if (limit.aborted && step.kind !== "answer") throw tooLate(request, services);
 

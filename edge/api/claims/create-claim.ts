@@ -1,5 +1,5 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
-import { startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
+import { differingInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { isAlreadyExists } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
@@ -45,7 +45,8 @@ export async function createClaim(
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
   const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
-  if (inputs !== undefined && withDefaults(workload.spec).entrypoint.start === "Warm")
+  const brings = inputs !== undefined && differingInputs(undefined, inputs).length > 0;
+  if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
     throw new HttpError(400, `body.env and body.files: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
   let name = claimName(request);
@@ -69,7 +70,7 @@ export async function createClaim(
           ...(version !== undefined && { resumeVersion: version }),
           ...(expiresAt !== undefined && { expiresAt }),
           ...(labels !== undefined && { labels }),
-          ...(inputs !== undefined && { inputs }),
+          ...(brings && { inputs }),
         },
       };
       const create = () => cluster(claims).create(claim, { signal });

@@ -681,6 +681,43 @@ test("a client that goes ends the wait and nothing else", async () => {
   assert.equal(edge.log, []);
 });
 
+const inputs = { env: { A: "1" } };
+const looksAtClaim = ({ cluster }: TestEdge) =>
+  cluster.calls.filter(({ verb, name }) => verb === "get" && name === NAME).length;
+
+function edgeOnClaim(): TestEdge {
+  const edge = testEdge();
+  edge.cluster.addWorkload("app", { entrypoint: { start: "OnClaim" } });
+  edge.cluster.addClaim({ ...pair, status: active, spec: { inputs } });
+  return edge;
+}
+
+test("a call with inputs whose client has left asks nothing more", async () => {
+  const edge = edgeOnClaim();
+  edge.cluster.removeClaim(NAME, { from: "api" });
+  const left = new AbortController();
+  const pending = claim(edge, { workload: "app", ...inputs }, left.signal);
+  await waiting(edge);
+  assert.is(looksAtClaim(edge), 1);
+  left.abort();
+  assert.is((await pending).status, 499);
+  assert.is(looksAtClaim(edge), 1);
+});
+
+test("a call with other inputs waits for a release that the watch has not shown", async () => {
+  const edge = edgeOnClaim();
+  const { metadata, ...rest } = edge.cluster.claim(NAME);
+  const deletionTimestamp = "2026-01-01T00:00:00Z";
+  edge.cluster.add(claims, { ...rest, metadata: { ...metadata, deletionTimestamp } }, { hidden: true });
+  const pending = claim(edge, { workload: "app", env: { A: "2" } });
+  await waiting(edge);
+  edge.cluster.removeClaim(NAME);
+  await waiting(edge);
+  assert.equal(edge.cluster.claim(NAME).spec.inputs, { env: { A: "2" } });
+  edge.cluster.setStatus(NAME, active);
+  assert.is((await pending).status, 201);
+});
+
 test("another pair's changes wake nobody", async () => {
   const edge = edgeWithWorkload();
   const pending = claim(edge);

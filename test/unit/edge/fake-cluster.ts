@@ -160,7 +160,7 @@ export class FakeCluster extends MemoryApi {
     /** Name of the pod that was destroyed. */
     destroyed?: string;
     /** What else its spec says. */
-    spec?: Pick<ClaimSpec, "expiresAt" | "labels">;
+    spec?: Pick<ClaimSpec, "expiresAt" | "labels" | "inputs">;
   }): Claim {
     const { tenantId, workloadRef, name = `claim-${tenantId}-${workloadRef}`, status, attempt, destroyed } = fields;
     const annotations = {
