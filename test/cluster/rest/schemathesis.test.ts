@@ -9,6 +9,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { startTenancy, type Tenancy } from "../tenancy.ts";
 import { cachedInstall } from "./cached-install.ts";
 import { KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
@@ -20,7 +21,8 @@ let edge: RestEdge;
 
 test.before(async () => {
   tenancy = await startTenancy("schemathesis");
-  tenancy.startOperator();
+  const { snapshots } = await recordSaves(tenancy);
+  tenancy.startOperator({ snapshots });
   // The examples of the document name it.
   await tenancy.createWorkload("notes");
   edge = await startRestEdge("bun", { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_PROXY_DOMAIN: "apps.test" });
@@ -50,6 +52,7 @@ const UNSAYABLE = [
   /is an alias of body\.workload and differs/,
   /names cannot change/,
   /is not in the workload's network\.ports/,
+  /starts before its claim and cannot get them/,
 ];
 
 test("the edge takes what the document allows, refuses the rest, and answers as documented", async () => {
