@@ -156,8 +156,12 @@ function reportOf(run: TestRun): string {
   return [
     `${mark} ${run.label} (${run.passed} passed${skipped}, ${run.seconds.toFixed(1)} s)`,
     ...run.notes.map((note) => `     ${note}`),
-    ...(run.failed > 0 ? [run.output.trimEnd().replace(/^/gm, "     | ")] : []),
+    ...(run.failed > 0 ? [inBlock(run.output.trimEnd())] : []),
   ].join("\n");
+}
+
+function inBlock(text: string): string {
+  return text.replace(/^/gm, "     | ");
 }
 
 function finish(): void {
@@ -166,7 +170,7 @@ function finish(): void {
   if (failures.length > 0) {
     const lines = failures.flatMap(({ label, problem, output }) => [
       `  ${label}: ${problem}`,
-      ...failedTests(output).map((text) => text.replace(/^/gm, "     | ")),
+      ...failedTests(output).map(inBlock),
     ]);
     console.log(`\nfailed:\n${lines.join("\n")}`);
   }

@@ -119,7 +119,7 @@ export function inputProblems(inputs: unknown, path: string): string[] {
   const problems = schemaProblems({ value: inputs, schema, path });
   if (problems.length > 0) return problems;
   const { env = {}, files = [] } = inputs as ClaimInputs;
-  const tooLarge = sizeProblem(bytesOf(env), `${path}.env`);
+  const tooLarge = sizeProblem(Object.entries(env), `${path}.env`);
   return [
     ...Object.keys(env).flatMap((name) => variableProblem(name, `${path}.env`) ?? []),
     ...(tooLarge === undefined ? [] : [tooLarge]),
@@ -140,13 +140,14 @@ export function startsTooEarly(workloadRef: string): string {
   return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim, then claim again`;
 }
 
-/** As an environment has them: each with `=` and a zero byte. */
-function bytesOf(env: Readonly<Record<string, string>>): number {
-  return Object.entries(env).reduce((sum, pair) => sum + Buffer.byteLength(pair.join("=")) + 1, 0);
-}
-
-/** Why a program cannot get variables of so many bytes. */
-export function sizeProblem(bytes: number, path: string): string | undefined {
+/** Why a program cannot get so large variables. */
+export function sizeProblem(
+  variables: Iterable<readonly [name: string, value: string | Buffer]>,
+  path: string,
+): string | undefined {
+  let bytes = 0;
+  // As an environment has them: each with `=` and a zero byte.
+  for (const [name, value] of variables) bytes += Buffer.byteLength(name) + Buffer.byteLength(value) + 2;
   if (bytes <= VARIABLES_LIMIT) return undefined;
   return `${path}: the variables have ${bytes} bytes, of at most ${VARIABLES_LIMIT}: give large ones as files`;
 }
@@ -170,10 +171,15 @@ function asStored(text: string): string {
 }
 
 /** Equal for files that are written in two ways. */
-function asGiven({ mode = DEFAULT_MODE, content, base64, configMapRef, secretRef }: InputFile): string {
-  const bytes = base64 === undefined ? Buffer.from(content ?? "") : Buffer.from(base64, "base64");
-  const source = configMapRef ?? secretRef ?? bytes.toString("base64");
+function asGiven(file: InputFile): string {
+  const { mode = DEFAULT_MODE, configMapRef, secretRef } = file;
+  const source = configMapRef ?? secretRef ?? ownContent(file).toString("base64");
   return JSON.stringify([mode.slice(-3), configMapRef === undefined, source]);
+}
+
+/** The content of a file that refers to no object. */
+export function ownContent({ content = "", base64 }: InputFile): Buffer {
+  return base64 === undefined ? Buffer.from(content) : Buffer.from(base64, "base64");
 }
 
 /** Why a program cannot get a variable of this name. */

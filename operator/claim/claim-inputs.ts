@@ -5,6 +5,7 @@ import {
   type InputFile,
   inputProblems,
   isVariableName,
+  ownContent,
   sizeProblem,
   variableProblem,
   withoutInputs,
@@ -12,7 +13,7 @@ import {
 import { configMaps, secrets } from "../../crds/client/built-in-resources.ts";
 import type { ConfigMap, Secret } from "../../crds/kubernetes.ts";
 import { isMeantFor, secretRefusal, USE_LABEL } from "../../crds/secret-refusal.ts";
-import { type GivenFile, type GivenInputs, packVariables } from "../launcher/given-inputs.ts";
+import type { GivenFile, GivenInputs } from "../launcher/given-inputs.ts";
 import type { ClaimContext } from "./context.ts";
 
 /** A claim as the operator's cache keeps it: the inputs of an Active one are used. */
@@ -63,7 +64,7 @@ export async function readInputs(
       variables.set(key, text);
     }
   }
-  const tooMany = sizeProblem(packVariables(variables).length, "spec.inputs");
+  const tooMany = sizeProblem(variables, "spec.inputs");
   if (tooMany !== undefined) throw new InputsRefused(tooMany);
   const files: GivenFile[] = [];
   let bytes = 0;
@@ -112,7 +113,8 @@ function once<T>(read: (name: string) => Promise<T>): (name: string) => Promise<
   };
 }
 
-async function contentOf({ content, base64, configMapRef, secretRef }: InputFile, read: Reader): Promise<Buffer> {
+async function contentOf(file: InputFile, read: Reader): Promise<Buffer> {
+  const { configMapRef, secretRef } = file;
   if (secretRef !== undefined) {
     const { data = {} } = await read.secret(secretRef.name);
     return Buffer.from(
@@ -127,7 +129,7 @@ async function contentOf({ content, base64, configMapRef, secretRef }: InputFile
     if (binary !== undefined) return Buffer.from(binary, "base64");
     return Buffer.from(required(ownValue(data, key), `key ${key} of ConfigMap ${name}`));
   }
-  return base64 === undefined ? Buffer.from(content ?? "") : Buffer.from(base64, "base64");
+  return ownContent(file);
 }
 
 function required<T>(value: T | undefined, what: string): T {

@@ -143,7 +143,7 @@ export function launchCommand(
 
 /** Tells the launcher that the kubelet ends the container, before it does. */
 export function preStopHook({ busybox = TOOLS_BUSYBOX, folder = `/${LAUNCHER_FOLDER}` } = {}) {
-  const script = `cd ${folder}; echo $$ > hook; : > term; [ ! -p wake ] || echo term > wake`;
+  const script = `cd ${folder} || exit; echo $$ > hook; : > term; [ ! -p wake ] || echo term > wake`;
   return { exec: { command: [busybox, "sh", "-c", script] } };
 }
 

@@ -152,24 +152,30 @@ async function refuseWithoutFiles(
 }
 
 /** @throws HttpError 409 if the claim has other labels; it names the keys, and no values */
-function refuseOtherLabels({ spec }: Claim, { tenantId, workloadRef, labels }: ClaimRequest): void {
-  const keys = labels === undefined ? [] : differingLabels(spec.labels, labels);
-  if (keys.length === 0) return;
-  throw new HttpError(
-    409,
-    `tenant ${quote(tenantId)} has a claim on workload ${quote(workloadRef)} with other labels (different: ${keys.map(quote).join(", ")}): claim without labels to join it, or release it first`,
-  );
+function refuseOtherLabels({ spec }: Claim, request: ClaimRequest): void {
+  if (request.labels === undefined) return;
+  refuseOther(request, { what: "labels", names: differingLabels(spec.labels, request.labels) });
 }
 
 /** @throws HttpError 409 if the claim has other inputs; it names them, and no values */
-function refuseOtherInputs({ spec }: Claim, { tenantId, workloadRef, inputs }: ClaimRequest): void {
-  const names = differingInputs(spec.inputs, inputs);
+function refuseOtherInputs({ spec }: Claim, request: ClaimRequest): void {
+  const names = differingInputs(spec.inputs, request.inputs);
+  refuseOther(request, { what: "inputs", names, fields: "env and files" });
+}
+
+/** A message with more names than this is cut. */
+const MOST_NAMES = 20;
+
+function refuseOther(
+  { tenantId, workloadRef }: ClaimRequest,
+  { what, names, fields = what }: { what: string; names: readonly string[]; fields?: string },
+): void {
   if (names.length === 0) return;
-  const shown = names.slice(0, 10).map(quote).join(", ");
-  const more = names.length > 10 ? ` and ${names.length - 10} more` : "";
+  const hidden = names.length - MOST_NAMES;
+  const shown = names.slice(0, MOST_NAMES).map(quote).join(", ") + (hidden > 0 ? ` and ${hidden} more` : "");
   throw new HttpError(
     409,
-    `tenant ${quote(tenantId)} has a claim on workload ${quote(workloadRef)} with other inputs (different: ${shown}${more}): claim without env and files to join it, or release it first`,
+    `tenant ${quote(tenantId)} has a claim on workload ${quote(workloadRef)} with other ${what} (different: ${shown}): claim without ${fields} to join it, or release it first`,
   );
 }
 
