@@ -67,6 +67,8 @@ export const annotation = {
    * On a claim: the requester's span as a `traceparent` (docs/how-to/trace.md); anyone who may write claims can set it.
    */
   traceparent: "tenancy.dev/traceparent",
+  /** On a claim: digests of the secret variables of its claim call, to compare them with those of another call. */
+  secretDigests: "tenancy.dev/secret-digests",
   /** On a claim: changes if a caller claims again, so that an `Error` claim is retried. */
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */

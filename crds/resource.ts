@@ -1,4 +1,4 @@
-import type { KubernetesObject } from "./kubernetes.ts";
+import type { KubernetesObject, OwnerReference } from "./kubernetes.ts";
 
 /** A kind of object that the API server serves: its URL, and in `T` the type of its objects. */
 export interface Resource<T extends KubernetesObject> {
@@ -43,6 +43,14 @@ export function defineResource<T extends KubernetesObject>(resource: {
   namespaced?: boolean;
 }): Resource<T> {
   return { ...resource, namespaced: resource.namespaced ?? true };
+}
+
+/** Makes an object a dependent of its owner: the cluster's garbage collector deletes it after the owner. */
+export function ownerReference<T extends KubernetesObject>(
+  { group, version, kind }: Resource<T>,
+  { metadata: { name, uid = "" } }: T,
+): OwnerReference {
+  return { apiVersion: `${group}/${version}`, kind, name, uid };
 }
 
 export interface ResourceTarget {

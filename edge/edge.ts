@@ -28,6 +28,7 @@ import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
 import { createAccess } from "./http/access.ts";
 import { createCors } from "./http/cors.ts";
+import { createDerivedKey } from "./http/derived-key.ts";
 import { createHandler } from "./http/handler.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
@@ -173,6 +174,7 @@ export async function startEdge(options: {
     timeOfDay: serverTime,
     findLivePod: createFindLivePod({ cluster }),
     admission,
+    secretsKey: createDerivedKey(config.apiKey ?? "", "tenancy claim secrets v1"),
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
   };

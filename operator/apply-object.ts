@@ -1,19 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { networkPolicies } from "../crds/client/built-in-resources.ts";
 import type { Cluster } from "../crds/client/cluster.ts";
-import type { KubernetesObject, NetworkPolicy, OwnerReference } from "../crds/kubernetes.ts";
-import type { Resource } from "../crds/resource.ts";
+import type { NetworkPolicy } from "../crds/kubernetes.ts";
 
 /** The field manager of earlier versions for network policies. */
 const FORMER_FIELD_MANAGER = "pepr";
-
-/** Makes an object a dependent of its owner: the cluster's garbage collector deletes it after the owner. */
-export function ownerReference<T extends KubernetesObject>(
-  { group, version, kind }: Resource<T>,
-  { metadata: { name, uid = "" } }: T,
-): OwnerReference {
-  return { apiVersion: `${group}/${version}`, kind, name, uid };
-}
 
 /**
  * Applies a network policy, and removes the fields that an earlier version of the operator owned.

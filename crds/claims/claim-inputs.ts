@@ -57,23 +57,29 @@ const inputFileSchema = Type.Object(
   },
 );
 
+/** Values of environment variables, by name. */
+function variables(description: string) {
+  return stringMap(
+    { pattern: pattern.noNull, maxLength: 32768 },
+    {
+      description,
+      maxProperties: 64,
+      ...rules({
+        rule: `self.all(key, key.matches(r'${pattern.variable}'))`,
+        message: "each key must be letters, digits and underscores, and must not begin with a digit",
+      }),
+    },
+  );
+}
+
 export type InputFile = Static<typeof inputFileSchema>;
 
 /** What a claim gives to the program that starts with it. */
 export const claimInputsSchema = Type.Object(
   {
     env: Type.Optional(
-      stringMap(
-        { pattern: pattern.noNull, maxLength: 32768 },
-        {
-          description:
-            "Environment variables of the program, at most 64 KiB together. Not for secrets: all who may read claims see them.",
-          maxProperties: 64,
-          ...rules({
-            rule: `self.all(key, key.matches(r'${pattern.variable}'))`,
-            message: "each key must be letters, digits and underscores, and must not begin with a digit",
-          }),
-        },
+      variables(
+        "Environment variables of the program, at most 64 KiB together. Not for secrets: all who may read claims see them.",
       ),
     ),
     secretRef: Type.Optional(
@@ -98,6 +104,11 @@ export const claimInputsSchema = Type.Object(
   },
 );
 
+/** Variables of a claim call that become a Secret. */
+export const secretVariablesSchema = variables(
+  "Secret environment variables of the program, at most 64 KiB together with env. They are stored in a Secret that is deleted with the claim.",
+);
+
 export type ClaimInputs = Static<typeof claimInputsSchema>;
 
 /** A claim as a cache keeps it that needs no inputs: they can have 1 MiB. */
@@ -106,6 +117,9 @@ export function withoutInputs(claim: Claim): Claim {
 }
 
 const schema = plainSchema(claimInputsSchema);
+const secretsSchema = plainSchema(secretVariablesSchema);
+/** Of a key of a Secret. */
+const LONGEST_KEY = 253;
 const VARIABLE = new RegExp(pattern.variable);
 /** Of the names of variables that only the service sets. */
 const RESERVED = "TENANCY_";
@@ -132,6 +146,26 @@ export function inputProblems(inputs: unknown, path: string): string[] {
         ? [`${path}.files: ${quote(file.path)} is a file, and has another below it: change one of the paths`]
         : [],
     ),
+  ];
+}
+
+/** What is wrong with the secret variables of a claim call, as {@link inputProblems}. */
+export function secretProblems(secrets: unknown, { env = {} }: Pick<ClaimInputs, "env">, path: string): string[] {
+  const problems = schemaProblems({ value: secrets, schema: secretsSchema, path: `${path}.secrets` });
+  if (problems.length > 0) return problems;
+  const all = Object.entries(secrets as Record<string, string>);
+  const tooLarge = sizeProblem([...Object.entries(env), ...all], `${path}.secrets`);
+  return [
+    ...all.flatMap(([name]) => variableProblem(name, `${path}.secrets`) ?? []),
+    ...all.flatMap(([name]) =>
+      name.length > LONGEST_KEY
+        ? [`${path}.secrets: ${quote(name)} has ${name.length} characters, of at most ${LONGEST_KEY}: shorten it`]
+        : [],
+    ),
+    ...all.flatMap(([name]) =>
+      Object.hasOwn(env, name) ? [`${path}.secrets: ${quote(name)} is in env too: remove one`] : [],
+    ),
+    ...(tooLarge === undefined ? [] : [tooLarge]),
   ];
 }
 

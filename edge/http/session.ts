@@ -1,6 +1,6 @@
-import { createHmac, randomBytes, scrypt, timingSafeEqual } from "node:crypto";
-import { promisify } from "node:util";
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { createDerivedKey } from "./derived-key.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 import { hostOf } from "./page-check.ts";
@@ -29,11 +29,9 @@ export const SESSION_COOKIE = "tenancy-session";
 const LIFETIME_MS = 12 * 3_600_000;
 const TOKEN = /^(v1\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
 const reading = new Set(["GET", "HEAD"]);
-const derive = promisify(scrypt) as (key: string, salt: string, length: number) => Promise<Buffer>;
 
 /**
- * @param options.apiKey source of the signing key, so that replicas agree and a changed key ends every session; derived
- * by   scrypt, so that someone with a cookie cannot test many keys against it
+ * @param options.apiKey source of the signing key, so that a changed key ends every session
  * @param options.origins TENANCY_CORS_ORIGIN; those named one by one count as the edge's own, since a proxy may have
  * replaced `Host`
  * @param options.lifetimeMs from the login; nothing extends it @default 12 hours
@@ -45,18 +43,12 @@ export function createSessions(options: {
   clock?: Clock;
 }): Sessions {
   const { apiKey, origins, lifetimeMs = LIFETIME_MS, clock = systemClock } = options;
-  let derived: Promise<Buffer> | undefined;
+  const signingKey = createDerivedKey(apiKey, "tenancy dashboard session v1");
 
   async function sign(text: string): Promise<Buffer> {
-    derived ??= derive(apiKey, "tenancy dashboard session v1", 32);
-    try {
-      return createHmac("sha256", await derived)
-        .update(text)
-        .digest();
-    } catch (error) {
-      derived = undefined;
-      throw error;
-    }
+    return createHmac("sha256", await signingKey())
+      .update(text)
+      .digest();
   }
 
   async function endOfToken(token: string): Promise<number | undefined> {

@@ -11,8 +11,11 @@ import {
   withoutInputs,
 } from "../../crds/claims/claim-inputs.ts";
 import { configMaps, secrets } from "../../crds/client/built-in-resources.ts";
+import { systemClock } from "../../crds/client/clock.ts";
 import type { ConfigMap, Secret } from "../../crds/kubernetes.ts";
+import { annotation } from "../../crds/labels.ts";
 import { isMeantFor, secretRefusal, USE_LABEL } from "../../crds/secret-refusal.ts";
+import { sleep } from "../../crds/waits.ts";
 import type { GivenFile, GivenInputs } from "../launcher/given-inputs.ts";
 import type { ClaimContext } from "./context.ts";
 
@@ -23,6 +26,9 @@ export function withoutUsedInputs(claim: Claim): Claim {
 
 /** More people may create claims than workloads. */
 const POLICY = "labelled";
+
+/** For a Secret that its claim call is about to create. The start of the program is tried again later. */
+const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [5, 320];
 
 /** Inputs that are not there yet. */
 export class InputsMissing extends Error {}
@@ -88,12 +94,23 @@ function createReader({ metadata }: Claim, { cluster }: Pick<ClaimContext, "clus
   async function readSecret(name: string): Promise<Secret> {
     const reserved = secretRefusal({ name, secret: undefined, use: "claim", policy: POLICY });
     if (reserved !== undefined) throw new InputsRefused(`spec.inputs: ${reserved}`);
-    const secret = required(await cluster(secrets).named(name).find({ refresh: true, signal }), `Secret ${name}`);
+    // A claim call creates its claim first, since the Secret is to be deleted with it.
+    const isComing = metadata.annotations?.[annotation.secretDigests] !== undefined;
+    const hint = isComing ? "its claim call was cut off, so bring the secrets again" : undefined;
+    const secret = required(await findSecret(name, isComing), `Secret ${name}`, hint);
     const isOwn = secret.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true;
     // Its own needs no label, but cannot be one that Kubernetes fills in.
     const refusal = secretRefusal({ name, secret, use: "claim", policy: isOwn ? "any" : POLICY });
     if (refusal !== undefined) throw new InputsRefused(`spec.inputs: ${refusal}`);
     return secret;
+  }
+
+  async function findSecret(name: string, isComing: boolean): Promise<Secret | undefined> {
+    for (let waitMs = FIRST_WAIT_MS; ; waitMs *= 2) {
+      const secret = await cluster(secrets).named(name).find({ refresh: true, signal });
+      if (secret !== undefined || !isComing || waitMs > LONGEST_WAIT_MS) return secret;
+      await sleep(waitMs, { clock: systemClock, signal });
+    }
   }
 
   async function readConfigMap(name: string): Promise<ConfigMap> {
@@ -132,8 +149,8 @@ async function contentOf(file: InputFile, read: Reader): Promise<Buffer> {
   return ownContent(file);
 }
 
-function required<T>(value: T | undefined, what: string): T {
-  if (value === undefined) throw new InputsMissing(`spec.inputs: ${what} does not exist: create it`);
+function required<T>(value: T | undefined, what: string, hint = "create it"): T {
+  if (value === undefined) throw new InputsMissing(`spec.inputs: ${what} does not exist: ${hint}`);
   return value;
 }
 

@@ -6,7 +6,7 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod, Service } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import { serviceName } from "../../crds/names.ts";
-import { ownerReference } from "../apply-object.ts";
+import { ownerReference } from "../../crds/resource.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { ClaimContext } from "./context.ts";
 import { RECHECK } from "./outcome.ts";

@@ -4,9 +4,9 @@ import { workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { ownerReference } from "../../crds/resource.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
-import { ownerReference } from "../apply-object.ts";
 import { egressCertificates } from "../egress/egress-certificates.ts";
 import { type EgressNames, egressNames, formerEgressNames } from "../egress/egress-names.ts";
 import {

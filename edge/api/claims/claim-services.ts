@@ -26,7 +26,9 @@ export interface ClaimServices {
    * @default undefined, enough for calls that join any session
    */
   readonly hasArchive?: ((key: ClaimKey, clientGone: AbortSignal | undefined) => Promise<boolean>) | undefined;
-  /** Returns an unguessable id for an attempt. */
+  /** The key of what claims keep of secret variables. @default undefined, enough for calls that bring none */
+  readonly secretsKey?: (() => Promise<Buffer>) | undefined;
+  /** Returns an unguessable id. */
   readonly randomId: () => string;
   /** Milliseconds that a call waits for a claim or a release; 30 000 in production. */
   readonly waitLimitMs: number;

@@ -1,4 +1,4 @@
-import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
+import type { Claim } from "../../../crds/claim.ts";
 import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -57,10 +57,7 @@ export function attemptKey({ metadata }: Claim): string {
  *
  * @param request.inputs what the call has brought
  */
-export function claimError(
-  { spec, status }: Claim,
-  request: { inputs?: ClaimSpec["inputs"] | undefined } = {},
-): HttpError {
+export function claimError({ spec, status }: Claim, request: { inputs?: object | undefined } = {}): HttpError {
   const { phase, reason, message } = status ?? {};
   const fallback =
     phase === "ReleaseFailed"

@@ -1,5 +1,4 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
-import { differingInputs } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import { differingLabels } from "../../../crds/claims/claim-labels.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
@@ -15,6 +14,7 @@ import { startDeadline, withTimeLimit } from "../../../crds/waits.ts";
 import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
 import { phaseOf } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { type CallInputs, createClaimSecret, differingFromCall } from "./claim-secrets.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { type ClaimSpans, createClaimSpans } from "./claim-spans.ts";
 import { attemptKey, claimError, claimStep } from "./claim-step.ts";
@@ -31,7 +31,7 @@ export interface ClaimRequest extends ClaimKey {
   /** Of the pod. @default those of the claim that exists, or none */
   readonly labels?: ClaimSpec["labels"] | undefined;
   /** What the program gets when it starts. @default what the claim that exists has, or nothing */
-  readonly inputs?: ClaimSpec["inputs"] | undefined;
+  readonly inputs?: CallInputs | undefined;
   /** Whether to join an existing session even if it was started without the data. @default false */
   readonly joins?: boolean | undefined;
 }
@@ -158,9 +158,9 @@ function refuseOtherLabels({ spec }: Claim, request: ClaimRequest): void {
 }
 
 /** @throws HttpError 409 if the claim has other inputs; it names them, and no values */
-function refuseOtherInputs({ spec }: Claim, request: ClaimRequest): void {
-  const names = differingInputs(spec.inputs, request.inputs);
-  refuseOther(request, { what: "inputs", names, fields: "env and files" });
+async function refuseOtherInputs(claim: Claim, request: ClaimRequest, services: ClaimServices): Promise<void> {
+  const names = await differingFromCall(claim, request.inputs ?? {}, services);
+  refuseOther(request, { what: "inputs", names, fields: "env, secrets and files" });
 }
 
 /** A message with more names than this is cut. */
@@ -228,7 +228,10 @@ async function waitForClaim(
         const isSame = claim?.metadata.uid === step.claim.metadata.uid;
         if (claim === undefined || !isSame || claim.metadata.deletionTimestamp !== undefined) await take(claim);
         else {
-          refuseOtherInputs(claim, request);
+          await refuseOtherInputs(claim, request, services);
+          // The call that created the claim may have been cut off before it created its Secret.
+          if (phaseOf(claim) !== "Active")
+            await createClaimSecret(claim, request.inputs, { cluster: services.cluster, signal: limit });
           asGiven.add(claim.metadata.uid);
         }
         continue;

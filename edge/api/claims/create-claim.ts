@@ -1,7 +1,7 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { differingInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
-import { isAlreadyExists } from "../../../crds/client/api-error.ts";
+import { ApiError, isAlreadyExists, isTransient } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
@@ -10,6 +10,7 @@ import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import type { Span } from "../../../crds/tracing/tracer.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { readWorkload, workloadTerminating } from "../workloads.ts";
+import { type CallInputs, createClaimSecret, secretDigests } from "./claim-secrets.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
 /** Candidate names to try: fewer finished claims of one key exist at once. */
@@ -32,23 +33,27 @@ export async function createClaim(
     version?: string | undefined;
     expiresAt?: string | undefined;
     labels?: ClaimSpec["labels"] | undefined;
-    inputs?: ClaimSpec["inputs"] | undefined;
+    inputs?: CallInputs | undefined;
   },
-  services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission">,
+  services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission" | "randomId" | "secretsKey">,
   options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
   const { cluster, namespace, cache, clock, admission } = services;
-  const { tenantId, workloadRef, resume, version, labels, inputs, expiresAt } = request;
+  const { tenantId, workloadRef, resume, version, labels, expiresAt } = request;
+  const { secrets = {}, ...inputs } = request.inputs ?? {};
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
   // A workload that was being deleted may have been recreated since.
   const isKnown = seen !== undefined && seen.metadata.deletionTimestamp === undefined;
   const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
-  const brings = inputs !== undefined && differingInputs(undefined, inputs).length > 0;
+  const hasSecrets = Object.keys(secrets).length > 0;
+  const brings = hasSecrets || differingInputs(undefined, inputs).length > 0;
   if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
-    throw new HttpError(400, `body.env and body.files: ${startsTooEarly(workloadRef)}`);
+    throw new HttpError(400, `body.env, body.secrets and body.files: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
+  const secretName = `claim-${services.randomId()}`;
+  const digests = hasSecrets ? await secretDigests(secrets, secretName, services) : undefined;
   let name = claimName(request);
   for (let tries = 1; tries <= MOST_NAMES; tries += 1) {
     try {
@@ -61,6 +66,7 @@ export async function createClaim(
           annotations: {
             [annotation.workloadSeen]: `${uid}/${generation}`,
             [annotation.requestedAt]: new Date(clock.now()).toISOString(),
+            ...(digests !== undefined && { [annotation.secretDigests]: digests }),
             ...(span !== undefined && { [annotation.traceparent]: formatTraceparent(span.context) }),
           },
           finalizers: [finalizer.release],
@@ -70,11 +76,13 @@ export async function createClaim(
           ...(version !== undefined && { resumeVersion: version }),
           ...(expiresAt !== undefined && { expiresAt }),
           ...(labels !== undefined && { labels }),
-          ...(brings && { inputs }),
+          ...(brings && { inputs: { ...inputs, ...(hasSecrets && { secretRef: { name: secretName } }) } }),
         },
       };
       const create = () => cluster(claims).create(claim, { signal });
-      return { claim: await (admission?.write(create) ?? create()), created: true };
+      const created = await (admission?.write(create) ?? create());
+      await giveSecrets(created);
+      return { claim: created, created: true };
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
@@ -86,6 +94,17 @@ export async function createClaim(
   throw new Error(
     `Cannot name a claim: all ${MOST_NAMES} names of ${tenantId} on ${workloadRef} are taken by other objects`,
   );
+
+  async function giveSecrets(created: Claim): Promise<void> {
+    if (!hasSecrets) return;
+    try {
+      await createClaimSecret(created, { secrets }, { cluster, signal });
+    } catch (error) {
+      // Otherwise an equal call can still create it.
+      if (error instanceof ApiError && !isTransient(error)) await cluster(claims).of(created).delete({ signal });
+      throw error;
+    }
+  }
 
   function find(name: string): Promise<Claim | undefined> {
     return cluster(claims).named(name).find({ signal });

@@ -1,5 +1,10 @@
 import * as v from "valibot";
-import { type ClaimInputs, claimInputsSchema, inputProblems } from "../../../crds/claims/claim-inputs.ts";
+import {
+  claimInputsSchema,
+  inputProblems,
+  secretProblems,
+  secretVariablesSchema,
+} from "../../../crds/claims/claim-inputs.ts";
 import { labelProblems } from "../../../crds/claims/claim-labels.ts";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
@@ -13,6 +18,7 @@ import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
 import { requestSchema } from "../openapi/request-schemas.ts";
 import { doneSchema, schemas } from "../openapi/schemas.ts";
+import type { CallInputs } from "./claim-secrets.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant } from "./claim-tenant.ts";
 import { discardFiles } from "./discard.ts";
@@ -47,13 +53,14 @@ const labels = v.pipe(
       "Labels of the pod, where each key follows the prefix `claim.tenancy.dev/`; never for secrets. If the claim exists with others, the response is 409; without this, the call joins it.",
   }),
 );
-const inputs = plainSchema(claimInputsSchema).properties ?? {};
+const { env = {}, files = {} } = plainSchema(claimInputsSchema).properties ?? {};
+const inputs = { env, files, secrets: plainSchema(secretVariablesSchema) };
 /** A part of what the program gets; checked by the rules of the CRD. */
-function input<Name extends "env" | "files">(name: Name) {
+function input<Name extends keyof typeof inputs>(name: Name) {
   return v.optional(
     v.pipe(
-      v.custom<NonNullable<ClaimInputs[Name]>>(() => true),
-      v.metadata({ ...requestSchema(inputs[name] ?? {}, `ClaimInputs.${name}`) }),
+      v.custom<NonNullable<CallInputs[Name]>>(() => true),
+      v.metadata({ ...requestSchema(inputs[name], `ClaimInputs.${name}`) }),
     ),
   );
 }
@@ -77,6 +84,7 @@ const claimBody = v.strictObject({
   ),
   labels: v.optional(labels),
   env: input("env"),
+  secrets: input("secrets"),
   files: input("files"),
 });
 const releaseBody = v.strictObject({
@@ -111,14 +119,14 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       async handle(request, { clientGone, span }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, claimBody);
-        const { env, files } = body;
-        const inputs =
-          env === undefined && files === undefined
-            ? undefined
-            : { ...(env !== undefined && { env }), ...(files !== undefined && { files }) };
+        const { env, files, secrets } = body;
+        const given = { ...(env !== undefined && { env }), ...(files !== undefined && { files }) };
+        const isGiven = secrets !== undefined || Object.keys(given).length > 0;
+        const wrong = inputProblems(given, "body");
         const problems = [
           ...(body.labels === undefined ? [] : labelProblems(body.labels, "body.labels")),
-          ...(inputs === undefined ? [] : inputProblems(inputs, "body")),
+          ...wrong,
+          ...(secrets === undefined ? [] : secretProblems(secrets, wrong.length === 0 ? given : {}, "body")),
         ];
         if (problems.length > 0) throw new HttpError(400, listed(problems));
         const version = typeof body.resume === "object" ? body.resume.version : undefined;
@@ -128,7 +136,8 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
           workloadRef: workloadOf(body),
           resume,
           ...(version !== undefined && { version }),
-          ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels, inputs },
+          ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels },
+          inputs: isGiven ? { ...given, secrets } : undefined,
         };
         const options = { clientGone: () => clientGone ?? request.signal, span };
         const claim = await claimTenant(claimRequest, services, options);

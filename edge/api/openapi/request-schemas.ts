@@ -68,6 +68,7 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.filesystem.preSave.command": { not: { prefixItems: [{ const: "" }] } },
   "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
   "ClaimInputs.env": { propertyNames: { pattern: "^(?!TENANCY_)[A-Za-z_][A-Za-z0-9_]*$" } },
+  "ClaimInputs.secrets": { propertyNames: { pattern: "^(?!TENANCY_)[A-Za-z_][A-Za-z0-9_]*$", maxLength: 253 } },
   "ClaimInputs.files[]": {
     allOf: [{ oneOf: [needs("content"), needs("base64"), needs("configMapRef"), needs("secretRef")] }],
   },

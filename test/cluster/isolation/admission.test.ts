@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configMaps, namespaces, pods } from "../../../crds/client/built-in-resources.ts";
+import { configMaps, namespaces, pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, CLAIM_LABEL_PREFIX, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
@@ -580,6 +580,22 @@ test("nor do they attach to those or forward their ports, where somebody gives t
       assert.match(await execRefusal(client, "tenancy-operator-5d-x", how), /may exec into instances, not into/);
     }
   }
+});
+
+test("an account that may create Secrets creates only those of claims", async () => {
+  const create = (client: ClusterClient, type: string, owner?: string) => {
+    const owners = owner === undefined ? [] : [{ apiVersion: `tenancy.dev/v1`, kind: owner, name: "x", uid: "x" }];
+    const metadata = { namespace: NAMESPACE, name: "tenancy-proxy-keys", ownerReferences: owners };
+    const ofAccount = { "kubernetes.io/service-account.name": "tenancy-operator" };
+    const annotations = type.includes("service-account") ? ofAccount : {};
+    return reasonOf(client.create(secrets, { metadata: { ...metadata, annotations }, type }, { dryRun: true }));
+  };
+  assert.is(await create(api, "tenancy.dev/claim", "TenancyClaim"), undefined);
+  assert.match((await create(api, "tenancy.dev/claim")) ?? "taken", /belong to a claim/);
+  assert.match((await create(api, "tenancy.dev/claim", "TenancyWorkload")) ?? "taken", /belong to a claim/);
+  for (const type of ["Opaque", "kubernetes.io/service-account-token"])
+    assert.match((await create(api, type, "TenancyClaim")) ?? "taken", /only Secrets of the type tenancy.dev\/claim/);
+  assert.is(await create(tenancy.client, "Opaque"), undefined);
 });
 
 test("another namespace is not held to any of it", async () => {

@@ -257,6 +257,11 @@ test("claims that fail, fail again, lose their pods, are used and released", asy
   await tenancy.createClaim("early", "none");
   await tenancy.untilClaim("claim-early-none", { phase: "Error", reason: "WorkloadNotFound" });
 
+  await tenancy.createWorkload("fails", {
+    image: { ref: "simulated/missing:1" },
+    entrypoint: { cmd: "run", start: "OnClaim" },
+  });
+  assert.is((await claim("a", "fails", { secrets: { TOKEN: "value" } })).status, 500);
   await tenancy.createWorkload("starts", { image, entrypoint: { cmd: "run", start: "OnClaim" } });
   const tenantId = "brings";
   const labels = { "tenancy.dev/use": "claim" };

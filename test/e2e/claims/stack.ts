@@ -60,12 +60,17 @@ export async function startStack(name: string, env: NodeJS.ProcessEnv = {}, word
   const kubeconfigPath = /KUBECONFIG=(\S+)/.exec(output)?.[1] ?? "";
   const url = `http://${listen}`;
   async function call(method: string, path: string, body?: unknown): Promise<Answer> {
+    const from = performance.now();
     const response = await fetch(`${url}/api/v1${path}`, {
       method,
       ...(body !== undefined && { body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
-    }).catch((error: Error) => {
+    }).catch(async (error: Error) => {
+      const seconds = ((performance.now() - from) / 1000).toFixed(1);
+      // If the edge has ended, npm start says so soon.
+      await new Promise((resolve) => setTimeout(resolve, 2000));
       // Of itself it says "fetch failed".
-      throw new Error(`${method} ${path}: ${String(error.cause)}\n${output.slice(-2000)}`, { cause: error });
+      const why = `${String(error.cause)} after ${seconds} s`;
+      throw new Error(`${method} ${path}: ${why}\n${output.slice(-2000)}`, { cause: error });
     });
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   }

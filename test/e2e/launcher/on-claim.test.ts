@@ -169,7 +169,11 @@ async function bringInputsByApi({ life }: LifeContext): Promise<void> {
   }
   const token = `of ivy '"$(exit 3)\nü`;
   const file = { path: "/data/settings/own", content: "ivy's settings ü" };
-  const body = { workload: "inputs", env: { TENANT: "ivy", TOKEN: token }, files: [file] };
+  const body = { workload: "inputs", env: { TENANT: "ivy" }, secrets: { TOKEN: token }, files: [file] };
+  const ownSecrets = async () =>
+    (await life.client.list(secrets, { namespace: NAMESPACE })).items.filter(
+      ({ type }) => type === "tenancy.dev/claim",
+    );
   try {
     const first = await claim(body);
     assert.is(first.status, 201, first.text);
@@ -182,9 +186,9 @@ async function bringInputsByApi({ life }: LifeContext): Promise<void> {
       const { source, instanceId: joined } = json as { source: string; instanceId: string };
       assert.equal([status, source, joined], [201, "existing", instanceId]);
     }
-    const other = await claim({ ...body, env: { TENANT: "ivy", TOKEN: "planted" }, files: [] });
+    const other = await claim({ ...body, secrets: { TOKEN: "planted" }, files: [] });
     assert.is(other.status, 409);
-    assert.match(other.text, 'different: \\"env.TOKEN\\", \\"files./data/settings/own\\")');
+    assert.match(other.text, 'different: \\"files./data/settings/own\\", \\"secrets.TOKEN\\")');
     for (const value of ["planted", "of ivy", "settings ü"]) assert.not(other.text.includes(value));
 
     const early = await claim({ ...body, workload: "early" });
@@ -198,6 +202,15 @@ async function bringInputsByApi({ life }: LifeContext): Promise<void> {
       made.items.map(({ spec }) => spec.workloadRef),
       ["inputs"],
     );
+    assert.not(JSON.stringify(made).includes("of ivy '"));
+    assert.equal(
+      (await ownSecrets()).map(({ metadata }) => metadata.name),
+      [made.items[0]?.spec.inputs?.secretRef?.name],
+    );
+    for (const own of made.items) await life.release(own);
+    await waitUntil(async () => (await ownSecrets()).length === 0, {
+      ...{ what: "the Secret to go with its claim", limitMs: LIMIT_MS, intervalMs: 500 },
+    });
     assert.equal(edge.problems, []);
   } finally {
     await edge.stop();

@@ -71,6 +71,7 @@ export function testEdge(
     timeOfDay?: () => number;
     waitLimitMs?: number;
     admission?: ClaimServices["admission"];
+    secretsKey?: string;
     kubectl?: string;
     contextLimitBytes?: number;
     snapshotLimitBytes?: number;
@@ -148,6 +149,7 @@ export function testEdge(
       waiters: cluster.waiters,
       findLivePod: createFindLivePod(shared),
       randomId: () => `attempt-${++ids}`,
+      secretsKey: async () => Buffer.from(options.secretsKey ?? ""),
       waitLimitMs: options.waitLimitMs ?? 30_000,
       admission: options.admission,
     }),
