@@ -62,13 +62,13 @@ function placeOf(name: string): string {
 export async function createClaimSecret(
   claim: Claim,
   { secrets: values = {} }: CallInputs,
-  { cluster, signal }: Pick<ClaimServices, "cluster"> & { signal: AbortSignal },
+  { cluster, namespace, signal }: Pick<ClaimServices, "cluster" | "namespace"> & { signal: AbortSignal },
 ): Promise<void> {
   const { secretRef } = claim.spec.inputs ?? {};
   if (secretRef === undefined || Object.keys(values).length === 0) return;
   const data = Object.entries(values).map(([name, value]) => [name, Buffer.from(value).toString("base64")]);
   const secret = {
-    metadata: { name: secretRef.name, ownerReferences: [ownerReference(claims, claim)] },
+    metadata: { name: secretRef.name, namespace, ownerReferences: [ownerReference(claims, claim)] },
     ...{ type: SECRET_TYPE, immutable: true, data: Object.fromEntries(data) },
   };
   try {

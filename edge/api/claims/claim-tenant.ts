@@ -231,7 +231,7 @@ async function waitForClaim(
           await refuseOtherInputs(claim, request, services);
           // The call that created the claim may have been cut off before it created its Secret.
           if (phaseOf(claim) !== "Active")
-            await createClaimSecret(claim, request.inputs, { cluster: services.cluster, signal: limit });
+            await createClaimSecret(claim, request.inputs, { ...services, signal: limit });
           asGiven.add(claim.metadata.uid);
         }
         continue;

@@ -98,7 +98,7 @@ export async function createClaim(
   async function giveSecrets(created: Claim): Promise<void> {
     if (!hasSecrets) return;
     try {
-      await createClaimSecret(created, { secrets }, { cluster, signal });
+      await createClaimSecret(created, { secrets }, { cluster, namespace, signal });
     } catch (error) {
       // Otherwise an equal call can still create it.
       if (error instanceof ApiError && !isTransient(error)) await cluster(claims).of(created).delete({ signal });

@@ -261,7 +261,8 @@ test("claims that fail, fail again, lose their pods, are used and released", asy
     image: { ref: "simulated/missing:1" },
     entrypoint: { cmd: "run", start: "OnClaim" },
   });
-  assert.is((await claim("a", "fails", { secrets: { TOKEN: "value" } })).status, 500);
+  const { status, json } = await call("POST", "/tenants/a/claim", { workload: "fails", secrets: { TOKEN: "value" } });
+  assert.match(`${status} ${JSON.stringify(json)}`, /^500 .*simulated\/missing:1 cannot be pulled/);
   await tenancy.createWorkload("starts", { image, entrypoint: { cmd: "run", start: "OnClaim" } });
   const tenantId = "brings";
   const labels = { "tenancy.dev/use": "claim" };

@@ -37,6 +37,7 @@ test("the values are in a Secret of the claim, and nowhere else", async () => {
   const { metadata, spec } = edge.cluster.claim(NAME);
   const [secret, ...more] = made(edge);
   assert.equal(more, []);
+  assert.is(secret?.metadata.namespace, metadata.namespace);
   assert.equal(spec.inputs, { secretRef: { name: secret?.metadata.name } });
   assert.equal(secret?.data, { TOKEN: Buffer.from(VALUE).toString("base64") });
   const [owner] = secret?.metadata.ownerReferences ?? [];
