@@ -8,13 +8,25 @@ export type ClaimOutcome =
   /** Refused: the server has too much to do and has begun nothing (429). */
   | { readonly kind: "failed"; readonly why: string; readonly isRefused?: boolean };
 
+export interface BenchClaim {
+  readonly tenantId: string;
+  readonly workload: string;
+  readonly resume?: boolean | undefined;
+  /** `env`, `secrets` and `files`. */
+  readonly inputs?: object | undefined;
+}
+
 /** Claims a workload for a tenant by the REST API; never throws. */
 export async function claimCall(
   edge: LoadClient,
-  { tenantId, workload, resume = false }: { tenantId: string; workload: string; resume?: boolean | undefined },
+  { tenantId, workload, resume = false, inputs }: BenchClaim,
 ): Promise<ClaimOutcome> {
   try {
-    const { status, text } = await edge.call("POST", `/api/v1/tenants/${tenantId}/claim`, { workload, resume });
+    const { status, text } = await edge.call("POST", `/api/v1/tenants/${tenantId}/claim`, {
+      workload,
+      resume,
+      ...inputs,
+    });
     const answer = JSON.parse(text) as Partial<ClaimResponse> & { error?: string };
     if (status === 429) return { kind: "failed", why: "429, the cluster is busy", isRefused: true };
     if (status !== 201) return failed(`${status} ${answer.error ?? text}`);
@@ -37,7 +49,7 @@ function failed(why: string): ClaimOutcome {
  */
 export async function timedClaim(
   edge: LoadClient,
-  claim: { tenantId: string; workload: string; resume?: boolean; intendedAt?: number },
+  claim: BenchClaim & { intendedAt?: number },
   tally: Tally,
 ): Promise<void> {
   const { intendedAt = performance.now() } = claim;

@@ -11,7 +11,13 @@ import { reportEvery, withUsage } from "./with-usage.ts";
 
 const POOL_SIZE = 2;
 
-/** Pool claims whose program starts with its claim, alternating with those whose program runs before. */
+const INPUTS = {
+  env: { LANG: "de_DE.UTF-8" },
+  secrets: { TOKEN: "x".repeat(64) },
+  files: [{ path: "/tmp/settings.json", content: "{}" }],
+};
+
+/** Pool claims whose program starts with its claim, with and without inputs, beside those whose program runs before. */
 export async function measureOnClaim(
   environment: BenchEnvironment,
   { n, log, signal }: { n: number; log: Log; signal: AbortSignal },
@@ -19,35 +25,54 @@ export async function measureOnClaim(
   const { edge } = environment;
   const { filesystem: _, ...warm } = FILES_WORKLOAD;
   const onClaim: WorkloadSpec = { ...warm, entrypoint: { ...warm.entrypoint, start: "OnClaim" } };
-  const [before, after] = await Promise.all([start("bench-warm", warm), start("bench-on-claim", onClaim)]);
-  const both = [before, after];
+  const all = await Promise.all([
+    start("bench-warm", warm),
+    start("bench-on-claim", onClaim),
+    // A pool of its own, since the last claim of a pool leaves it unprepared for a moment.
+    start("bench-inputs", onClaim, INPUTS),
+  ]);
+  const [before, after, withInputs] = all;
   try {
     const { machine, rssMb } = await reportEvery(
       log,
       () => `${after.tally.size} of ${n} claims of each`,
       () => withUsage(environment, measure),
     );
-    const note = "floor: pool claims whose program runs already";
+    const usage = { machine, rssMb };
+    const [floorMs, withoutMs] = [before.tally.outcome.samplesMs, after.tally.outcome.samplesMs];
     return [
-      { path: "on-claim", ...after.tally.outcome, floorMs: before.tally.outcome.samplesMs, machine, rssMb, note },
+      {
+        path: "on-claim",
+        ...after.tally.outcome,
+        floorMs,
+        ...usage,
+        note: "floor: pool claims whose program runs already",
+      },
+      {
+        path: "on-claim with inputs",
+        ...withInputs.tally.outcome,
+        floorMs: withoutMs,
+        ...usage,
+        note: "floor: those without inputs",
+      },
     ];
   } finally {
-    await Promise.all(both.map(({ pool }) => pool.remove(signal)));
+    await Promise.all(all.map(({ pool }) => pool.remove(signal)));
   }
 
-  async function start(name: string, spec: WorkloadSpec) {
+  async function start(name: string, spec: WorkloadSpec, inputs?: object) {
     await createWorkload(environment, name, spec);
     const pool = await createPool(environment, { name, size: POOL_SIZE, maxFillConcurrency: 2 });
-    return { pool, tally: createTally("pool") };
+    return { pool, tally: createTally("pool"), inputs };
   }
 
   async function measure(): Promise<void> {
     for (let index = 0; index < n; index++) {
-      for (const { pool, tally } of both) {
-        await Promise.all(both.map((each) => each.pool.untilFull(signal)));
+      for (const { pool, tally, inputs } of all) {
+        await Promise.all(all.map((each) => each.pool.untilFull(signal)));
         signal.throwIfAborted();
         const tenantId = `tenant-${index}`;
-        await timedClaim(edge, { tenantId, workload: pool.workload }, tally);
+        await timedClaim(edge, { tenantId, workload: pool.workload, inputs }, tally);
         await releaseAll(edge, [tenantId], { workload: pool.workload, signal });
       }
     }
