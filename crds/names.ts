@@ -161,3 +161,8 @@ function hashedName(name: { prefix: string; parts: readonly string[]; ending: st
     .replace(/-$/, "");
   return slug === "" ? `${name.prefix}--${hash}${name.ending}` : `${name.prefix}-${slug}--${hash}${name.ending}`;
 }
+
+/** The name of the Secret with what a claim call brings; `id` is random. */
+export function claimSecretName(id: string): string {
+  return `claim-${id}`;
+}

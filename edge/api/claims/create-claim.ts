@@ -5,7 +5,7 @@ import { ApiError, isAlreadyExists, isTransient } from "../../../crds/client/api
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
-import { claimName, hashedClaimName, nextClaimName } from "../../../crds/names.ts";
+import { claimName, claimSecretName, hashedClaimName, nextClaimName } from "../../../crds/names.ts";
 import { formatTraceparent } from "../../../crds/tracing/trace-context.ts";
 import type { Span } from "../../../crds/tracing/tracer.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -52,7 +52,7 @@ export async function createClaim(
   if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
     throw new HttpError(400, `body.env, body.secrets and body.files: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
-  const secretName = `claim-${services.randomId()}`;
+  const secretName = claimSecretName(services.randomId());
   const digests = hasSecrets ? await secretDigests(secrets, secretName, services) : undefined;
   let name = claimName(request);
   for (let tries = 1; tries <= MOST_NAMES; tries += 1) {

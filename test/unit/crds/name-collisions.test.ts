@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { isObjectName, policyName, serviceName } from "../../../crds/names.ts";
+import { claimSecretName, isObjectName, policyName, serviceName } from "../../../crds/names.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { botIdentity } from "../../../edge/gateway/messenger/bot-lease.ts";
 import { buildJobName } from "../../../operator/builds/render-build.ts";
@@ -26,6 +26,7 @@ const generators: Record<string, Record<string, (word: string) => string>> = {
   Secret: {
     "egressNames leaves": (workload) => egressNames(workload).leaves,
     "egressNames authority": (workload) => egressNames(workload).authority,
+    claimSecretName,
   },
   Lease: {
     LEASE_NAME: () => "tenancy-operator",
