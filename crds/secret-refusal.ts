@@ -26,6 +26,8 @@ const OBJECT_STORAGE_NAMES_SECRET = "tenancy-object-storage-names";
 /** Only basic-auth is a user's own type; the others are credentials of the cluster, of servers and of releases. */
 const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;
 const BASIC_AUTH = "kubernetes.io/basic-auth";
+/** Of a Secret with what a claim call brought (manifests/components/admission/secrets.yaml). */
+export const CLAIM_SECRET_TYPE = "tenancy.dev/claim";
 
 /**
  * Why a workload, a trigger or a claim cannot use a Secret, even if its author may. They give its value to an address or
@@ -39,8 +41,10 @@ export function secretRefusal(options: {
   secret: Pick<Secret, "metadata" | "type"> | undefined;
   use: SecretUse;
   policy: SecretPolicy;
+  /** Whether it belongs to the claim that names it. @default false */
+  isOwn?: boolean;
 }): string | undefined {
-  const { name, secret, use, policy } = options;
+  const { name, secret, use, policy, isOwn = false } = options;
   const instead = "name a Secret that contains only this value";
   if (name === API_KEY_SECRET) return `Secret ${name} contains the key of the API: ${instead}`;
   if (name === LINK_KEYS_SECRET) return `Secret ${name} contains the keys of links: ${instead}`;
@@ -54,6 +58,7 @@ export function secretRefusal(options: {
     return `Secret ${name} belongs to the service (${label.managed}=true): ${instead}`;
   const { type = "Opaque" } = secret;
   if (BUILT_IN_TYPE.test(type) && type !== BASIC_AUTH) return `Secret ${name} is of type ${type}: ${instead}`;
+  if (type === CLAIM_SECRET_TYPE && !isOwn) return `Secret ${name} belongs to a claim: ${instead}`;
   if (isMeantFor(use, labels) || (labels[USE_LABEL] === undefined && policy === "any")) return undefined;
   return `Secret ${name} is not labelled ${USE_LABEL}=${use}: label it, or name one that is`;
 }

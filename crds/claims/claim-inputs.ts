@@ -155,18 +155,13 @@ export function secretProblems(secrets: unknown, { env = {} }: Pick<ClaimInputs,
   if (problems.length > 0) return problems;
   const all = Object.entries(secrets as Record<string, string>);
   const tooLarge = sizeProblem([...Object.entries(env), ...all], `${path}.secrets`);
-  return [
-    ...all.flatMap(([name]) => variableProblem(name, `${path}.secrets`) ?? []),
-    ...all.flatMap(([name]) =>
-      name.length > LONGEST_KEY
-        ? [`${path}.secrets: ${quote(name)} has ${name.length} characters, of at most ${LONGEST_KEY}: shorten it`]
-        : [],
-    ),
-    ...all.flatMap(([name]) =>
-      Object.hasOwn(env, name) ? [`${path}.secrets: ${quote(name)} is in env too: remove one`] : [],
-    ),
-    ...(tooLarge === undefined ? [] : [tooLarge]),
-  ];
+  const problemOf = (name: string) => {
+    if (name.length > LONGEST_KEY)
+      return `${path}.secrets: ${quote(name)} has ${name.length} characters, of at most ${LONGEST_KEY}: shorten it`;
+    if (Object.hasOwn(env, name)) return `${path}.secrets: ${quote(name)} is in env too: remove one`;
+    return variableProblem(name, `${path}.secrets`);
+  };
+  return [...all.flatMap(([name]) => problemOf(name) ?? []), ...(tooLarge === undefined ? [] : [tooLarge])];
 }
 
 /** Why a claim on the workload can bring nothing: its program has started before. */

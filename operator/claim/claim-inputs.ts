@@ -27,8 +27,9 @@ export function withoutUsedInputs(claim: Claim): Claim {
 /** More people may create claims than workloads. */
 const POLICY = "labelled";
 
-/** For a Secret that its claim call is about to create. The start of the program is tried again later. */
-const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [5, 320];
+// For a Secret that its claim call is about to create. The start of the program is tried again later.
+const FIRST_WAIT_MS = 5;
+const LONGEST_WAIT_MS = 320;
 
 /** Inputs that are not there yet. */
 export class InputsMissing extends Error {}
@@ -88,27 +89,37 @@ export async function readInputs(
 
 type Reader = ReturnType<typeof createReader>;
 
-function createReader({ metadata }: Claim, { cluster }: Pick<ClaimContext, "cluster">, signal: AbortSignal) {
+function createReader(
+  { metadata, spec, status }: Claim,
+  { cluster }: Pick<ClaimContext, "cluster">,
+  signal: AbortSignal,
+) {
+  const hint =
+    status?.phase === "Active"
+      ? "release the claim, and bring the secrets with the next one"
+      : "its claim call was cut off, so bring the secrets again";
   return { secret: once(readSecret), configMap: once(readConfigMap) };
 
   async function readSecret(name: string): Promise<Secret> {
     const reserved = secretRefusal({ name, secret: undefined, use: "claim", policy: POLICY });
     if (reserved !== undefined) throw new InputsRefused(`spec.inputs: ${reserved}`);
     // A claim call creates its claim first, since the Secret is to be deleted with it.
-    const isComing = metadata.annotations?.[annotation.secretDigests] !== undefined;
-    const hint = isComing ? "its claim call was cut off, so bring the secrets again" : undefined;
-    const secret = required(await findSecret(name, isComing), `Secret ${name}`, hint);
+    const isOfCall =
+      metadata.annotations?.[annotation.secretDigests] !== undefined && spec.inputs?.secretRef?.name === name;
+    const secret = required(await findSecret(name, isOfCall), `Secret ${name}`, isOfCall ? hint : undefined);
     const isOwn = secret.metadata.ownerReferences?.some(({ uid }) => uid === metadata.uid) === true;
     // Its own needs no label, but cannot be one that Kubernetes fills in.
-    const refusal = secretRefusal({ name, secret, use: "claim", policy: isOwn ? "any" : POLICY });
+    const refusal = secretRefusal({ name, secret, use: "claim", policy: isOwn ? "any" : POLICY, isOwn });
+    if (isOfCall && !isOwn)
+      throw new InputsRefused(`spec.inputs: Secret ${name} was not created by the claim call: release the claim`);
     if (refusal !== undefined) throw new InputsRefused(`spec.inputs: ${refusal}`);
     return secret;
   }
 
-  async function findSecret(name: string, isComing: boolean): Promise<Secret | undefined> {
+  async function findSecret(name: string, isAwaited: boolean): Promise<Secret | undefined> {
     for (let waitMs = FIRST_WAIT_MS; ; waitMs *= 2) {
       const secret = await cluster(secrets).named(name).find({ refresh: true, signal });
-      if (secret !== undefined || !isComing || waitMs > LONGEST_WAIT_MS) return secret;
+      if (secret !== undefined || !isAwaited || waitMs > LONGEST_WAIT_MS) return secret;
       await sleep(waitMs, { clock: systemClock, signal });
     }
   }

@@ -3,8 +3,7 @@ import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.
 import { workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject, Pod, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
-import type { Resource } from "../../crds/resource.ts";
-import { ownerReference } from "../../crds/resource.ts";
+import { ownerReference, type Resource } from "../../crds/resource.ts";
 import { secretRefusal } from "../../crds/secret-refusal.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { egressCertificates } from "../egress/egress-certificates.ts";

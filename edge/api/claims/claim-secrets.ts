@@ -7,6 +7,7 @@ import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { ownerReference } from "../../../crds/resource.ts";
+import { CLAIM_SECRET_TYPE } from "../../../crds/secret-refusal.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
 /** What a claim call gives to its program. Secret variables never get into the claim's spec. */
@@ -14,14 +15,10 @@ export interface CallInputs extends Omit<ClaimInputs, "secretRef"> {
   readonly secrets?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Of a Secret with what a claim call brought (manifests/components/admission/secrets.yaml). */
-const SECRET_TYPE = "tenancy.dev/claim";
-/** What differs where another API key has made the digests. */
-const KEY = "API key";
-
 /**
- * For each secret variable a digest that only an edge can make, as `NAME=digest`, since an edge must not read Secrets.
- * The name of the Secret, which is random, makes equal values of two claims look different.
+ * For each secret variable a digest that only an edge with the API key can make, as `NAME=digest`, and one of no
+ * variable, `=digest`, that tells the key. So an edge need not read Secrets. The name of the Secret, which is random,
+ * makes equal values of two claims look different.
  */
 export async function secretDigests(
   values: Readonly<Record<string, string>>,
@@ -47,7 +44,8 @@ export async function differingFromCall(
     return [...differingInputs(spec.inputs, inputs), ...Object.keys(secrets).map(placeOf)];
   }
   const asked = await secretDigests(secrets, secretRef.name, services);
-  return [...differingInputs(own, inputs), ...differingKeys(byName(digests), byName(asked)).map(placeOf)];
+  const names = differingKeys(byName(digests), byName(asked));
+  return [...differingInputs(own, inputs), ...(names.includes("") ? ["API key"] : names.map(placeOf))];
 }
 
 function byName(digests: string): Map<string, string> {
@@ -55,7 +53,7 @@ function byName(digests: string): Map<string, string> {
 }
 
 function placeOf(name: string): string {
-  return name === "" ? KEY : `secrets.${name}`;
+  return `secrets.${name}`;
 }
 
 /** Creates the Secret that a claim names and that goes with it, unless an equal call has done so. */
@@ -69,7 +67,7 @@ export async function createClaimSecret(
   const data = Object.entries(values).map(([name, value]) => [name, Buffer.from(value).toString("base64")]);
   const secret = {
     metadata: { name: secretRef.name, namespace, ownerReferences: [ownerReference(claims, claim)] },
-    ...{ type: SECRET_TYPE, immutable: true, data: Object.fromEntries(data) },
+    ...{ type: CLAIM_SECRET_TYPE, immutable: true, data: Object.fromEntries(data) },
   };
   try {
     await cluster(secrets).create(secret, { signal });

@@ -3,7 +3,7 @@ import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import { differingLabels } from "../../../crds/claims/claim-labels.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../../crds/claims/claim-response.ts";
-import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
+import { ApiError, isConflict, isNotFound, isTransient } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
@@ -60,8 +60,8 @@ export class ReleasedMeanwhile extends HttpError {
  * bound. @default never
  * @param options.span of the caller, if traced
  * @throws HttpError 404 without the workload; 400 if its program cannot get inputs; 409 if the claim is Active without
- * the requested files, or has other labels or inputs; {@link ReleasedMeanwhile}; as {@link claimError} if the claim fails; 503 while the cache is stale, or if the
- * pod cannot be read; 504 after the limit
+ * the requested files, or has other labels or inputs; {@link ReleasedMeanwhile}; as {@link claimError} if the claim
+ * fails; 503 while the cache is stale, or if the pod cannot be read; 504 after the limit
  */
 export async function claimTenant(
   request: ClaimRequest,
@@ -230,8 +230,7 @@ async function waitForClaim(
         else {
           await refuseOtherInputs(claim, request, services);
           // The call that created the claim may have been cut off before it created its Secret.
-          if (phaseOf(claim) !== "Active")
-            await createClaimSecret(claim, request.inputs, { ...services, signal: limit });
+          if (phaseOf(claim) !== "Active") await giveSecrets(claim, request.inputs);
           asGiven.add(claim.metadata.uid);
         }
         continue;
@@ -334,6 +333,15 @@ async function waitForClaim(
     const { source, endpoint } = claim.status ?? {};
     const ageMs = clock.now() - (madeAt.get(attemptKey(claim)) ?? Number.NEGATIVE_INFINITY);
     return source === "pool" && endpoint !== undefined && !isDestroyed(claim) && ageMs >= 0 && ageMs < FRESH_MS;
+  }
+
+  async function giveSecrets(claim: Claim, inputs: CallInputs): Promise<void> {
+    try {
+      await createClaimSecret(claim, inputs, { ...services, signal: limit });
+    } catch (error) {
+      // A quota is asked before the API server sees that the Secret exists. The operator says if it does not.
+      if (!(error instanceof ApiError) || isTransient(error)) throw error;
+    }
   }
 
   async function tryAnew(claim: Claim): Promise<void> {

@@ -1,7 +1,7 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { differingInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
-import { ApiError, isAlreadyExists, isTransient } from "../../../crds/client/api-error.ts";
+import { isAlreadyExists, isConflict, isTransient } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
@@ -23,7 +23,7 @@ const MOST_NAMES = 8;
  * another key, or by a released one of this key, the claim gets the hashed name.
  *
  * @param options.span stored on the claim, so that the operator's spans belong to it
- * @returns the claim and whether this call created it; undefined if the conflicting object has disappeared: look again
+ * @returns the claim and whether this call created it with all that belongs to it; undefined if the conflicting object has disappeared: look again
  * @throws HttpError 404 if the workload does not exist, 409 if it is being deleted, 400 if its program cannot get
  * inputs; nothing is created then
  */
@@ -80,9 +80,8 @@ export async function createClaim(
         },
       };
       const create = () => cluster(claims).create(claim, { signal });
-      const created = await (admission?.write(create) ?? create());
-      await giveSecrets(created);
-      return { claim: created, created: true };
+      const made = await (admission?.write(create) ?? create());
+      return { claim: made, created: await giveSecrets(made) };
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
@@ -95,13 +94,19 @@ export async function createClaim(
     `Cannot name a claim: all ${MOST_NAMES} names of ${tenantId} on ${workloadRef} are taken by other objects`,
   );
 
-  async function giveSecrets(created: Claim): Promise<void> {
-    if (!hasSecrets) return;
+  /** Whether that is done: where the API server gave no answer, the claim is looked at again. */
+  async function giveSecrets(made: Claim): Promise<boolean> {
+    if (!hasSecrets) return true;
     try {
-      await createClaimSecret(created, { secrets }, { cluster, namespace, signal });
+      await createClaimSecret(made, { secrets }, { cluster, namespace, signal });
+      return true;
     } catch (error) {
-      // Otherwise an equal call can still create it.
-      if (error instanceof ApiError && !isTransient(error)) await cluster(claims).of(created).delete({ signal });
+      if (isTransient(error) || isConflict(error)) return false;
+      // If this fails too, the claim says what it lacks.
+      await cluster(claims)
+        .of(made)
+        .delete({ signal })
+        .catch(() => undefined);
       throw error;
     }
   }

@@ -583,14 +583,16 @@ test("nor do they attach to those or forward their ports, where somebody gives t
 });
 
 test("an account that may create Secrets creates only those of claims", async () => {
-  const create = (client: ClusterClient, type: string, owner?: string) => {
+  const create = (client: ClusterClient, type: string, owner?: string, name = "claim-0123456789abcdef") => {
     const owners = owner === undefined ? [] : [{ apiVersion: `tenancy.dev/v1`, kind: owner, name: "x", uid: "x" }];
-    const metadata = { namespace: NAMESPACE, name: "tenancy-proxy-keys", ownerReferences: owners };
+    const metadata = { namespace: NAMESPACE, name, ownerReferences: owners };
     const ofAccount = { "kubernetes.io/service-account.name": "tenancy-operator" };
     const annotations = type.includes("service-account") ? ofAccount : {};
     return reasonOf(client.create(secrets, { metadata: { ...metadata, annotations }, type }, { dryRun: true }));
   };
   assert.is(await create(api, "tenancy.dev/claim", "TenancyClaim"), undefined);
+  for (const name of ["tenancy-proxy-keys", "claim-alice", "claim-0123456789abcdef0"])
+    assert.match((await create(api, "tenancy.dev/claim", "TenancyClaim", name)) ?? "taken", /16 hexadecimal digits/);
   assert.match((await create(api, "tenancy.dev/claim")) ?? "taken", /belong to a claim/);
   assert.match((await create(api, "tenancy.dev/claim", "TenancyWorkload")) ?? "taken", /belong to a claim/);
   for (const type of ["Opaque", "kubernetes.io/service-account-token"])

@@ -38,6 +38,7 @@ test("what the service or the cluster lives by is refused, whatever it is labell
           "kubernetes.io/tls",
           "kubernetes.io/ssh-auth",
           "helm.sh/release.v1",
+          "tenancy.dev/claim",
         ]) {
           refused({ type });
         }

@@ -63,12 +63,35 @@ test("the same values join, others get 409 with their names", async () => {
   }
   const renewed = await claim(withKey(edge, "another"), body);
   assert.is(renewed.status, 409);
-  assert.match(renewed.error ?? "", '"API key"');
+  assert.match(renewed.error ?? "", '(different: "API key")');
+});
+
+const cutOff = new NetworkError("cut off", { requestWasSent: true });
+
+test("a Secret that was not created at once is created by the same call", async () => {
+  const edge = edgeOnClaim();
+  edge.cluster.onNext("create", cutOff, secrets);
+  await activeClaim(edge);
+  assert.is(made(edge).length, 1);
+});
+
+test("a call that joins needs no quota for the Secret that is there", async () => {
+  const edge = edgeOnClaim();
+  const first = claim(edge, body);
+  await waiting(edge);
+  edge.cluster.onNext("create", new ApiError("no quota", { status: 403, reason: "Forbidden" }), secrets);
+  const second = claim(edge, body);
+  await waiting(edge, 2);
+  edge.cluster.setStatus(NAME, active);
+  assert.equal(
+    (await Promise.all([first, second])).map(({ status }) => status),
+    [201, 201],
+  );
 });
 
 test("a Secret that a call could not create is created by the next equal call", async () => {
   const edge = edgeOnClaim();
-  edge.cluster.onNext("create", new NetworkError("cut off", { requestWasSent: true }), secrets);
+  for (const fault of [cutOff, cutOff]) edge.cluster.onNext("create", fault, secrets);
   assert.ok((await claim(edge, body)).status >= 500);
   assert.equal(made(edge), []);
   assert.is((await claim(edge, { ...body, secrets: { TOKEN: "other" } })).status, 409);

@@ -11,9 +11,12 @@ const test = suite("readInputs");
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 const VALUE = "planted-value";
 
-function read(inputs: ClaimSpec["inputs"], more: { owner?: string; use?: string } = {}) {
+function read(
+  inputs: ClaimSpec["inputs"],
+  more: { owner?: string; use?: string; type?: string; digests?: string } = {},
+) {
   const { api, context } = testOperator();
-  const { owner, use = "claim" } = more;
+  const { owner, use = "claim", type, digests } = more;
   api.add(secrets, {
     metadata: {
       name: "own",
@@ -22,6 +25,7 @@ function read(inputs: ClaimSpec["inputs"], more: { owner?: string; use?: string 
         ownerReferences: [{ apiVersion: "tenancy.dev/v1alpha1", kind: "TenancyClaim", name: "c", uid: owner }],
       }),
     },
+    ...(type !== undefined && { type }),
     data: { TOKEN: base64(VALUE), "not.a.name": base64("x"), file: base64("secret content"), TENANCY_X: base64("x") },
   });
   api.add(secrets, {
@@ -36,7 +40,10 @@ function read(inputs: ClaimSpec["inputs"], more: { owner?: string; use?: string 
   api.add(configMaps, { metadata: { name: "others" }, data: { a: VALUE } });
   api.add(configMaps, { metadata: { name: "settings", labels }, data: { a: "text" }, binaryData: { b: base64("\0") } });
   const claim = {
-    metadata: { name: "c", uid: "claim-uid" },
+    metadata: {
+      ...{ name: "c", uid: "claim-uid" },
+      ...(digests !== undefined && { annotations: { "tenancy.dev/secret-digests": digests } }),
+    },
     spec: { tenantId: "t", workloadRef: "w", ...(inputs && { inputs }) },
   };
   return readInputs(claim, context, {
@@ -84,6 +91,30 @@ test("a Secret or ConfigMap that is not meant for claims is refused, unless it b
   assert.match(await failure(read({ secretRef: { name: "tenancy-api-key" } })), "InputsRefused");
   const others = { files: [{ path: "/f", configMapRef: { name: "others", key: "a" } }] };
   assert.match(await failure(read(others)), /^InputsRefused: .*others is not labelled tenancy.dev\/use=claim/);
+});
+
+test("the Secret of a claim call is for its claim, and only what the call created is taken for it", async () => {
+  const ofCall = { type: "tenancy.dev/claim", digests: "=d TOKEN=d" };
+  const file = { files: [{ path: "/f", secretRef: { name: "own", key: "file" } }] };
+  assert.is((await read(file, { ...ofCall, use: "", owner: "claim-uid" }))?.files.length, 1);
+  for (const use of ["", "claim"])
+    assert.match(
+      await failure(read(file, { ...ofCall, use, owner: "other" })),
+      /^InputsRefused: .*own belongs to a claim/,
+    );
+  assert.match(
+    await failure(read({ secretRef: { name: "good" } }, ofCall)),
+    /^InputsRefused: .*good was not created by the claim call/,
+  );
+  assert.match(
+    await failure(read({ secretRef: { name: "none" } }, ofCall)),
+    /^InputsMissing: .*none does not exist: its claim call was cut off/,
+  );
+  // Another Secret that such a claim names is not awaited.
+  assert.match(
+    await failure(read({ files: [{ path: "/f", secretRef: { name: "none", key: "a" } }] }, ofCall)),
+    /^InputsMissing: .*none does not exist: create it/,
+  );
 });
 
 test("what breaks a rule is refused for good, and what is missing may come", async () => {
