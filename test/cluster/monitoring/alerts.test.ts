@@ -125,24 +125,33 @@ const untilFull = () =>
     return (await tenancy.client.list(pods, { namespace: NAMESPACE, labelSelector })).items.length === 6;
   });
 
-const claim = (tenant: string, workload: string) =>
-  fetch(`${edge.url}/api/v1/tenants/${tenant}/claim`, {
-    method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${KEY}` },
-    body: JSON.stringify({ workload }),
-  }).then(({ status }) => status);
+/** Repeats a call that is refused since the cluster is busy. */
+const untilTaken = (call: () => Promise<Response>): Promise<number> =>
+  tenancy.until("a call that is taken", async () => {
+    const { status } = await call();
+    return status !== 429 && status;
+  });
 
-const visit = (tenant: string, workload: string) =>
-  fetch(`${edge.proxyUrl}/t/${tenant}/${workload}/`, { headers: { "x-tenancy-key": KEY } }).then(
-    ({ status }) => status,
+const claim = (tenant: string, workload: string) =>
+  untilTaken(() =>
+    fetch(`${edge.url}/api/v1/tenants/${tenant}/claim`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${KEY}` },
+      body: JSON.stringify({ workload }),
+    }),
   );
 
+const visit = (tenant: string, workload: string) =>
+  untilTaken(() => fetch(`${edge.proxyUrl}/t/${tenant}/${workload}/`, { headers: { "x-tenancy-key": KEY } }));
+
 const deliver = (path: string, n: number) =>
-  fetch(`${edge.url}${path}`, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ n }),
-  }).then(({ status }) => status);
+  untilTaken(() =>
+    fetch(`${edge.url}${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ n }),
+    }),
+  );
 
 const all = <T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, index) => work(index)));

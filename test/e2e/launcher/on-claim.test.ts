@@ -11,6 +11,7 @@ import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { startRestEdge } from "../../cluster/rest/rest-edge.ts";
+import { patiently } from "../claims/patiently.ts";
 import { type LifeContext, lifeSuite } from "../snapshots/life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "../snapshots/lifecycle.ts";
 
@@ -166,15 +167,8 @@ async function bringInputs({ life }: LifeContext): Promise<void> {
 async function bringInputsByApi({ life }: LifeContext): Promise<void> {
   await life.createWorkload("early", { resources: { vcpus: 1, memoryMb: 64, diskGb: 1 } });
   const edge = await startRestEdge("bun", { KUBECONFIG: life.cluster.kubeconfigPath });
-  // On a busy machine a claim takes longer than a call waits.
-  const claim = (body: object) =>
-    waitUntil(
-      async () => {
-        const answer = await edge.call("POST /api/v1/tenants/{id}/claim", { path: "/api/v1/tenants/ivy/claim", body });
-        return answer.status !== 504 && answer;
-      },
-      { what: "the claim call", limitMs: LIMIT_MS, intervalMs: 100 },
-    );
+  const path = "/api/v1/tenants/ivy/claim";
+  const claim = (body: object) => patiently(() => edge.call("POST /api/v1/tenants/{id}/claim", { path, body }));
   const token = `of ivy '"$(exit 3)\nü`;
   const file = { path: "/data/settings/own", content: "ivy's settings ü" };
   const body = { workload: "inputs", env: { TENANT: "ivy" }, secrets: { TOKEN: token }, files: [file] };
