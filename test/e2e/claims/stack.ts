@@ -67,7 +67,7 @@ export async function startStack(name: string, env: NodeJS.ProcessEnv = {}, word
     }).catch(async (error: Error) => {
       const seconds = ((performance.now() - from) / 1000).toFixed(1);
       // If the edge has ended, npm start says so soon.
-      await new Promise((resolve) => setTimeout(resolve, 2000));
+      await new Promise((resolve) => setTimeout(resolve, 5000));
       // Of itself it says "fetch failed".
       const why = `${String(error.cause)} after ${seconds} s`;
       throw new Error(`${method} ${path}: ${why}\n${output.slice(-2000)}`, { cause: error });
