@@ -23,7 +23,8 @@ const MOST_NAMES = 8;
  * another key, or by a released one of this key, the claim gets the hashed name.
  *
  * @param options.span stored on the claim, so that the operator's spans belong to it
- * @returns the claim and whether this call created it with all that belongs to it; undefined if the conflicting object has disappeared: look again
+ * @returns the claim and whether this call created it with all that belongs to it; undefined if the conflicting object
+ * has disappeared: look again
  * @throws HttpError 404 if the workload does not exist, 409 if it is being deleted, 400 if its program cannot get
  * inputs; nothing is created then
  */
