@@ -53,8 +53,8 @@ export async function createClaim(
   if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
     throw new HttpError(400, `body.env, body.secrets and body.files: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
-  const secretName = claimSecretName(services.randomId());
-  const digests = hasSecrets ? await secretDigests(secrets, secretName, services) : undefined;
+  const secretName = hasSecrets ? claimSecretName(services.randomId()) : undefined;
+  const digests = secretName === undefined ? undefined : await secretDigests(secrets, secretName, services);
   let name = claimName(request);
   for (let tries = 1; tries <= MOST_NAMES; tries += 1) {
     try {
@@ -77,7 +77,9 @@ export async function createClaim(
           ...(version !== undefined && { resumeVersion: version }),
           ...(expiresAt !== undefined && { expiresAt }),
           ...(labels !== undefined && { labels }),
-          ...(brings && { inputs: { ...inputs, ...(hasSecrets && { secretRef: { name: secretName } }) } }),
+          ...(brings && {
+            inputs: { ...inputs, ...(secretName !== undefined && { secretRef: { name: secretName } }) },
+          }),
         },
       };
       const create = () => cluster(claims).create(claim, { signal });

@@ -22,6 +22,7 @@ interface MoreWords {
 export type OpenApiSchema = Omit<JsonSchema, keyof MoreWords> & MoreWords;
 
 const notAnAddress = { not: { pattern: "^[0-9.]+$|[^.]{64}" } };
+const variableName = "^(?!TENANCY_)[A-Za-z_][A-Za-z0-9_]*$";
 const notUpwards = { not: { pattern: "^/|(^|/)\\.\\.(/|$)" } };
 const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
   anyOf: [{ properties: { type: { not: { const: type } } } }, then],
@@ -67,8 +68,8 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
   "WorkloadSpec.filesystem.preSave.command": { not: { prefixItems: [{ const: "" }] } },
   "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
-  "ClaimInputs.env": { propertyNames: { pattern: "^(?!TENANCY_)[A-Za-z_][A-Za-z0-9_]*$" } },
-  "ClaimInputs.secrets": { propertyNames: { pattern: "^(?!TENANCY_)[A-Za-z_][A-Za-z0-9_]*$", maxLength: 253 } },
+  "ClaimInputs.env": { propertyNames: { pattern: variableName } },
+  "ClaimInputs.secrets": { propertyNames: { pattern: variableName, maxLength: 253 } },
   "ClaimInputs.files[]": {
     allOf: [{ oneOf: [needs("content"), needs("base64"), needs("configMapRef"), needs("secretRef")] }],
   },

@@ -270,8 +270,8 @@ test("troubles of tenants", async () => {
   await createTrigger("tick", { type: "cron", config: { schedule } });
   for (const name of ["bad-hook", "tick"]) await untilTrigger(name, "Active");
 
-  // Claims that nobody sees for longer than a claim from a pool may take. The operator that leads goes on first, so that
-  // it still leads afterwards: the other one is ended below, and its figures with it.
+  // No operator sees these claims for longer than a claim from a pool may take. The leader goes on first and so still
+  // leads. The other one is ended below, and its figures with it.
   await untilFull();
   const leads = operators.map((_, index) => scrape(targets().slice(index, index + 1)));
   const leading = (await Promise.all(leads)).findIndex((told) => figureOf(told, "tenancy_operator_leading") === 1);
