@@ -597,7 +597,27 @@ test("an account that may create Secrets creates only those of claims", async ()
   assert.match((await create(api, "tenancy.dev/claim", "TenancyWorkload")) ?? "taken", /belong to a claim/);
   for (const type of ["Opaque", "kubernetes.io/service-account-token"])
     assert.match((await create(api, type, "TenancyClaim")) ?? "taken", /only Secrets of the type tenancy.dev\/claim/);
-  assert.is(await create(tenancy.client, "Opaque"), undefined);
+  for (const client of [tenancy.client, operator]) assert.is(await create(client, "Opaque"), undefined);
+});
+
+test("an account that may only create Secrets is held to it, one that may change them all is not", async () => {
+  const { cluster } = tenancy;
+  const kubectl = await kubectlFor(cluster.kubeconfigPath);
+  const here = (...words: string[]) => kubectl("-n", NAMESPACE, ...words);
+  await here("create", "serviceaccount", "deployer");
+  const account = `--serviceaccount=${NAMESPACE}:deployer`;
+  await here("create", "rolebinding", "deployer", "--role=deployer", account);
+  const deployer = await accountClient({ cluster, kubectl, namespace: NAMESPACE, account: "deployer" });
+  const release = { namespace: NAMESPACE, name: "sh.helm.release.v1.tenancy.v1" };
+  const create = () => deployer.create(secrets, { metadata: release, type: "helm.sh/release.v1" }, { dryRun: true });
+  const become = async (verbs: string, said: string) => {
+    await here("delete", "role", "deployer", "--ignore-not-found");
+    await here("create", "role", "deployer", `--verb=${verbs}`, "--resource=secrets");
+    await eventually(async () => ((await reasonOf(create())) ?? "taken").includes(said));
+  };
+  await become("create", "only Secrets of the type tenancy.dev/claim");
+  await become("create,patch", "taken");
+  deployer.close();
 });
 
 test("another namespace is not held to any of it", async () => {
@@ -605,10 +625,12 @@ test("another namespace is not held to any of it", async () => {
   assert.is(await refusal(tenancy.client, pod), undefined);
 });
 
-test("without its parameters everything is refused", async () => {
+test("without its parameters every pod is refused, and no Secret", async () => {
   const reference = { namespace: NAMESPACE, name: "tenancy-admission" };
   await tenancy.client.delete(configMaps, reference);
   await eventually(async () => (await refusal(operator, fullPod("inst-late"))) !== undefined);
+  const secret = { metadata: { namespace: NAMESPACE, name: "any" }, type: "Opaque" };
+  assert.is(await reasonOf(tenancy.client.create(secrets, secret, { dryRun: true })), undefined);
 });
 
 const older = suite("admission on a server before 1.30");
