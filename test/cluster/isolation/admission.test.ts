@@ -615,9 +615,12 @@ test("an account that may only create Secrets is held to it, one that may change
     await here("create", "role", "deployer", `--verb=${verbs}`, "--resource=secrets");
     await eventually(async () => ((await reasonOf(create())) ?? "taken").includes(said));
   };
-  await become("create", "only Secrets of the type tenancy.dev/claim");
-  await become("create,patch", "taken");
-  deployer.close();
+  try {
+    await become("create", "only Secrets of the type tenancy.dev/claim");
+    await become("create,patch", "taken");
+  } finally {
+    deployer.close();
+  }
 });
 
 test("another namespace is not held to any of it", async () => {
