@@ -277,7 +277,11 @@ export async function startTenancy(
     until<T>(what: string, find: () => T | undefined | false | Promise<T | undefined | false>) {
       return new Promise<T>((resolve, reject) => {
         const timer = setTimeout(
-          () => end(() => reject(new Error(`after ${LIMIT_MS / 1000} s still not so: ${what}\n${describe()}`))),
+          () =>
+            end(async () => {
+              const now = await describe().catch((error: unknown) => `and nothing can be asked: ${error}`);
+              reject(new Error(`after ${LIMIT_MS / 1000} s still not so: ${what}\n${now}`));
+            }),
           LIMIT_MS,
         );
         // One that asks the API server is asked again when it has answered: on a busy machine they would pile up.
@@ -326,14 +330,25 @@ export async function startTenancy(
   const tenancyConfig = await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath });
   return tenancy;
 
-  function describe(): string {
-    const lines = [...claimInformer.store.values()]
-      .filter(({ status }) => status?.phase !== "Active")
-      .map((claim) => `claim ${claim.metadata.name}: ${JSON.stringify(claim.status)}`);
-    for (const pod of podInformer.store.values()) {
-      lines.push(
-        `pod ${pod.metadata.name}: ${pod.status?.phase} ${pod.metadata.deletionTimestamp ?? ""} ${JSON.stringify(pod.status?.containerStatuses?.[0]?.state)}`,
-      );
+  /** The claims that are not Active and the pods that do not run, by the API server; of claims also by the watch. */
+  async function describe(): Promise<string> {
+    const [listed, pod] = await Promise.all([
+      client.list(claims, { namespace: NAMESPACE }),
+      client.list(pods, { namespace: NAMESPACE }),
+    ]);
+    const present = new Map(
+      listed.items.map(({ metadata, status }): [string, Partial<ClaimStatus>] => [metadata.name, status ?? {}]),
+    );
+    const lines = [`${present.size} claims at ${listed.metadata.resourceVersion}, ${pod.items.length} pods`];
+    for (const name of new Set([...present.keys(), ...phases.keys()])) {
+      const [status, seen = []] = [present.get(name), phases.get(name)];
+      if (status?.phase === "Active" && seen.at(-1) === "Active") continue;
+      lines.push(`claim ${name}: ${JSON.stringify(status) ?? "gone"}; by the watch: ${seen.join(", ")}`);
+    }
+    for (const { metadata, status } of pod.items) {
+      if (status?.phase === "Running" && metadata.deletionTimestamp === undefined) continue;
+      const state = JSON.stringify(status?.containerStatuses?.[0]?.state);
+      lines.push(`pod ${metadata.name}: ${status?.phase} ${metadata.deletionTimestamp ?? ""} ${state}`);
     }
     return lines.join("\n");
   }

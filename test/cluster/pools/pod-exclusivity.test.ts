@@ -8,13 +8,15 @@ import { createApiClient } from "../../../scripts/cluster/kubernetes/api-client.
 import { BEHAVIOUR_ANNOTATION } from "../../../scripts/cluster/simulated/behaviour.ts";
 import { followHistory } from "../../../scripts/soak/history.ts";
 import type { Pod, Claim as SeenClaim } from "../../../scripts/soak/objects.ts";
-import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("pod exclusivity");
 const SIZE = 25;
 const MAX_FILL = 10;
 let tenancy: Tenancy;
 let judge: Judge;
+/** Ended after a test, also when it failed: the next one would meet operators that lead beside its own. */
+const ownOperators: RunningOperator[] = [];
 
 test.before(async () => {
   tenancy = await startTenancy("test-pod-exclusivity");
@@ -23,6 +25,10 @@ test.before(async () => {
 test.after(async () => {
   await judge?.stop();
   await tenancy?.stop();
+});
+
+test.after.each(async () => {
+  await Promise.all(ownOperators.splice(0).map((operator) => operator.stop()));
 });
 
 interface Judge {
@@ -136,7 +142,7 @@ async function fill(pool: string): Promise<void> {
 }
 
 test("75 tenants that claim at once from a pool of 25, while others release, get pods of their own, and the pool is never too large and full again in the end", async () => {
-  const operator = tenancy.startOperator();
+  ownOperators.push(tenancy.startOperator());
   await fill("one");
   const leaving = await claimAtOnce("one", named("leaving", 15));
   const [active] = await Promise.all([
@@ -155,12 +161,12 @@ test("75 tenants that claim at once from a pool of 25, while others release, get
   assert.ok(mostUnclaimed <= SIZE + MAX_FILL, `${mostUnclaimed} unclaimed`);
   const fromPool = active.filter((claim) => claim.status?.source === "pool").length;
   console.log(`note: ${fromPool} from the pool, ${active.length - fromPool} cold, at most ${mostUnclaimed} unclaimed`);
-  await operator.stop();
 });
 
 test("two operators that both believe they lead never give a pod twice", async () => {
   // Each with a lease of its own: neither knows of the other.
-  const both = ["left", "right"].map((identity) => tenancy.startOperator({ identity, leaseName: `lease-${identity}` }));
+  for (const identity of ["left", "right"])
+    ownOperators.push(tenancy.startOperator({ identity, leaseName: `lease-${identity}` }));
   await fill("two");
   const [leaving, active] = await Promise.all([
     claimAtOnce("two", named("leaving", 8)),
@@ -177,7 +183,6 @@ test("two operators that both believe they lead never give a pod twice", async (
     });
   });
   assert.equal(await judge.verdict(), []);
-  for (const operator of both) await operator.stop();
 });
 
 /** Pods of it become ready when the test says so. */
