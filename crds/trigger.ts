@@ -1,4 +1,5 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { claimSpecSchema } from "./claim.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
@@ -149,6 +150,28 @@ const driverOptionsSchema = Type.Object(
   { description: "Settings of the driver." },
 );
 
+const triggerClaimSchema = Type.Object(
+  {
+    inputs: claimSpecSchema.properties.inputs,
+    labels: claimSpecSchema.properties.labels,
+    expiresInSeconds: Type.Optional(
+      Type.Integer({
+        description:
+          "Seconds after an event until the claim is released, even while it is in use. A claim with a later expiry, or with none, keeps it.",
+        minimum: 1,
+        maximum: 31536000,
+      }),
+    ),
+  },
+  {
+    description:
+      "What the claims have that events create. An event for a tenant who has a claim on the workload joins that one, whatever its inputs and labels.",
+  },
+);
+
+/** What the claims have that events create. */
+export type TriggerClaim = Static<typeof triggerClaimSchema>;
+
 export const triggerSpecSchema = Type.Object(
   {
     type: stringEnum(["webhook", "messenger", "cron"], { description: "Type of event source." }),
@@ -163,6 +186,7 @@ export const triggerSpecSchema = Type.Object(
     ),
     driverOptions: Type.Optional(driverOptionsSchema),
     config: triggerConfigSchema,
+    claim: Type.Optional(triggerClaimSchema),
     guards: Type.Optional(
       Type.Array(triggerGuardSchema, { description: "Checks that every event must pass, in order.", maxItems: 32 }),
     ),

@@ -1,3 +1,5 @@
+import { inputProblems } from "../claims/claim-inputs.ts";
+import { labelProblems } from "../claims/claim-labels.ts";
 import { type TriggerGuard, type TriggerSpec, triggerSpecSchema } from "../trigger.ts";
 import { plainSchema } from "./schema.ts";
 import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
@@ -14,7 +16,12 @@ export function triggerProblems(spec: unknown, options: ProblemOptions = {}): st
   const problems = schemaProblems({ value: spec, schema, path: "spec" }, options);
   if (problems.length > 0) return problems;
   const trigger = spec as TriggerSpec;
-  return [...tenantProblems(trigger), ...configProblems(trigger), ...(trigger.guards ?? []).flatMap(guardProblems)];
+  return [
+    ...tenantProblems(trigger),
+    ...configProblems(trigger),
+    ...claimProblems(trigger),
+    ...(trigger.guards ?? []).flatMap(guardProblems),
+  ];
 }
 
 function tenantProblems({ type, tenant }: TriggerSpec): string[] {
@@ -57,6 +64,10 @@ function timezoneProblems(timezone: string | undefined): string[] {
   } catch {
     return ["spec.config.timezone: must be an IANA name such as Europe/Berlin"];
   }
+}
+
+function claimProblems({ claim: { inputs = {}, labels = {} } = {} }: TriggerSpec): string[] {
+  return [...inputProblems(inputs, "spec.claim.inputs"), ...labelProblems(labels, "spec.claim.labels")];
 }
 
 function guardProblems({ type, config }: TriggerGuard, index: number): string[] {

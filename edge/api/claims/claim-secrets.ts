@@ -10,8 +10,11 @@ import { ownerReference } from "../../../crds/resource.ts";
 import { CLAIM_SECRET_TYPE } from "../../../crds/secret-refusal.ts";
 import type { ClaimServices } from "./claim-services.ts";
 
-/** What a claim call gives to its program. Secret variables never get into the claim's spec. */
-export interface CallInputs extends Omit<ClaimInputs, "secretRef"> {
+/**
+ * What a claim call or a trigger gives to its program. The secret variables of a call never get into the claim's spec;
+ * a trigger has a `secretRef` instead.
+ */
+export interface CallInputs extends ClaimInputs {
   readonly secrets?: Readonly<Record<string, string>> | undefined;
 }
 

@@ -32,7 +32,7 @@ export interface ClaimRequest extends ClaimKey {
   readonly labels?: ClaimSpec["labels"] | undefined;
   /** What the program gets when it starts. @default what the claim that exists has, or nothing */
   readonly inputs?: CallInputs | undefined;
-  /** Whether to join an existing session even if it was started without the data. @default false */
+  /** Whether to join an existing session as it is: without the data, or with other labels or inputs. @default false */
   readonly joins?: boolean | undefined;
 }
 
@@ -221,8 +221,9 @@ async function waitForClaim(
     const step = claimStep(found, shared);
     if (clientGone?.aborted) throw new HttpError(499, "the client went away");
     if (step.kind !== "create" && step.kind !== "fail" && step.claim.metadata.deletionTimestamp === undefined) {
-      refuseOtherLabels(step.claim, request);
-      if (request.inputs !== undefined && !asGiven.has(step.claim.metadata.uid)) {
+      const { inputs, joins = false } = request;
+      if (!joins) refuseOtherLabels(step.claim, request);
+      if (!joins && inputs !== undefined && !asGiven.has(step.claim.metadata.uid)) {
         // The cache keeps no inputs.
         const claim = await services.cluster(claims).of(step.claim).find({ signal: limit });
         const isSame = claim?.metadata.uid === step.claim.metadata.uid;
@@ -230,7 +231,7 @@ async function waitForClaim(
         else {
           await refuseOtherInputs(claim, request, services);
           // The call that created the claim may have been cut off before it created its Secret.
-          if (phaseOf(claim) !== "Active") await giveSecrets(claim, request.inputs);
+          if (phaseOf(claim) !== "Active") await giveSecrets(claim, inputs);
           asGiven.add(claim.metadata.uid);
         }
         continue;

@@ -51,7 +51,7 @@ export async function createClaim(
   const hasSecrets = Object.keys(secrets).length > 0;
   const brings = hasSecrets || differingInputs(undefined, inputs).length > 0;
   if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
-    throw new HttpError(400, `body.env, body.secrets and body.files: ${startsTooEarly(workloadRef)}`);
+    throw new HttpError(400, `env, secrets and files: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
   const secretName = hasSecrets ? claimSecretName(services.randomId()) : undefined;
   const digests = secretName === undefined ? undefined : await secretDigests(secrets, secretName, services);

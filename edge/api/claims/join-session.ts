@@ -3,6 +3,7 @@ import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { isTransient } from "../../../crds/client/api-error.ts";
 import { createBackoff } from "../../../crds/client/backoff.ts";
 import type { Span } from "../../../crds/tracing/tracer.ts";
+import type { TriggerClaim } from "../../../crds/trigger.ts";
 import { sleep } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
@@ -17,6 +18,7 @@ import { claimTenant, ReleasedMeanwhile } from "./claim-tenant.ts";
  * it waits claims once more, so that it is not lost; a second release ends it.
  *
  * @param services `waitLimitMs` limits the whole call
+ * @param options.claim what the claim has if this creates it
  * @param options.asks as in `claimTenant`. @default always
  * @param options.span as in `claimTenant`
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted
@@ -24,13 +26,18 @@ import { claimTenant, ReleasedMeanwhile } from "./claim-tenant.ts";
 export async function joinSession(
   key: ClaimKey,
   services: ClaimServices,
-  { signal, asks = () => true, span }: { signal: AbortSignal; asks?: () => boolean; span?: Span | undefined },
+  {
+    signal,
+    claim = {},
+    asks = () => true,
+    span,
+  }: { signal: AbortSignal; claim?: TriggerClaim | undefined; asks?: () => boolean; span?: Span | undefined },
 ): Promise<ClaimResponse> {
   const { clock } = services;
   const until = clock.now() + services.waitLimitMs;
   const backoff = createBackoff({ initialMs: 250, maxMs: 5000 });
   // Joins the existing session, resumed or not: its release loses no files.
-  const request = { ...key, resume: true, joins: true };
+  const request = { ...key, ...claim, resume: true, joins: true };
   let wasReleased = false;
   for (;;) {
     signal.throwIfAborted();

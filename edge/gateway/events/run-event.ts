@@ -172,7 +172,7 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     const until = clock.now() + claims.waitLimitMs;
     for (let tries = 1; ; tries += 1) {
       const limited = { ...claims, waitLimitMs: Math.max(1, until - clock.now()) };
-      const claimed = await joinSession(key, limited, { signal, span });
+      const claimed = await joinSession(key, limited, { signal, claim: spec.claim, span });
       found.source = claimed.source;
       found.instanceId = claimed.instanceId;
       try {

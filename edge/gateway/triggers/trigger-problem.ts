@@ -1,5 +1,7 @@
+import { differingInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { isTransient } from "../../../crds/client/api-error.ts";
 import type { Store } from "../../../crds/client/watch/store.ts";
+import { withDefaults } from "../../../crds/defaults.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Workload } from "../../../crds/workload.ts";
@@ -28,7 +30,7 @@ export function triggerProblem(trigger: Trigger, others: Iterable<Trigger>): str
 /** Why a trigger is not Active. */
 export interface TriggerProblem {
   /** One word for programs. */
-  readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating";
+  readonly reason: "TriggerError" | "WorkloadNotFound" | "WorkloadTerminating" | "WorkloadStartsTooEarly";
   readonly message: string;
   /** Whether it may end by itself, for example if the workload is applied after its trigger. */
   readonly mayPass: boolean;
@@ -50,18 +52,21 @@ export function createWorkloadProblems(options: {
     onSynced() {
       isSynced = true;
     },
-    find({ spec: { workloadRef } }) {
+    find({ spec: { workloadRef, claim } }) {
       const workload = workloads.get({ namespace, name: workloadRef });
       if (workload === undefined && isSynced) {
         const message = `spec.workloadRef: workload "${workloadRef}" does not exist in namespace "${namespace}", the only namespace that is served: create it there, or name another workload`;
         return { reason: "WorkloadNotFound", message, mayPass: true };
       }
-      if (workload?.metadata.deletionTimestamp === undefined) return undefined;
-      return {
-        reason: "WorkloadTerminating",
-        message: `spec.workloadRef: workload "${workloadRef}" is being deleted: name another workload`,
-        mayPass: true,
-      };
+      if (workload === undefined) return undefined;
+      if (workload.metadata.deletionTimestamp !== undefined) {
+        const message = `spec.workloadRef: workload "${workloadRef}" is being deleted: name another workload`;
+        return { reason: "WorkloadTerminating", message, mayPass: true };
+      }
+      const brings = differingInputs(undefined, claim?.inputs).length > 0;
+      if (!brings || withDefaults(workload.spec).entrypoint.start !== "Warm") return undefined;
+      const message = `spec.claim.inputs: ${startsTooEarly(workloadRef)}`;
+      return { reason: "WorkloadStartsTooEarly", message, mayPass: true };
     },
   };
 }

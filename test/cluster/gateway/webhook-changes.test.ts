@@ -106,6 +106,25 @@ test("a trigger on a workload that does not exist says so, and is Active and ser
   await stopEdge(second);
 });
 
+test("a trigger whose claims bring something says that its workload starts too early, until it does not", async () => {
+  const edge = await startEdge("bun");
+  await environment.tenancy.createWorkload("program");
+  const claim = { inputs: { env: { LANG: "de" } }, labels: { team: "red" } };
+  await environment.createTrigger("brings", { workloadRef: "program", claim, config: { path: "/hooks/brings" } });
+  const { detail = "", conditions = [] } = await environment.untilTrigger("brings", ({ phase }) => phase === "Error");
+  assert.match(detail, /^spec\.claim\.inputs: the program of workload "program" starts before its claim/);
+  assert.is(conditions[0]?.reason, "WorkloadStartsTooEarly");
+  assert.is((await deliver(`${edge.url}/hooks/brings`, {})).status, 502);
+  await environment.tenancy.client.patch(
+    workloads,
+    { namespace: NAMESPACE, name: "program" },
+    { type: "merge", body: { spec: { entrypoint: { cmd: "/program", start: "OnClaim" } } } },
+  );
+  await environment.untilActive("brings");
+  await environment.deleteTrigger("brings");
+  await stopEdge(edge);
+});
+
 test("a bad trigger says what to change, and harms no other", async () => {
   const edge = await startEdge("bun");
   await environment.createTrigger("good", { config: { path: "/hooks/good" } });

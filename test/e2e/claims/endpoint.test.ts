@@ -8,6 +8,7 @@ import { clusterFolder } from "../../../scripts/cluster/folders.ts";
 import { readIfThere } from "../../../scripts/cluster/process/read-if-there.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { clusterOfFile } from "../cluster-of-file.ts";
+import { podProcesses } from "../pod-processes.ts";
 import { type Stack, startStack } from "./stack.ts";
 
 const NAME = clusterOfFile("e2e-endpoint");
@@ -72,11 +73,8 @@ function giveNext(host: string): void {
 /** Kills the program of the container runtime that a pod's sandbox and containers run under. */
 async function killSandbox(instanceId: string): Promise<void> {
   const uid = (await stack.kubectl("get", "pod", instanceId, "-o", "jsonpath={.metadata.uid}")).trim();
-  const marks = [uid, uid.replaceAll("-", "_")];
-  const shims = readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry))
-    .filter((entry) => marks.some((mark) => readIfThere(`/proc/${entry}/cgroup`)?.includes(`pod${mark}`)))
-    .map((entry) => Number(/^PPid:\s+(\d+)$/m.exec(readIfThere(`/proc/${entry}/status`) ?? "")?.[1]))
+  const shims = podProcesses(uid)
+    .map((pid) => Number(/^PPid:\s+(\d+)$/m.exec(readIfThere(`/proc/${pid}/status`) ?? "")?.[1]))
     .filter((parent) => readIfThere(`/proc/${parent}/comm`)?.startsWith("containerd-shim"));
   const [shim] = shims;
   assert.ok(shim, `no shim of pod ${instanceId} (${uid})`);

@@ -15,6 +15,7 @@ import { createTransport } from "../../../crds/client/transport.ts";
 import { pools, triggers } from "../../../crds/kinds.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { CLAIM_SECRET_TYPE } from "../../../crds/secret-refusal.ts";
 import { parseDomainPattern } from "../../../operator/egress/domain-pattern.ts";
 import { leafFile } from "../../../operator/egress/egress-certificates.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
@@ -56,6 +57,7 @@ const cores = {
   bot: random(),
   agent: random(),
   apiKey: random(),
+  claim: random(),
 };
 const values = {
   header: `Bearer ${cores.header}/+=?"&`,
@@ -64,6 +66,7 @@ const values = {
   bot: `110201543:AA${cores.bot}`,
   agent: `agent-${cores.agent}/+=?&`,
   apiKey: `key-${cores.apiKey}/+=?&`,
+  claim: `claim ${cores.claim}/+=?"&`,
 };
 /** Those, and what the operator itself keeps secret. */
 const planted: Record<string, string> = { ...cores };
@@ -422,6 +425,33 @@ test("released with an archive, restored before and after the start", async () =
   assert.ok(readdirSync(folder).some((file) => file.endsWith(".tar.gz")));
 });
 
+test("a claim call with secrets, equal ones that join it, and ones that are refused", async () => {
+  const workload = `inputs-${marker}`;
+  const spec = {
+    image: { ref: image },
+    entrypoint: { ...entrypoint("/bin/serve-echo-http"), start: "OnClaim" },
+    network: { access: "restricted", allowlist: ["allowed.example"], ports: [8080] },
+  };
+  await expectStatus(201, call("POST", "/api/v1/workloads", { name: workload, spec }));
+  const bring = (more: object) =>
+    patiently(() => call("POST", `/api/v1/tenants/${marker}/claim`, { workload, env: { OWN: marker }, ...more }));
+  const secrets = { TOKEN: values.claim };
+  const instance = /"instanceId":"([^"]+)"/.exec(await expectStatus(201, bring({ secrets })))?.[1] ?? "";
+  await expectStatus(201, bring({ secrets }));
+  await expectStatus(409, bring({ secrets: { ...secrets, OTHER: values.claim } }));
+  await expectStatus(409, bring({ secrets: { TOKEN: `${values.claim}x` } }));
+  await expectStatus(400, bring({ secrets: { "not a name": values.claim } }));
+  await expectStatus(400, bring({ secrets: { TOKEN: [values.claim] } }));
+  const environments = await inPod(instance, WORKLOAD_CONTAINER, "cat /proc/*/environ");
+  assert.is(secretsIn(environments, { claim: cores.claim }).length, 1, "it has come to its program");
+  const beside = "cat /proc/*/environ /proc/*/cmdline /proc/*/mountinfo; cat /run/tenancy/* 2> /dev/null; true";
+  places.add(
+    "processes and mounts of the sidecar beside it",
+    await inPod(instance, PROXY_CONTAINER, beside),
+    "haproxy",
+  );
+});
+
 async function instanceOf(tenant: string): Promise<string> {
   const { items } = await client.list(pods, {
     namespace,
@@ -462,8 +492,10 @@ test("every object of every resource that the API server lists", async () => {
   const seen: string[] = [];
   for (const { path, resource } of await listedResources()) {
     const list = JSON.parse((await client.request({ method: "GET", path })).body.toString()) as { items: Secret[] };
-    const mayHold = ({ metadata }: Secret) =>
-      path === "/api/v1/secrets" && metadata.namespace === namespace && ownSecrets.has(metadata.name);
+    const mayHold = ({ metadata, type }: Secret) =>
+      path === "/api/v1/secrets" &&
+      metadata.namespace === namespace &&
+      (ownSecrets.has(metadata.name) || type === CLAIM_SECRET_TYPE);
     const kept = list.items.filter((item) => !mayHold(item));
     const text = JSON.stringify(kept);
     if (text.includes(marker)) seen.push(resource);

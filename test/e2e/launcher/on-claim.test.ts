@@ -1,5 +1,7 @@
 // @limit 600
 // A program that starts with its claim, in real containers.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
@@ -8,10 +10,12 @@ import type { Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { readIfThere, unlessGone } from "../../../scripts/cluster/process/read-if-there.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { testAtOnce } from "../../at-once.ts";
 import { startRestEdge } from "../../cluster/rest/rest-edge.ts";
 import { patiently } from "../claims/patiently.ts";
+import { podProcesses } from "../pod-processes.ts";
 import { type LifeContext, lifeSuite } from "../snapshots/life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "../snapshots/lifecycle.ts";
 
@@ -41,6 +45,12 @@ const test = lifeSuite("a program that starts with its claim", {
         onClaim("sleep 3; exec /bin/busybox httpd -f -p 8080 -h /", { network: { ports: [8080] } }),
       ),
       life.createWorkload("inputs", onClaim(`printf '%s' "$TENANT|$TOKEN|" > /data/found; ${RUNS}`)),
+      life.createWorkload(
+        "hooked",
+        onClaim('printf %s "$LANG $TOKEN" > /data/index.html; exec /bin/busybox httpd -f -p 8080 -h /data', {
+          network: { ports: [8080] },
+        }),
+      ),
       life.createWorkload("no-files", onClaim(`echo up > /tmp/up; ${RUNS}`, { filesystem: { overlayDirs: [] } })),
     ]);
   },
@@ -116,10 +126,25 @@ async function startWithoutFiles({ life }: LifeContext): Promise<void> {
   await life.release(claim);
 }
 
+/** The environments of a pod's processes and the files of its containers, as this machine has them. */
+function seenFromOutside(podUid: string): string {
+  const found: string[] = [];
+  for (const pid of podProcesses(podUid)) {
+    found.push(readIfThere(`/proc/${pid}/environ`) ?? "");
+    for (const folder of ["run/tenancy", "data", "tmp"]) {
+      const path = `/proc/${pid}/root/${folder}`;
+      const entries = unlessGone(() => readdirSync(path, { recursive: true, withFileTypes: true }), ["ENOTDIR"]) ?? [];
+      for (const entry of entries)
+        if (entry.isFile()) found.push(readIfThere(join(entry.parentPath, entry.name)) ?? "");
+    }
+  }
+  return found.join("\n");
+}
+
 /** Many at once, each with a secret of its own: what a program got is what its own claim brought. */
 async function bringInputs({ life }: LifeContext): Promise<void> {
   await life.createPool("inputs", "inputs", 2);
-  const tenants = Array.from({ length: 10 }, (_, index) => `guest-${index}`);
+  const tenants = Array.from({ length: 50 }, (_, index) => `guest-${index}`);
   const secretOf = (tenant: string) => `only for ${tenant} '"$(exit 3)\n`;
   const claimed = await Promise.all(
     tenants.map(async (tenant) => {
@@ -148,6 +173,17 @@ async function bringInputs({ life }: LifeContext): Promise<void> {
       assert.ok(steps.includes("InputsGiven"), steps.join());
     }),
   );
+  const own = await life.client.list(pods, { namespace: NAMESPACE, labelSelector: `${label.workload}=inputs` });
+  for (const { metadata } of own.items) {
+    const seen = seenFromOutside(metadata.uid ?? "");
+    const tenant = metadata.labels?.[label.tenant];
+    const ofWhom = tenants.filter((one) => seen.includes(`only for ${one} '`));
+    assert.equal(
+      ofWhom,
+      tenants.filter((one) => one === tenant),
+      `pod ${metadata.name}`,
+    );
+  }
   // A container that starts again has lost what is outside of volumes.
   const [first] = claimed;
   if (first === undefined) throw new Error("unreachable");
@@ -219,6 +255,48 @@ async function bringInputsByApi({ life }: LifeContext): Promise<void> {
   }
 }
 
+/** What the claim of an event brings, and that a second trigger joins it as it is. */
+async function bringInputsByTrigger({ life }: LifeContext): Promise<void> {
+  const metadata = { name: "for-hooks", namespace: NAMESPACE, labels: { [USE]: "claim" } };
+  await life.client.create(secrets, { metadata, stringData: { TOKEN: "of all hooks" } });
+  const edge = await startRestEdge("bun", { KUBECONFIG: life.cluster.kubeconfigPath });
+  const event = async (name: string, claim: object) => {
+    const spec = {
+      type: "webhook",
+      workloadRef: "hooked",
+      tenant: { static: "kim" },
+      config: { path: `/hooks/${name}` },
+    };
+    const made = await edge.call("POST /api/v1/triggers", { body: { name, spec: { ...spec, claim } } });
+    assert.is(made.status, 201, made.text);
+    const path = `/api/v1/triggers/${name}/test`;
+    const answer = await patiently(() => edge.call("POST /api/v1/triggers/{id}/test", { path, body: { data: {} } }));
+    // The container's own word about a POST.
+    assert.match(answer.text, "501", answer.text);
+  };
+  const present = async () =>
+    (await life.client.list(claims, { namespace: NAMESPACE, labelSelector: `${label.tenant}=kim` })).items;
+  try {
+    const inputs = { env: { LANG: "de" }, secretRef: { name: metadata.name } };
+    await event("first", { inputs, labels: { team: "red" }, expiresInSeconds: 600 });
+    const [claim, ...others] = await present();
+    assert.equal(others, []);
+    assert.is(await life.run(claim?.status?.instanceId, "$b cat /data/index.html"), "de of all hooks");
+    const pod = await life.client.get(pods, { namespace: NAMESPACE, name: claim?.status?.instanceId ?? "" });
+    assert.is(pod.metadata.labels?.["claim.tenancy.dev/team"], "red");
+    assert.ok(claim?.spec.expiresAt);
+    await event("second", { inputs: { env: { LANG: "fr" } }, labels: { team: "blue" } });
+    assert.equal(
+      (await present()).map(({ metadata: { uid }, spec }) => [uid, spec]),
+      [[claim?.metadata.uid, claim?.spec]],
+    );
+    for (const one of await present()) await life.release(one);
+    assert.equal(edge.problems, []);
+  } finally {
+    await edge.stop();
+  }
+}
+
 testAtOnce(test, [
   ["in a warm pod it starts when the pod is claimed, after the files are restored", startWithFiles],
   ["it is started again with its container, also where the launcher has lost its memory", startAgain],
@@ -227,6 +305,7 @@ testAtOnce(test, [
   ["a workload without files", startWithoutFiles],
   ["it finds the variables and files of its own claim", bringInputs],
   ["it finds what a claim call brings, and a call that brings something else is refused", bringInputsByApi],
+  ["it finds what the claim of a trigger's event brings", bringInputsByTrigger],
 ]);
 
 test("it never starts without its files, whenever the operator is killed", async ({ life }) => {

@@ -109,6 +109,17 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
     },
   },
   {
+    title: "a webhook whose claims bring something",
+    kind: "trigger",
+    spec: {
+      ...webhook,
+      claim: {
+        inputs: { env: { LANG: "de" }, secretRef: { name: "s" }, files: [{ path: "/data/a", content: "b" }] },
+        ...{ labels: { team: "red" }, expiresInSeconds: 60 },
+      },
+    },
+  },
+  {
     title: "a cron",
     kind: "trigger",
     spec: {
@@ -351,6 +362,13 @@ export const badSpecs: readonly BadSpec[] = [
       ["a messenger's tenant from nowhere", { ...messenger, tenant: { from: "name" } }, "spec.tenant.from"],
       ["a cron without a schedule", { ...cron, config: {} }, "spec.config.schedule"],
       ["a cron whose tenant is not fixed", { ...cron, tenant: { from: "id" } }, "spec.tenant.static"],
+      [
+        "a claim's file without content",
+        { ...webhook, claim: { inputs: { files: [{ path: "/data/a" }] } } },
+        "spec.claim.inputs.files[0]",
+      ],
+      ["a claim's label of another prefix", { ...webhook, claim: { labels: { "a/b": "c" } } }, "spec.claim.labels"],
+      ["a claim that expires at once", { ...webhook, claim: { expiresInSeconds: 0 } }, "spec.claim.expiresInSeconds"],
       ["an allowlist without tenants", { ...webhook, guards: [{ type: "allowlist", config: {} }] }, "spec.guards[0]"],
       ["an api guard without an address", { ...webhook, guards: [{ type: "api", config: {} }] }, "spec.guards[0]"],
     ],
@@ -358,6 +376,11 @@ export const badSpecs: readonly BadSpec[] = [
   ),
   ...triggers(
     [
+      [
+        "a claim's variable that only the service sets",
+        { ...webhook, claim: { inputs: { env: { TENANCY_X: "x" } } } },
+        "spec.claim.inputs.env",
+      ],
       ["a schedule of six fields", { ...cron, config: { schedule: "0 0 9 * * 1" } }, "spec.config.schedule"],
       ["an unknown timezone", { ...cron, config: { ...cron.config, timezone: "Mars" } }, "spec.config.timezone"],
       ["a misspelt config", { ...webhook, config: { path: "/a", secret: secret } }, "spec.config.secret"],

@@ -202,6 +202,24 @@ test("an event joins the session that is there, also one that was started withou
   assert.equal(await run(event, { signal: never, onColdStart: () => undefined }), { kind: "answered", reply });
 });
 
+test("a claim that an event creates has what the trigger says, and one that is there stays as it is", async () => {
+  const inputs = { env: { LANG: "de" }, secretRef: { name: "shared" } };
+  const labels = { team: "red" };
+  const { run, cluster, answer } = testEnvironment({ spec: { claim: { inputs, labels, expiresInSeconds: 60 } } });
+  cluster.addWorkload("app", { entrypoint: { cmd: "/app", start: "OnClaim" } });
+  answer(active());
+  assert.is((await run(event, { signal: never })).kind, "answered");
+  const { spec } = cluster.claim("claim-a-app");
+  assert.equal([spec.inputs, spec.labels], [inputs, labels]);
+  assert.ok(Math.abs(Date.parse(spec.expiresAt ?? "") - Date.now() - 60_000) < 30_000, spec.expiresAt);
+
+  const others = { labels: { team: "blue" }, inputs: { env: { LANG: "fr" } } };
+  cluster.addClaim({ tenantId: "b", workloadRef: "app", status: active(2), spec: others });
+  assert.is((await run({ ...event, fields: { who: "b" } }, { signal: never })).kind, "answered");
+  const { labels: kept, inputs: had, expiresAt } = cluster.claim("claim-b-app").spec;
+  assert.equal([kept, had, expiresAt], [others.labels, others.inputs, undefined]);
+});
+
 test("an event without a legal tenant is refused, before any guard", async () => {
   let asked = 0;
   const { run, results, events, cluster } = testEnvironment({
