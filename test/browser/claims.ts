@@ -1,5 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { secrets } from "../../crds/client/built-in-resources.ts";
+import { NAMESPACE } from "../cluster/tenancy.ts";
 import { openPage } from "./browser.ts";
 import { type Stage, sharedStage } from "./stage.ts";
 
@@ -52,6 +54,42 @@ test("a claim that is made with an expiry shows it, and is extended on its page"
   const { metadata, spec } = await tenancy.untilClaim("claim-otto-hello", { phase: "Active" });
   assert.ok(Date.parse(spec.expiresAt ?? "") > Date.parse(metadata.creationTimestamp ?? "") + 80 * 60_000);
   await close();
+});
+
+test("a claim that is made brings labels, and inputs where the program starts with it", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createWorkload("starts", { entrypoint: { cmd: "/program", start: "OnClaim" } });
+  const { page, assertAccessible, expect, close } = await openPage(browser);
+  // Nothing runs in this cluster that could start the program.
+  expect(/status of (400|504)/);
+  await page.goto(`${edge.url}/dashboard/create/claim?tenant=rita&workload=hello`);
+  await page.getByText("For a new claim").click();
+  await page.getByLabel("labels").fill("team=red");
+  assert.is(await page.getByLabel("secrets").count(), 0);
+  await page.getByLabel("Workload").selectOption("starts");
+  await page.getByLabel("env").fill("LANG=de\nMODE=a=b");
+  await page.getByLabel("secrets").fill("TOKEN=planted");
+  await page.getByLabel("files", { exact: true }).fill('[{"path":"own","content":"x"}]');
+  await assertAccessible();
+  const claim = page.getByRole("button", { name: "Claim", exact: true });
+  await claim.click();
+  await page.getByText(/body\.files\[0\]\.path/).waitFor();
+  await page.getByLabel("files", { exact: true }).fill('[{"path":"/data/own","content":"x"}]');
+  await claim.click();
+  const { spec } = await tenancy.untilClaim("claim-rita-starts", (made) => made !== undefined);
+  const { secretRef, ...inputs } = spec.inputs ?? {};
+  assert.equal(spec.labels, { team: "red" });
+  assert.equal(inputs, {
+    env: { LANG: "de", MODE: "a=b" },
+    files: [{ path: "/data/own", content: "x", mode: "0600" }],
+  });
+  await tenancy.until("its Secret", async () => {
+    const { items } = await tenancy.client.list(secrets, { namespace: NAMESPACE });
+    const made = items.find(({ metadata }) => metadata.name === secretRef?.name);
+    return made !== undefined && Buffer.from(made.data?.TOKEN ?? "", "base64").toString() === "planted";
+  });
+  await close();
+  await tenancy.release("claim-rita-starts");
 });
 
 test("j and k move the active row, which stays when rows above it come and go", async () => {

@@ -7,6 +7,14 @@ export interface ClaimKey {
   readonly workloadRef: string;
 }
 
+/** What a new claim has: fields of the request's body. */
+interface Brought {
+  readonly labels?: unknown;
+  readonly env?: unknown;
+  readonly secrets?: unknown;
+  readonly files?: unknown;
+}
+
 /**
  * Claims for the tenant, with saved files if `resume` says so; waits at most 30 s.
  *
@@ -15,11 +23,11 @@ export interface ClaimKey {
 export async function claim(
   key: ClaimKey,
   resume: boolean | { version: string },
-  { expiresInSeconds }: { expiresInSeconds?: number | undefined } = {},
+  { expiresInSeconds, ...brought }: Brought & { expiresInSeconds?: number | undefined } = {},
 ): Promise<string> {
   const { tenantId, workloadRef } = key;
   const path = `/tenants/${encodeURIComponent(tenantId)}/claim`;
-  const body = { workload: workloadRef, resume, ...(expiresInSeconds !== undefined && { expiresInSeconds }) };
+  const body = { workload: workloadRef, resume, expiresInSeconds, ...brought };
   const { source, message } = await call<ApiTypes["Claim"]>("POST", path, { body });
   const said = expiresInSeconds === undefined || message === undefined ? "" : ` ${message}.`;
   return `${tenantId} has an instance of ${workloadRef}${source === undefined ? "" : `, source ${source}`}.${said}`;

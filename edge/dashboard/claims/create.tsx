@@ -2,8 +2,29 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { live } from "../api/kinds.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { navigate, place } from "../route.ts";
+import { type SpecField, withValue } from "../spec/spec-fields.ts";
+import { Field, Folded } from "../spec/spec-groups.tsx";
 import { claim } from "./claim.ts";
 import { Minutes, secondsOf } from "./expiry.tsx";
+
+const optional = { isRequired: false, schema: {} };
+const LABELS: SpecField = { ...optional, path: "labels", kind: "pairs", help: "Of the pod. Not for secrets." };
+/** For a program that starts with its claim. */
+const INPUTS: readonly SpecField[] = [
+  { ...optional, path: "env", kind: "pairs", help: "Variables of the program. Not for secrets: claims show them." },
+  {
+    ...optional,
+    path: "secrets",
+    kind: "pairs",
+    help: "Variables that are stored in a Secret, which is deleted with the claim.",
+  },
+  {
+    ...optional,
+    path: "files",
+    kind: "json",
+    help: 'Files that the program finds: [{"path": "/data/a", "content": "…"}].',
+  },
+];
 
 /** Claims a workload for a tenant; `?workload=` and `?tenant=` fill in the form. */
 export default function CreateClaim() {
@@ -12,6 +33,7 @@ export default function CreateClaim() {
   const [workloadRef, setWorkloadRef] = useState(searchParams.get("workload") ?? "");
   const [withFiles, setWithFiles] = useState(true);
   const [minutes, setMinutes] = useState("");
+  const [brought, setBrought] = useState<Readonly<Record<string, unknown>>>({});
   const acts = useActs();
   const isLeft = useRef(false);
   useEffect(
@@ -22,6 +44,8 @@ export default function CreateClaim() {
   );
   const workloads = live("workloads");
   workloads.version.value;
+  const startsWithIt = workloads.rows.get(workloadRef)?.spec.entrypoint?.start === "OnClaim";
+  const fields = startsWithIt ? [LABELS, ...INPUTS] : [LABELS];
   const expiresInSeconds = secondsOf(minutes);
   const isComplete = tenantId !== "" && workloadRef !== "" && (minutes === "" || expiresInSeconds !== undefined);
   return (
@@ -76,6 +100,23 @@ export default function CreateClaim() {
           hint="Released then, even while it is in use. Empty: it does not expire."
           onInput={setMinutes}
         />
+        <Folded
+          name="For a new claim"
+          holds={fields.map(({ path }) => path).join(", ")}
+          isFilled={false}
+          hasProblem={false}
+        >
+          {fields.map((field) => (
+            <Field
+              key={field.path}
+              field={field}
+              label={field.path}
+              value={undefined}
+              problem={undefined}
+              change={(value) => setBrought((before) => withValue(before, field.path, value))}
+            />
+          ))}
+        </Folded>
         <div class="acts">
           <Act acts={acts} verb="Claim" class="primary" disabled={!isComplete} act={run} />
         </div>
@@ -85,7 +126,9 @@ export default function CreateClaim() {
   );
 
   async function run(): Promise<string> {
-    const said = await claim({ tenantId, workloadRef }, withFiles, { expiresInSeconds });
+    // Of fields that were filled in for another workload, none is sent.
+    const shown = Object.fromEntries(fields.map(({ path }) => [path, brought[path]]));
+    const said = await claim({ tenantId, workloadRef }, withFiles, { expiresInSeconds, ...shown });
     // The claim may have taken 30 s.
     if (!isLeft.current)
       navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);

@@ -48,7 +48,7 @@ export function SpecGroups(props: {
 }
 
 /** A group that is open at first if a field is set, and opens when a field has a problem. */
-function Folded(props: {
+export function Folded(props: {
   name: string;
   holds: string;
   isFilled: boolean;
@@ -75,7 +75,8 @@ function labelOf(path: string): string {
   return path.split(".").slice(1).join(".") || path;
 }
 
-function Field(props: {
+/** The control of a field, with its label. */
+export function Field(props: {
   field: SpecField;
   label: string;
   value: unknown;

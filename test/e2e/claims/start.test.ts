@@ -267,7 +267,8 @@ async function degradePool(): Promise<void> {
     items: { reason: string; type: string }[];
   };
   assert.equal(
-    events.items.map(({ reason, type }) => `${type} ${reason}`),
+    // On a busy machine a pod that was ready for a moment may not be again for 30 s.
+    events.items.filter(({ reason }) => reason !== "PodLost").map(({ reason, type }) => `${type} ${reason}`),
     ["Warning PodsFail"],
   );
   const spec = { image: { ref: image }, resources: { memoryMb: 64 }, ...ends("exec sleep 100000") };
