@@ -165,11 +165,11 @@ const triggerClaimSchema = Type.Object(
   },
   {
     description:
-      "What the claims have that events create. An event for a tenant who has a claim on the workload joins that one, whatever its inputs and labels.",
+      "Settings of the claims that events create. An event for a tenant who has a claim on the workload joins that one, whatever its inputs and labels.",
   },
 );
 
-/** What the claims have that events create. */
+/** Settings of the claims that events create. */
 export type TriggerClaim = Static<typeof triggerClaimSchema>;
 
 export const triggerSpecSchema = Type.Object(

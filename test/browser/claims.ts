@@ -70,6 +70,8 @@ test("a claim that is made brings labels, and inputs where the program starts wi
   await page.getByLabel("env").fill("LANG=de\nMODE=a=b");
   await page.getByLabel("secrets").fill("TOKEN=planted");
   await page.getByLabel("files", { exact: true }).fill('[{"path":"own","content":"x"}]');
+  for (const workload of ["hello", "starts"]) await page.getByLabel("Workload").selectOption(workload);
+  assert.is(await page.getByLabel("secrets").inputValue(), "TOKEN=planted", "what is sent can be seen");
   await assertAccessible();
   const claim = page.getByRole("button", { name: "Claim", exact: true });
   await claim.click();

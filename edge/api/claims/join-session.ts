@@ -18,7 +18,7 @@ import { claimTenant, ReleasedMeanwhile } from "./claim-tenant.ts";
  * it waits claims once more, so that it is not lost; a second release ends it.
  *
  * @param services `waitLimitMs` limits the whole call
- * @param options.claim what the claim has if this creates it
+ * @param options.claim settings of the claim, if this creates it
  * @param options.asks as in `claimTenant`. @default always
  * @param options.span as in `claimTenant`
  * @throws HttpError as `claimTenant` does; the signal's reason when it is aborted

@@ -111,7 +111,7 @@ export default function CreateClaim() {
               key={field.path}
               field={field}
               label={field.path}
-              value={undefined}
+              value={brought[field.path]}
               problem={undefined}
               change={(value) => setBrought((before) => withValue(before, field.path, value))}
             />
