@@ -166,7 +166,7 @@ export function secretProblems(secrets: unknown, { env = {} }: Pick<ClaimInputs,
 
 /** Why a claim on the workload can bring nothing: its program has started before. */
 export function startsTooEarly(workloadRef: string): string {
-  return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim, then claim again`;
+  return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim`;
 }
 
 /** Why a program cannot get so large variables. */

@@ -70,10 +70,15 @@ test("a claim that is made brings labels, and inputs where the program starts wi
   await page.getByLabel("env").fill("LANG=de\nMODE=a=b");
   await page.getByLabel("secrets").fill("TOKEN=planted");
   await page.getByLabel("files", { exact: true }).fill('[{"path":"own","content":"x"}]');
-  for (const workload of ["hello", "starts"]) await page.getByLabel("Workload").selectOption(workload);
+  await page.getByLabel("Workload").selectOption("hello");
   assert.is(await page.getByLabel("secrets").inputValue(), "TOKEN=planted", "what is sent can be seen");
-  await assertAccessible();
+  await page.getByLabel("Workload").selectOption("starts");
   const claim = page.getByRole("button", { name: "Claim", exact: true });
+  await page.getByLabel("secrets").fill("TOKEN=of two\nlines");
+  await page.getByText("each line must be NAME=value").waitFor();
+  assert.is(await claim.getAttribute("aria-disabled"), "true");
+  await page.getByLabel("secrets").fill("TOKEN=planted");
+  await assertAccessible();
   await claim.click();
   await page.getByText(/body\.files\[0\]\.path/).waitFor();
   await page.getByLabel("files", { exact: true }).fill('[{"path":"/data/own","content":"x"}]');

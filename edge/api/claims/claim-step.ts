@@ -57,7 +57,10 @@ export function attemptKey({ metadata }: Claim): string {
  *
  * @param request.inputs what the call has brought
  */
-export function claimError({ spec, status }: Claim, request: { inputs?: object | undefined } = {}): HttpError {
+export function claimError(
+  { metadata, spec, status }: Claim,
+  request: { inputs?: object | undefined } = {},
+): HttpError {
   const { phase, reason, message } = status ?? {};
   const fallback =
     phase === "ReleaseFailed"
@@ -67,7 +70,10 @@ export function claimError({ spec, status }: Claim, request: { inputs?: object |
   const isVersion = reason === "RestoreFailed" && spec.resumeVersion !== undefined;
   const isInput = reason === "InvalidInputs" && request.inputs !== undefined;
   const code = phase === "ReleaseFailed" ? 500 : isVersion ? 409 : isInput ? 400 : statusOf(reason);
-  return new HttpError(code, message || fallback, { expected: true });
+  const said = message || fallback;
+  // The inputs of a claim cannot change.
+  const remedy = isInput ? `; if its inputs are wrong, release the claim ${metadata.name}, and claim again` : "";
+  return new HttpError(code, said + remedy, { expected: true });
 }
 
 function statusOf(reason: string | undefined): number {

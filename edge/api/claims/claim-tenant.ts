@@ -236,7 +236,9 @@ async function waitForClaim(
         }
         continue;
       }
-      if (request.expiresAt !== undefined && expiresBefore(step.claim, request.expiresAt)) {
+      // Events do not keep a claim that fails: after its end, the next one gets the trigger's present inputs.
+      const mayExtend = !joins || step.kind === "answer";
+      if (request.expiresAt !== undefined && mayExtend && expiresBefore(step.claim, request.expiresAt)) {
         await take(await extend(step.claim, request.expiresAt));
         continue;
       }

@@ -35,6 +35,7 @@ export async function createClaim(
     expiresAt?: string | undefined;
     labels?: ClaimSpec["labels"] | undefined;
     inputs?: CallInputs | undefined;
+    joins?: boolean | undefined;
   },
   services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission" | "randomId" | "secretsKey">,
   options: { signal: AbortSignal; span?: Span | undefined },
@@ -42,6 +43,7 @@ export async function createClaim(
   const { cluster, namespace, cache, clock, admission } = services;
   const { tenantId, workloadRef, resume, version, labels, expiresAt } = request;
   const { secrets = {}, ...inputs } = request.inputs ?? {};
+  const where = request.joins === true ? "spec.claim.inputs" : "body.env, body.secrets and body.files";
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
   // A workload that was being deleted may have been recreated since.
@@ -51,7 +53,7 @@ export async function createClaim(
   const hasSecrets = Object.keys(secrets).length > 0;
   const brings = hasSecrets || differingInputs(undefined, inputs).length > 0;
   if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
-    throw new HttpError(400, `env, secrets and files: ${startsTooEarly(workloadRef)}`);
+    throw new HttpError(400, `${where}: ${startsTooEarly(workloadRef)}`);
   const { uid = "", generation = 0 } = workload.metadata;
   const secretName = hasSecrets ? claimSecretName(services.randomId()) : undefined;
   const digests = secretName === undefined ? undefined : await secretDigests(secrets, secretName, services);

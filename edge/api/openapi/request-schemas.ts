@@ -1,4 +1,5 @@
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
+import { pattern } from "../../../crds/schema/patterns.ts";
 import type { JsonSchema } from "../../../crds/schema/schema.ts";
 
 /** Keywords of JSON Schema 2020-12 that Kubernetes' structural schemas do not have. */
@@ -28,6 +29,19 @@ const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
   anyOf: [{ properties: { type: { not: { const: type } } } }, then],
 });
 const needs = (...required: string[]): OpenApiSchema => ({ required });
+
+/** For what a claim gives to its program. */
+function ofInputs(path: string): Readonly<Record<string, OpenApiSchema>> {
+  return {
+    [`${path}.env`]: { propertyNames: { pattern: variableName } },
+    [`${path}.files[]`]: {
+      allOf: [{ oneOf: [needs("content"), needs("base64"), needs("configMapRef"), needs("secretRef")] }],
+    },
+    [`${path}.files[].path`]: {
+      not: { pattern: "/$|^/(proc|sys|dev|\\.tenancy|(var/)?run/tenancy)(/|$)|^/(var/)?run$" },
+    },
+  };
+}
 
 /**
  * JSON Schema of what `crds/validate-*.ts` refuse in addition to the kinds' schemas, by path in the spec; a test
@@ -68,14 +82,10 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
   "WorkloadSpec.filesystem.preSave.command": { not: { prefixItems: [{ const: "" }] } },
   "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
-  "ClaimInputs.env": { propertyNames: { pattern: variableName } },
+  ...ofInputs("ClaimInputs"),
   "ClaimInputs.secrets": { propertyNames: { pattern: variableName, maxLength: 253 } },
-  "ClaimInputs.files[]": {
-    allOf: [{ oneOf: [needs("content"), needs("base64"), needs("configMapRef"), needs("secretRef")] }],
-  },
-  "ClaimInputs.files[].path": {
-    not: { pattern: "/$|^/(proc|sys|dev|\\.tenancy|(var/)?run/tenancy)(/|$)|^/(var/)?run$" },
-  },
+  ...ofInputs("TriggerSpec.claim.inputs"),
+  "TriggerSpec.claim.labels": { propertyNames: { pattern: pattern.labelName } },
   TriggerSpec: {
     allOf: [
       ofType("webhook", { properties: { config: needs("path") } }),

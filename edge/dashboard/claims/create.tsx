@@ -16,7 +16,7 @@ const INPUTS: readonly SpecField[] = [
     ...optional,
     path: "secrets",
     kind: "pairs",
-    help: "Variables that are stored in a Secret, which is deleted with the claim.",
+    help: "Variables of one line that are stored in a Secret, which is deleted with the claim.",
   },
   {
     ...optional,
@@ -45,9 +45,14 @@ export default function CreateClaim() {
   const workloads = live("workloads");
   workloads.version.value;
   const startsWithIt = workloads.rows.get(workloadRef)?.spec.entrypoint?.start === "OnClaim";
-  const fields = startsWithIt ? [LABELS, ...INPUTS] : [LABELS];
+  // What was filled in for another workload is sent, so it is shown: the API says why it cannot be given.
+  const hasInputs = INPUTS.some(({ path }) => brought[path] !== undefined);
+  const fields = startsWithIt || hasInputs ? [LABELS, ...INPUTS] : [LABELS];
+  // No part of a secret may become the name of a variable, which everybody sees.
+  const isCut = Object.values(brought.secrets ?? {}).includes("");
   const expiresInSeconds = secondsOf(minutes);
-  const isComplete = tenantId !== "" && workloadRef !== "" && (minutes === "" || expiresInSeconds !== undefined);
+  const isComplete =
+    tenantId !== "" && workloadRef !== "" && (minutes === "" || expiresInSeconds !== undefined) && !isCut;
   return (
     <>
       <p class="crumbs">
@@ -112,7 +117,7 @@ export default function CreateClaim() {
               field={field}
               label={field.path}
               value={brought[field.path]}
-              problem={undefined}
+              problem={field.path === "secrets" && isCut ? "each line must be NAME=value" : undefined}
               change={(value) => setBrought((before) => withValue(before, field.path, value))}
             />
           ))}
@@ -126,9 +131,7 @@ export default function CreateClaim() {
   );
 
   async function run(): Promise<string> {
-    // Of fields that were filled in for another workload, none is sent.
-    const shown = Object.fromEntries(fields.map(({ path }) => [path, brought[path]]));
-    const said = await claim({ tenantId, workloadRef }, withFiles, { expiresInSeconds, ...shown });
+    const said = await claim({ tenantId, workloadRef }, withFiles, { expiresInSeconds, ...brought });
     // The claim may have taken 30 s.
     if (!isLeft.current)
       navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);

@@ -220,6 +220,26 @@ test("a claim that an event creates has what the trigger says, and one that is t
   assert.equal([kept, had, expiresAt], [others.labels, others.inputs, undefined]);
 });
 
+test("an event moves the expiry of a claim that is Active, never to an earlier time, and of no other", async () => {
+  const { run, cluster } = testEnvironment({ spec: { claim: { expiresInSeconds: 60 } }, claimWaitMs: 500 });
+  const inMs = (ms: number) => new Date(Date.now() + ms).toISOString();
+  const [soon, late] = [inMs(10_000), inMs(600_000)];
+  const failed: ClaimStatus = { phase: "Error", reason: "InvalidInputs", message: "Secret s does not exist" };
+  const claims = {
+    a: { at: soon, status: active(1) },
+    b: { at: late, status: active(2) },
+    c: { at: soon, status: failed },
+  };
+  for (const [tenantId, { at, status }] of Object.entries(claims))
+    cluster.addClaim({ tenantId, workloadRef: "app", status, spec: { expiresAt: at } });
+  const ends: Record<string, string> = {};
+  for (const who of Object.keys(claims)) ends[who] = (await run({ ...event, fields: { who } }, { signal: never })).kind;
+  assert.equal(ends, { a: "answered", b: "answered", c: "failed" });
+  const expiryOf = (tenant: string) => cluster.claim(`claim-${tenant}-app`).spec.expiresAt ?? "";
+  assert.ok(Date.parse(expiryOf("a")) > Date.parse(soon) + 30_000, expiryOf("a"));
+  assert.equal([expiryOf("b"), expiryOf("c")], [late, soon]);
+});
+
 test("an event without a legal tenant is refused, before any guard", async () => {
   let asked = 0;
   const { run, results, events, cluster } = testEnvironment({
