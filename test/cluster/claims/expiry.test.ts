@@ -90,9 +90,10 @@ test("a claim that is in use is released when it expires, by a successor too, an
   let isReleased = false;
   // Asked at every change: its whole release can pass while the edge answers once.
   const releasing = tenancy.untilClaim(claim.metadata.name, (found) => found?.metadata.deletionTimestamp !== undefined);
-  releasing.finally(() => {
+  const end = (): void => {
     isReleased = true;
-  });
+  };
+  releasing.then(end, end);
   while (!isReleased) {
     await edge.call("POST /api/v1/instances/{id}/activity", { path });
     await pause(100);
