@@ -475,11 +475,12 @@ for (const path of [undefined, "/healthz?x=1"]) {
     `a start lasts until the ${path === undefined ? "port takes connections" : "response is good"}`,
     async () => {
       const port = await freePort();
-      // Not before half a second, and then not well for another.
-      const server = `const since = Date.now() + 500;
+      // Not before half a second, and not well the first time.
+      const server = `let isFirst = true;
       const answer = (request, response) => {
         console.log(request.method, request.url, request.headers.host !== undefined);
-        response.writeHead(Date.now() < since + 500 ? 503 : 301).end();
+        response.writeHead(isFirst ? 503 : 301).end();
+        isFirst = false;
       };
       setTimeout(() => require("node:http").createServer(answer).listen(${port}), 500);`;
       const container = launch([process.execPath, "-e", server], { startsOnClaim: true });
