@@ -144,7 +144,7 @@ function seenFromOutside(podUid: string): string {
 /** Many at once, each with a secret of its own: what a program got is what its own claim brought. */
 async function bringInputs({ life }: LifeContext): Promise<void> {
   await life.createPool("inputs", "inputs", 2);
-  const tenants = Array.from({ length: 50 }, (_, index) => `guest-${index}`);
+  const tenants = Array.from({ length: 10 }, (_, index) => `guest-${index}`);
   const secretOf = (tenant: string) => `only for ${tenant} '"$(exit 3)\n`;
   const claimed = await Promise.all(
     tenants.map(async (tenant) => {
