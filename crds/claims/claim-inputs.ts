@@ -181,6 +181,11 @@ export function sizeProblem(
   return `${path}: the variables have ${bytes} bytes, of at most ${VARIABLES_LIMIT}: give large ones as files`;
 }
 
+/** Whether there is anything in them. */
+export function hasInputs(inputs: ClaimInputs | undefined): boolean {
+  return byPlace(inputs).size > 0;
+}
+
 /** What differs: `env.LANG` or `files./data/settings.json`, and never a value. */
 export function differingInputs(a: ClaimInputs | undefined, b: ClaimInputs | undefined): string[] {
   return differingKeys(byPlace(a), byPlace(b));

@@ -332,20 +332,20 @@ export async function startTenancy(
 
   /** The claims that are not Active and the pods that do not run, by the API server; of claims also by the watch. */
   async function describe(): Promise<string> {
-    const [listed, pod] = await Promise.all([
+    const [listed, listedPods] = await Promise.all([
       client.list(claims, { namespace: NAMESPACE }),
       client.list(pods, { namespace: NAMESPACE }),
     ]);
     const present = new Map(
       listed.items.map(({ metadata, status }): [string, Partial<ClaimStatus>] => [metadata.name, status ?? {}]),
     );
-    const lines = [`${present.size} claims at ${listed.metadata.resourceVersion}, ${pod.items.length} pods`];
+    const lines = [`${present.size} claims at ${listed.metadata.resourceVersion}, ${listedPods.items.length} pods`];
     for (const name of new Set([...present.keys(), ...phases.keys()])) {
       const [status, seen = []] = [present.get(name), phases.get(name)];
       if (status?.phase === "Active" && seen.at(-1) === "Active") continue;
       lines.push(`claim ${name}: ${JSON.stringify(status) ?? "gone"}; by the watch: ${seen.join(", ")}`);
     }
-    for (const { metadata, status } of pod.items) {
+    for (const { metadata, status } of listedPods.items) {
       if (status?.phase === "Running" && metadata.deletionTimestamp === undefined) continue;
       const state = JSON.stringify(status?.containerStatuses?.[0]?.state);
       lines.push(`pod ${metadata.name}: ${status?.phase} ${metadata.deletionTimestamp ?? ""} ${state}`);

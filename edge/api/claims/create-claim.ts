@@ -1,5 +1,5 @@
 import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
-import { differingInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
+import { hasInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { isAlreadyExists, isConflict, isTransient } from "../../../crds/client/api-error.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
@@ -43,7 +43,6 @@ export async function createClaim(
   const { cluster, namespace, cache, clock, admission } = services;
   const { tenantId, workloadRef, resume, version, labels, expiresAt } = request;
   const { secrets = {}, ...inputs } = request.inputs ?? {};
-  const where = request.joins === true ? "spec.claim.inputs" : "body.env, body.secrets and body.files";
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
   // A workload that was being deleted may have been recreated since.
@@ -51,9 +50,11 @@ export async function createClaim(
   const workload = isKnown ? seen : await readWorkload(workloadRef, { cluster, signal });
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const hasSecrets = Object.keys(secrets).length > 0;
-  const brings = hasSecrets || differingInputs(undefined, inputs).length > 0;
-  if (brings && withDefaults(workload.spec).entrypoint.start === "Warm")
+  const brings = hasSecrets || hasInputs(inputs);
+  if (brings && withDefaults(workload.spec).entrypoint.start === "Warm") {
+    const where = request.joins === true ? "spec.claim.inputs" : "body.env, body.secrets and body.files";
     throw new HttpError(400, `${where}: ${startsTooEarly(workloadRef)}`);
+  }
   const { uid = "", generation = 0 } = workload.metadata;
   const secretName = hasSecrets ? claimSecretName(services.randomId()) : undefined;
   const digests = secretName === undefined ? undefined : await secretDigests(secrets, secretName, services);

@@ -7,29 +7,22 @@ export interface ClaimKey {
   readonly workloadRef: string;
 }
 
-/** What a new claim has: fields of the request's body. */
-interface Brought {
-  readonly labels?: unknown;
-  readonly env?: unknown;
-  readonly secrets?: unknown;
-  readonly files?: unknown;
-}
-
 /**
  * Claims for the tenant, with saved files if `resume` says so; waits at most 30 s.
  *
- * @param options.expiresInSeconds the answer says if an existing claim expires later, or never
+ * @param more other fields of the request's body. With `expiresInSeconds` the answer says if an existing claim expires
+ *   later, or never
  */
 export async function claim(
   key: ClaimKey,
   resume: boolean | { version: string },
-  { expiresInSeconds, ...brought }: Brought & { expiresInSeconds?: number | undefined } = {},
+  more: Readonly<Record<string, unknown>> = {},
 ): Promise<string> {
   const { tenantId, workloadRef } = key;
   const path = `/tenants/${encodeURIComponent(tenantId)}/claim`;
-  const body = { workload: workloadRef, resume, expiresInSeconds, ...brought };
+  const body = { workload: workloadRef, resume, ...more };
   const { source, message } = await call<ApiTypes["Claim"]>("POST", path, { body });
-  const said = expiresInSeconds === undefined || message === undefined ? "" : ` ${message}.`;
+  const said = more.expiresInSeconds === undefined || message === undefined ? "" : ` ${message}.`;
   return `${tenantId} has an instance of ${workloadRef}${source === undefined ? "" : `, source ${source}`}.${said}`;
 }
 

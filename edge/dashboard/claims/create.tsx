@@ -109,7 +109,7 @@ export default function CreateClaim() {
           name="For a new claim"
           holds={fields.map(({ path }) => path).join(", ")}
           isFilled={false}
-          hasProblem={false}
+          hasProblem={isCut}
         >
           {fields.map((field) => (
             <Field

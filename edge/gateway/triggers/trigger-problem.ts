@@ -1,4 +1,4 @@
-import { differingInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
+import { hasInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { isTransient } from "../../../crds/client/api-error.ts";
 import type { Store } from "../../../crds/client/watch/store.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
@@ -63,8 +63,7 @@ export function createWorkloadProblems(options: {
         const message = `spec.workloadRef: workload "${workloadRef}" is being deleted: name another workload`;
         return { reason: "WorkloadTerminating", message, mayPass: true };
       }
-      const brings = differingInputs(undefined, claim?.inputs).length > 0;
-      if (!brings || withDefaults(workload.spec).entrypoint.start !== "Warm") return undefined;
+      if (!hasInputs(claim?.inputs) || withDefaults(workload.spec).entrypoint.start !== "Warm") return undefined;
       const message = `spec.claim.inputs: ${startsTooEarly(workloadRef)}`;
       return { reason: "WorkloadStartsTooEarly", message, mayPass: true };
     },
