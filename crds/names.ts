@@ -162,6 +162,11 @@ function hashedName(name: { prefix: string; parts: readonly string[]; ending: st
   return slug === "" ? `${name.prefix}--${hash}${name.ending}` : `${name.prefix}-${slug}--${hash}${name.ending}`;
 }
 
+/** The name of a build's Job, derived from its key, so that two operators that begin it create only one. */
+export function buildJobName(workload: string, key: string): string {
+  return objectName({ prefix: "build", parts: [workload], suffix: key.slice(0, 16), unique: true });
+}
+
 /** The name of the Secret with what a claim call brings; `id` is random. */
 export function claimSecretName(id: string): string {
   return `claim-${id}`;

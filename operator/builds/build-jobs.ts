@@ -4,12 +4,13 @@ import { jobs, networkPolicies } from "../../crds/client/built-in-resources.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Job, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
+import { buildJobName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { BuildConfig } from "../config.ts";
 import { isFinished } from "./build-progress.ts";
 import { recordOf } from "./build-result.ts";
 import type { BuildInformers, BuildsContext } from "./context.ts";
-import { buildJobName, renderBuildJob, renderBuildsPolicy } from "./render-build.ts";
+import { renderBuildJob, renderBuildsPolicy } from "./render-build.ts";
 
 // Finished Jobs are kept for their logs, and so that their builds need not run again.
 const KEPT_FINISHED = 3;

@@ -1,7 +1,7 @@
 import { withDefaults } from "../../crds/defaults.ts";
 import type { Container, Job, NetworkPolicy, NetworkPolicyEgressRule, Volume } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
-import { objectName } from "../../crds/names.ts";
+import { buildJobName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { closedRanges, partsOf, privateRanges } from "../cluster/address-ranges.ts";
 import { clusterDns } from "../cluster/dns-rule.ts";
@@ -16,11 +16,6 @@ const POLICY = "tenancy-builds";
 
 // The user of moby/buildkit's rootless images, which has subordinate ids.
 const USER = { runAsUser: 1000, runAsGroup: 1000, runAsNonRoot: true } as const;
-
-/** The name of a build's Job, derived from its key, so that two operators that begin it create only one. */
-export function buildJobName(workload: string, key: string): string {
-  return objectName({ prefix: "build", parts: [workload], suffix: key.slice(0, 16), unique: true });
-}
 
 /** The image without its tag: the repository of the workload. */
 export function builtImage(workload: string, { registry }: BuildConfig): string {

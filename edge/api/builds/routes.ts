@@ -2,6 +2,7 @@ import { buildRequest } from "../../../crds/builds/build-request.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { buildJobName } from "../../../crds/names.ts";
 import { quote } from "../../../crds/quote.ts";
 import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
 import { askUntil } from "../../http/ask-until.ts";
@@ -133,24 +134,31 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     return workload;
   }
 
-  /** The pod with the newest log, and whether a newer build, or this build's first line, is about to appear. */
+  /** The pod of the build, and whether a newer build, or this build's first line, is about to appear. */
   async function logOf(
     request: RoutedRequest,
   ): Promise<{ pod: Pod | undefined; isPending: boolean; isStarting: boolean }> {
     const workload = await find(request);
-    const pod = await newestBuild(workload.metadata.name);
-    const { state, tries } = buildStatus(workload);
+    const { state, key, tries } = buildStatus(workload);
+    const pod = await buildPod(workload.metadata.name, state === "Pending" ? undefined : key);
     const isStarting = state === "Building" && (pod === undefined || !hasBegun(pod));
     const isRetried = state === "Failed" && tries !== undefined && pod === undefined;
     return { pod, isPending: state === "Pending" || isRetried, isStarting };
   }
 
-  async function newestBuild(workload: string): Promise<Pod | undefined> {
-    const labelSelector = `${label.build}=true,${label.workload}=${workload}`;
+  /** The newest pod of the build with this key; undefined: of any build. Not one that is being deleted. */
+  async function buildPod(workload: string, key: string | undefined): Promise<Pod | undefined> {
+    const selected = {
+      ...{ [label.build]: "true", [label.workload]: workload },
+      ...(key !== undefined && { "batch.kubernetes.io/job-name": buildJobName(workload, key) }),
+    };
+    const terms = Object.entries(selected);
+    const labelSelector = terms.map((term) => term.join("=")).join(",");
     const { items } = await cluster(pods).in(builds.namespace).list({ labelSelector });
     const createdAt = ({ metadata }: Pod): number => Date.parse(metadata.creationTimestamp ?? "") || 0;
     return items
-      .filter(({ metadata: { labels = {} } }) => labels[label.build] === "true" && labels[label.workload] === workload)
+      .filter(({ metadata: { labels = {} } }) => terms.every(([name, value]) => labels[name] === value))
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
       .sort((a, b) => createdAt(b) - createdAt(a))[0];
   }
 }

@@ -4,10 +4,9 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { claimSecretName, isObjectName, policyName, serviceName } from "../../../crds/names.ts";
+import { buildJobName, claimSecretName, isObjectName, policyName, serviceName } from "../../../crds/names.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { botIdentity } from "../../../edge/gateway/messenger/bot-lease.ts";
-import { buildJobName } from "../../../operator/builds/render-build.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
@@ -54,7 +53,6 @@ const makers = {
   "crds/client/event-recorder.ts": "the uid and what happened are in the suffix",
   "crds/host-name.ts": "host-name.test.ts",
   "crds/names.ts": "above",
-  "operator/builds/render-build.ts": "above",
   "operator/egress/egress-names.ts": "above",
 };
 

@@ -407,13 +407,17 @@ test("a log that is followed right after a rebuild was asked for waits for the b
   const waits = () => eventually(() => clock.nextIn() === 500);
   const answer = edge.call(`${target}?follow=true`);
   await waits();
-  setStatus(workload, { phase: "Ready", build: { state: "Building", request: buildRequest(workload) } });
+  // The build before may have begun in the same second, and its pod may still be there.
+  const key = "1".repeat(64);
+  setStatus(workload, { phase: "Ready", build: { state: "Building", request: buildRequest(workload), key } });
+  await clock.runNext();
+  await waits();
   for (const context of [{ waiting: true }, { waiting: false }]) {
-    edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", ...context });
+    edge.cluster.addBuild("brief", { key, ...context });
     await clock.runNext();
     await waits();
   }
-  edge.cluster.addBuild("brief", { createdAt: "2026-01-02T00:00:00Z", exitCode: 0 });
+  edge.cluster.addBuild("brief", { key, exitCode: 0 });
   await clock.runNext();
   const { status, text } = await answer;
   assert.equal([status, text], [200, "line of brief\n"]);

@@ -5,6 +5,7 @@ import type { Informer } from "../../../crds/client/watch/informer.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject, Pod, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import { buildJobName } from "../../../crds/names.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { type ClaimWaiters, createClaimWaiters } from "../../../edge/cluster/claim-waiters.ts";
 import { createEdgeCluster } from "../../../edge/cluster/edge-cluster.ts";
@@ -99,10 +100,11 @@ export class FakeCluster extends MemoryApi {
   /** The pod of a build, whose context was fetched where an exit code is given. */
   addBuild(
     name: string,
-    options: { workload?: string; createdAt?: string; exitCode?: number; waiting?: boolean } = {},
+    options: { workload?: string; createdAt?: string; exitCode?: number; waiting?: boolean; key?: string } = {},
   ): void {
-    const { workload = "app", createdAt = "2026-01-01T00:00:00Z", exitCode, waiting } = options;
-    const labels = { [label.build]: "true", [label.workload]: workload };
+    const { workload = "app", createdAt = "2026-01-01T00:00:00Z", exitCode, waiting, key } = options;
+    const job = key === undefined ? {} : { "batch.kubernetes.io/job-name": buildJobName(workload, key) };
+    const labels = { [label.build]: "true", [label.workload]: workload, ...job };
     const begun = exitCode === undefined ? { running: {} } : { terminated: { exitCode } };
     const state = waiting ? { waiting: {} } : begun;
     const context = { name: "context", image: "b", ready: false, restartCount: 0, state };
