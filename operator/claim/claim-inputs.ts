@@ -16,7 +16,7 @@ import type { ConfigMap, Secret } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { isMeantFor, secretRefusal, USE_LABEL } from "../../crds/secret-refusal.ts";
 import { sleep } from "../../crds/waits.ts";
-import type { GivenFile, GivenInputs } from "../launcher/given-inputs.ts";
+import type { GivenFile, ReadInputs } from "../launcher/given-inputs.ts";
 import type { ClaimContext } from "./context.ts";
 
 /** A claim as the operator's cache keeps it: the inputs of an Active one are used. */
@@ -27,7 +27,9 @@ export function withoutUsedInputs(claim: Claim): Claim {
 /** More people may create claims than workloads. */
 const POLICY = "labelled";
 
-// For a Secret that its claim call is about to create. The start of the program is tried again later.
+// For a Secret that its claim call is about to create: its first read comes when it can be there. The start of the
+// program is tried again later.
+const HEAD_START_MS = 8;
 const FIRST_WAIT_MS = 5;
 const LONGEST_WAIT_MS = 320;
 
@@ -41,8 +43,6 @@ export class InputsRefused extends Error {}
  * Reads what a claim gives to its program. A Secret or ConfigMap has to be meant for claims, or belong to
  * the claim: the claim's author may have no right to read others.
  *
- * @param options.overlayDirs of its pod
- * @param options.isSession whether the files in them are of its own session
  * @returns undefined if it gives nothing
  * @throws InputsRefused if it breaks a rule; the message contains no value
  * @throws InputsMissing if an object or a key is not there
@@ -50,8 +50,8 @@ export class InputsRefused extends Error {}
 export async function readInputs(
   claim: Claim,
   context: Pick<ClaimContext, "cluster">,
-  { overlayDirs, isSession, signal }: { overlayDirs: readonly string[]; isSession: boolean; signal: AbortSignal },
-): Promise<GivenInputs | undefined> {
+  { signal }: { signal: AbortSignal },
+): Promise<ReadInputs | undefined> {
   const { inputs } = claim.spec;
   if (inputs === undefined) return undefined;
   const [problem] = inputProblems(inputs, "spec.inputs");
@@ -84,7 +84,7 @@ export async function readInputs(
       );
     files.push({ path: file.path, mode: file.mode ?? DEFAULT_MODE, content });
   }
-  return { variables, files, overlayDirs, isSession };
+  return { variables, files };
 }
 
 type Reader = ReturnType<typeof createReader>;
@@ -117,6 +117,7 @@ function createReader(
   }
 
   async function findSecret(name: string, isAwaited: boolean): Promise<Secret | undefined> {
+    if (isAwaited) await sleep(HEAD_START_MS, { clock: systemClock, signal });
     for (let waitMs = FIRST_WAIT_MS; ; waitMs *= 2) {
       const secret = await cluster(secrets).named(name).find({ refresh: true, signal });
       if (secret !== undefined || !isAwaited || waitMs > LONGEST_WAIT_MS) return secret;

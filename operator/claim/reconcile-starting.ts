@@ -15,7 +15,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { FIRST_REPORT_MS, type Outcome } from "./outcome.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
-import { activate } from "./start-program.ts";
+import { activate, createReadAhead } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 const RECHECK = { requeueAfterMs: 100 };
@@ -152,12 +152,13 @@ async function switchToWarmPod(
   const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";
   const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
-  const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom }, context);
+  const readAhead = createReadAhead(claim, context);
+  const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom, readAhead }, context);
   if (warm === undefined) return undefined;
   context.timelines.restart(claim);
   context.timelines.mark(claim, "Bound");
   // The files are restored before the claim becomes Active.
-  return source === "pool" ? activate(claim, { pod: warm }, context) : {};
+  return source === "pool" ? activate(claim, { pod: warm, readAhead }, context) : {};
 }
 
 /**

@@ -18,7 +18,7 @@ import { findNotice } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
 import { asksForFiles, findArchive } from "./find-archive.ts";
 import type { ClaimErrorReason, Outcome } from "./outcome.ts";
-import { activate, tooEarly } from "./start-program.ts";
+import { activate, createReadAhead, tooEarly } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
 /** Gives a claim without a pod a warm one, or else a cold one, once its workload is Ready. */
@@ -59,7 +59,9 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   findNotice(claim, overlayDirs, context);
   const source = archive === undefined ? "pool" : "pool+data";
   const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
-  const warm = await takeWarmPod({ claim, workload, revision: currentRevision(claim), source, resumedFrom }, context);
+  const readAhead = createReadAhead(claim, context);
+  const binding = { source, resumedFrom, revision: currentRevision(claim), readAhead } as const;
+  const warm = await takeWarmPod({ claim, workload, ...binding }, context);
   if (warm === undefined) {
     const promise = promiseWarmingPod(claim, workload, context);
     if (promise !== undefined) return { requeueAfterMs: promise.leftMs };
@@ -67,7 +69,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
   // The event of the binding starts the next run, which restores the files.
-  return archive === undefined ? activate(claim, { pod: warm }, context) : undefined;
+  return archive === undefined ? activate(claim, { pod: warm, readAhead }, context) : undefined;
 }
 
 function promiseWarmingPod(claim: Claim, workload: Workload, context: ClaimContext) {

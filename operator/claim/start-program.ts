@@ -5,7 +5,7 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import type { WorkState } from "../background-work.ts";
-import type { GivenInputs } from "../launcher/given-inputs.ts";
+import type { GivenInputs, ReadInputs } from "../launcher/given-inputs.ts";
 import { startsOnClaim, takesInputs } from "../launcher/launch-command.ts";
 import { hasTaken, isNeverStarted } from "../launcher/program-starter.ts";
 import { InputsMissing, InputsRefused, readInputs } from "./claim-inputs.ts";
@@ -13,15 +13,33 @@ import type { ClaimContext } from "./context.ts";
 import type { Failure } from "./follow-pod.ts";
 import type { Outcome } from "./outcome.ts";
 
+const READ_AHEAD_LIMIT_MS = 10_000;
+
+/** The inputs of a claim, which are read at the first call. */
+export type ReadAhead = () => Promise<ReadInputs | undefined>;
+
+/** For a claim whose pod is about to be bound: its inputs are read in the meantime. */
+export function createReadAhead(claim: Claim, context: ClaimContext): ReadAhead {
+  let reading: ReturnType<ReadAhead> | undefined;
+  return () => {
+    if (reading !== undefined) return reading;
+    reading = readInputs(claim, context, { signal: AbortSignal.timeout(READ_AHEAD_LIMIT_MS) });
+    // The pod may not be bound after all. The start of the program reports the failure.
+    reading.catch(() => undefined);
+    return reading;
+  };
+}
+
 /**
  * Makes a claim Active whose pod is ready for its tenant. A program that starts with its claim is started first, after
  * all files are restored, and has to be healthy.
  *
  * @param unready why the pod is not ready: while such a program starts, its probe can fail. @default it is ready
+ * @param readAhead used by the first try of the start. @default the inputs are read then
  */
 export function activate(
   claim: Claim,
-  { pod, unready }: { pod: Pod; unready?: string },
+  { pod, unready, readAhead }: { pod: Pod; unready?: string; readAhead?: ReadAhead },
   context: ClaimContext,
 ): Outcome {
   if (!startsOnClaim(pod.spec)) {
@@ -33,7 +51,7 @@ export function activate(
   }
   const { config, programStarted, timelines, serverNow } = context;
   const { uid = "" } = pod.metadata;
-  const work = runStart(pod, { claim, isNew: true }, context);
+  const work = runStart(pod, { claim, isNew: true, readAhead }, context);
   // It waits while many others start; its limit counts from its own start.
   const { since, error } = programStarted.get(uid) ?? { since: serverNow() };
   const why = error?.message ?? unready ?? "the program is being started";
@@ -100,7 +118,7 @@ export function keepStarted(
 
 function runStart(
   pod: Pod,
-  { claim, isNew }: { claim: Claim; isNew: boolean },
+  { claim, isNew, readAhead }: { claim: Claim; isNew: boolean; readAhead?: ReadAhead | undefined },
   context: ClaimContext,
 ): WorkState<string | undefined> {
   const { programStarts, programStarted, programStarter, enqueueClaim, serverNow, timelines } = context;
@@ -118,7 +136,8 @@ function runStart(
       try {
         // The launcher starts the program of a session itself, unless it has lost its memory.
         const isGiven = start.hasInputs ?? !isNew;
-        const inputs = isGiven ? undefined : await inputsOf(claim, pod, { context, signal });
+        const ahead = before === undefined ? readAhead : undefined;
+        const inputs = isGiven ? undefined : await inputsOf(claim, pod, { context, signal, readAhead: ahead });
         // Its limit begins when there is something to start it with.
         if (inputs !== undefined && start.error instanceof InputsMissing)
           Object.assign(start, { since: serverNow(), error: undefined });
@@ -142,7 +161,7 @@ function runStart(
 async function inputsOf(
   claim: Claim,
   pod: Pod,
-  { context, signal }: { context: ClaimContext; signal: AbortSignal },
+  { context, signal, readAhead }: { context: ClaimContext; signal: AbortSignal; readAhead: ReadAhead | undefined },
 ): Promise<GivenInputs | undefined> {
   const { phase, sessionSnapshot } = claim.status ?? {};
   const isActive = phase === "Active";
@@ -150,5 +169,6 @@ async function inputsOf(
   // The cache has not kept those of an Active claim.
   const whole = isActive ? await context.cluster(claims).of(claim).find({ refresh: true, signal }) : claim;
   if (whole === undefined || whole.metadata.uid !== claim.metadata.uid) throw new Error("the claim is gone");
-  return await readInputs(whole, context, { overlayDirs: podFiles(pod).overlayDirs, isSession, signal });
+  const read = await (readAhead?.() ?? readInputs(whole, context, { signal }));
+  return read && { ...read, overlayDirs: podFiles(pod).overlayDirs, isSession };
 }

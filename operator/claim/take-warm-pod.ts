@@ -11,6 +11,7 @@ import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf, isBoundTo, podRevisionOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
 import type { ClaimContext } from "./context.ts";
+import type { ReadAhead } from "./start-program.ts";
 
 /**
  * Binds a warm pod to a claim; undefined if there is none. It takes the pod that has been ready longest, of the newest
@@ -24,6 +25,7 @@ import type { ClaimContext } from "./context.ts";
  *
  * @param source `pool+data` takes only a pod of the newest template, which has the workload's overlay directories
  * @param resumedFrom the value of the annotation
+ * @param readAhead called while a pod is being bound whose program starts next
  * @param revision of the pod; one more than that of a pod that the claim already has
  */
 export async function takeWarmPod(
@@ -33,12 +35,14 @@ export async function takeWarmPod(
     revision,
     source,
     resumedFrom,
+    readAhead,
   }: {
     claim: Claim;
     workload: Workload;
     revision: number;
     source: "pool" | "pool+data";
     resumedFrom: string | undefined;
+    readAhead: ReadAhead;
   },
   context: ClaimContext,
 ): Promise<Pod | undefined> {
@@ -75,6 +79,7 @@ export async function takeWarmPod(
     reservedPods.add(uid);
     context.refillPause.taken(workload.metadata.name);
     prestarted.warm(pod);
+    if (source === "pool") readAhead();
     try {
       return took(await cluster(pods).of(pod).patch(binding));
     } catch (error) {

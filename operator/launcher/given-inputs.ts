@@ -1,7 +1,11 @@
 /** What a claim gives to its program. */
-export interface GivenInputs {
+export interface ReadInputs {
   readonly variables: ReadonlyMap<string, string | Buffer>;
   readonly files: readonly GivenFile[];
+}
+
+/** What is sent to the launcher of its pod. */
+export interface GivenInputs extends ReadInputs {
   /** Absolute paths of the folders that are saved: they outlive a container that starts again. */
   readonly overlayDirs: readonly string[];
   /** Whether what is in these folders belongs to the claim's own session, and so is newer than its inputs. */
@@ -52,8 +56,8 @@ export const takeInputsFunction = `part() {
   "$b" dd bs=65536 count="$2" iflag=fullblock,count_bytes status=none 2> /dev/null > "$1"
 }
 is_newer() {
+  [ -n "$is_again" ] || return 1
   [ -e "$d"/taken ] && [ -e "$path" ] && return
-  [ -e "$d"/taken ] || [ "$state" = session ] || return 1
   folder="\${path%/*}"
   until [ -d "$folder" ]; do folder="\${folder%/*}"; done
   folder="$("$b" readlink -f "$folder")"
@@ -63,6 +67,11 @@ is_newer() {
   done
   return 1
 }
+make_room() {
+  [ -d "\${path%/*}" ] || (umask 022 && "$b" mkdir -p "\${path%/*}") || return
+  [ ! -d "$path" ] || return
+  [ ! -e "$path" ] && [ ! -L "$path" ] || "$b" rm -f "$path"
+}
 take_inputs() {
   umask 077
   read -r size state || return 1
@@ -70,12 +79,16 @@ take_inputs() {
   line='
 '
   overlays="$line"
-  while IFS= read -r overlay && [ -n "$overlay" ]; do overlays="$overlays$("$b" readlink -f "$overlay")$line"; done
+  is_again=
+  if [ -e "$d"/taken ] || [ "$state" = session ]; then is_again=1; fi
+  while IFS= read -r overlay && [ -n "$overlay" ]; do
+    [ -z "$is_again" ] || overlays="$overlays$("$b" readlink -f "$overlay")$line"
+  done
   while read -r size mode && IFS= read -r path; do
     if is_newer; then part /dev/null "$size"; continue; fi
     # It is not written through what is there.
-    if { (umask 022 && "$b" mkdir -p "\${path%/*}") && [ ! -d "$path" ] && "$b" rm -f "$path"; } 2> /dev/null; then
-      (set -C && part "$path" "$size") 2> /dev/null && "$b" chmod "$mode" "$path" && continue
+    if make_room 2> /dev/null; then
+      (set -C && part "$path" "$size") 2> /dev/null && { [ "\${mode#0}" = 600 ] || "$b" chmod "$mode" "$path"; } && continue
       # How much of it was read is not known.
       "$b" rm -f "$path" 2> /dev/null
       echo "cannot write the claim's file \${path#.}"

@@ -31,21 +31,22 @@ const script = fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patie
 ${healthyFunction}
 now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
 until_so() {
-  pause=10000
+  pause=2000
   until "$@"; do
     [ ! -e $d/stop ] && [ ! -e $d/term ] || { echo "it is being stopped"; return 1; }
     now
     [ "$up" -lt "$end" ] || { echo "$why"; return 1; }
     "$b" usleep "$pause"
-    [ "$pause" -ge 500000 ] || pause=$((pause + pause / 8))
+    [ "$pause" -ge 500000 ] || pause=$((pause + pause / 4))
   done
 }
 # Another command may do the same: each has a part of its own, and the launcher reads the last that is whole.
 keep() {
   # Of commands that were cut off, or that come too late.
-  "$b" rm -f "$d"/inputs.*
+  for part in $d/inputs.*; do [ ! -e "$part" ] || "$b" rm -f "$part"; done
   part="$d/inputs.$$"
-  (umask 077 && receive > "$part") && "$b" mv "$part" $d/inputs && return
+  umask 077
+  receive > "$part" && "$b" mv "$part" $d/inputs && return
   "$b" rm -f "$part"
   return ${NOT_TAKEN}
 }

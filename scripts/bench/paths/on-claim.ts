@@ -1,3 +1,5 @@
+import { systemClock } from "../../../crds/client/clock.ts";
+import { sleep } from "../../../crds/waits.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import type { Log } from "../../cluster/log.ts";
 import type { BenchEnvironment } from "../environment/start-environment.ts";
@@ -10,6 +12,7 @@ import type { Measurement } from "../report/measurement.ts";
 import { reportEvery, withUsage } from "./with-usage.ts";
 
 const POOL_SIZE = 2;
+const PREPARING_MS = 500;
 
 const INPUTS = {
   env: { LANG: "de_DE.UTF-8" },
@@ -68,9 +71,11 @@ export async function measureOnClaim(
 
   async function measure(): Promise<void> {
     for (let index = 0; index < n; index++) {
-      for (const { pool, tally, inputs } of all) {
+      // Each claim follows one of another pool, not always the same.
+      for (const { pool, tally, inputs } of index % 2 === 0 ? all : all.toReversed()) {
         await Promise.all(all.map((each) => each.pool.untilFull(signal)));
-        signal.throwIfAborted();
+        // A pool that is full is prepared a moment later, which would slow the next claim.
+        await sleep(PREPARING_MS, { clock: systemClock, signal });
         const tenantId = `tenant-${index}`;
         await timedClaim(edge, { tenantId, workload: pool.workload, inputs }, tally);
         await releaseAll(edge, [tenantId], { workload: pool.workload, signal });

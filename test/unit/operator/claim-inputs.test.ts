@@ -46,9 +46,7 @@ function read(
     },
     spec: { tenantId: "t", workloadRef: "w", ...(inputs && { inputs }) },
   };
-  return readInputs(claim, context, {
-    ...{ overlayDirs: ["/data"], isSession: false, signal: new AbortController().signal },
-  });
+  return readInputs(claim, context, { signal: new AbortController().signal });
 }
 
 const failure = (reading: Promise<unknown>) =>
