@@ -12,6 +12,7 @@ import { testAtOnce } from "../../at-once.ts";
 import { archiveOf } from "./faults.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { idleProgram, NAMESPACE } from "./lifecycle.ts";
+import { programCases, programsImage } from "./programs.ts";
 
 const MiB = 1024 ** 2;
 /** More than the helper pod and the growth that is allowed together may hold. */
@@ -53,7 +54,7 @@ const test = lifeSuite("files of every kind, whatever the image", {
     // Under this name it is a sleep and nothing else: no shell, no tar, no folder but the root.
     const content = readFileSync(await findStaticBusybox(() => undefined));
     const image = { name: ONE_BINARY_IMAGE, files: [{ path: "sleep", content, mode: 0o755 }], entrypoint: ["/sleep"] };
-    await importImages(cluster.name, [image]);
+    await importImages(cluster.name, [image, await programsImage()]);
   },
 });
 
@@ -115,6 +116,7 @@ testAtOnce(test, [
       ] as const,
   ),
   ["all of an output arrives from a command that waits for its acknowledgement, however slowly it is taken", getSlowly],
+  ...programCases,
 ]);
 
 test("an overlay that is larger than the memory for it goes there and back in bounded memory", async ({ life }) => {
