@@ -15,7 +15,7 @@ import { createTransport } from "../../../crds/client/transport.ts";
 import { pools, triggers } from "../../../crds/kinds.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
 import { label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import { CLAIM_SECRET_TYPE } from "../../../crds/secret-refusal.ts";
+import { CLAIM_SECRET_TYPE, USE_LABEL } from "../../../crds/secret-refusal.ts";
 import { parseDomainPattern } from "../../../operator/egress/domain-pattern.ts";
 import { leafFile } from "../../../operator/egress/egress-certificates.ts";
 import { egressNames } from "../../../operator/egress/egress-names.ts";
@@ -58,6 +58,7 @@ const cores = {
   agent: random(),
   apiKey: random(),
   claim: random(),
+  trigger: random(),
 };
 const values = {
   header: `Bearer ${cores.header}/+=?"&`,
@@ -67,6 +68,7 @@ const values = {
   agent: `agent-${cores.agent}/+=?&`,
   apiKey: `key-${cores.apiKey}/+=?&`,
   claim: `claim ${cores.claim}/+=?"&`,
+  trigger: `trigger ${cores.trigger}/+=?"&`,
 };
 /** Those, and what the operator itself keeps secret. */
 const planted: Record<string, string> = { ...cores };
@@ -74,7 +76,7 @@ const planted: Record<string, string> = { ...cores };
 const inTriggers = { guard: random() };
 const showsTriggers =
   /^(objects of \S+\/tenancytriggers|answer of (GET|POST) \/api\/v1\/(triggers\S*|debug\/resources)): /;
-const ownSecrets = new Set(["vault", ...Object.values(egressNames(marker))]);
+const ownSecrets = new Set(["vault", "given", ...Object.values(egressNames(marker))]);
 
 const test = suite("a planted secret is nowhere but in its Secret and in the sidecar");
 const places = createPlaces();
@@ -125,6 +127,10 @@ test.before(async () => {
   await client.create(secrets, {
     metadata: { name: "vault", namespace },
     stringData: { header, lines, webhook, bot, agent, marker },
+  });
+  await client.create(secrets, {
+    metadata: { name: "given", namespace, labels: { [USE_LABEL]: "claim" } },
+    stringData: { TOKEN: values.trigger },
   });
   const socket = new WebSocket(`${stack.url.replace("http", "ws")}/ws`);
   socket.on("message", (data) => (events += `${data}\n`));
@@ -452,10 +458,27 @@ test("a claim call with secrets, equal ones that join it, and ones that are refu
   );
 });
 
-async function instanceOf(tenant: string): Promise<string> {
+test("a trigger that gives a Secret to its claims", async () => {
+  const workload = `inputs-${marker}`;
+  const tenant = `given-${marker}`;
+  const spec = {
+    ...{ type: "webhook", workloadRef: workload, tenant: { static: tenant } },
+    config: { path: "/hooks/given", secretRef: { name: "vault", key: "webhook" } },
+    claim: { inputs: { secretRef: { name: "given" } } },
+  };
+  await expectStatus(201, call("POST", "/api/v1/triggers", { name: tenant, spec }));
+  await untilTrigger(tenant, "Active");
+  const answer = await deliver("/hooks/given", { text: marker }, values.webhook);
+  assert.is(answer.status, 200, answer.text);
+  const instance = await instanceOf(tenant, workload);
+  const environments = await inPod(instance, WORKLOAD_CONTAINER, "cat /proc/*/environ 2> /dev/null; true");
+  assert.is(secretsIn(environments, { trigger: cores.trigger }).length, 1, "it has come to its program");
+});
+
+async function instanceOf(tenant: string, workload = tenant): Promise<string> {
   const { items } = await client.list(pods, {
     namespace,
-    labelSelector: `tenancy.dev/tenant=${tenant},tenancy.dev/workload=${tenant}`,
+    labelSelector: `tenancy.dev/tenant=${tenant},tenancy.dev/workload=${workload}`,
   });
   assert.is(items.length, 1);
   return items[0]?.metadata.name ?? "";
