@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { unpackBuilderPackages } from "../../../scripts/cluster/images/builder-image.ts";
 import { openAuthority } from "../../../scripts/cluster/pki/authority.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 
 /** A repository `app.git` over HTTPS that asks for a token. */
 export interface GitServer {
@@ -13,7 +14,7 @@ export interface GitServer {
   /** What signed its certificate, as PEM. */
   readonly authority: string;
   /** Puts files on the branch `main`, in the place of those that it has; returns the commit. */
-  commit(files: Readonly<Record<string, string>>): string;
+  commit(files: Readonly<Record<string, string>>): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -37,9 +38,8 @@ export async function startGitServer({ address, token }: { address: string; toke
     ),
   };
   const command = join(packages, "usr/bin/git");
-  const git = (...words: string[]) =>
-    execFileSync(command, words, { env, cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-  git("init", "--quiet", "--template=", "--bare", "--initial-branch=main", repository);
+  const git = (...words: string[]) => runCommand(command, words, { environment: env, folder });
+  await git("init", "--quiet", "--template=", "--bare", "--initial-branch=main", repository);
   const authority = await openAuthority(join(folder, "pki"));
   const issued = await authority.issue({
     ...{ fileName: "server", commonName: address, alternativeNames: [address], purpose: "server" },
@@ -89,16 +89,16 @@ export async function startGitServer({ address, token }: { address: string; toke
   return {
     url: `https://${address}/app.git`,
     authority: authority.certificate,
-    commit(files) {
+    async commit(files) {
       const tree = mkdtempSync(join(folder, "tree-"));
       for (const [path, text] of Object.entries(files)) {
         mkdirSync(dirname(join(tree, path)), { recursive: true });
         writeFileSync(join(tree, path), text);
       }
       const inTree = (...words: string[]) => git("--git-dir", repository, "--work-tree", tree, ...words);
-      inTree("add", "--all");
-      inTree("commit", "--quiet", "--allow-empty", "-m", "files");
-      return inTree("rev-parse", "HEAD").trim();
+      await inTree("add", "--all");
+      await inTree("commit", "--quiet", "--allow-empty", "-m", "files");
+      return (await inTree("rev-parse", "HEAD")).trim();
     },
     async close() {
       server.closeAllConnections();

@@ -1,7 +1,7 @@
-import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 
 const ARCHITECTURES: Record<string, string> = { x64: "amd64", arm64: "arm64" };
 
@@ -11,14 +11,14 @@ interface Parts {
 }
 
 /** Of an image that answers every request on port 8080 with a text, made by the system's tar. */
-function parts(folder: string, { busybox, text }: { busybox: string; text: string }): Parts {
+async function parts(folder: string, { busybox, text }: { busybox: string; text: string }): Promise<Parts> {
   const root = join(folder, "root");
   for (const path of ["bin", "www"]) mkdirSync(join(root, path), { recursive: true });
   cpSync(busybox, join(root, "bin/busybox"), { dereference: true });
   chmodSync(join(root, "bin/busybox"), 0o755);
   symlinkSync("busybox", join(root, "bin/sh"));
   writeFileSync(join(root, "www/index.html"), text);
-  execFileSync("tar", ["--owner=0", "--group=0", "-cf", join(folder, "layer.tar"), "-C", root, "."]);
+  await runCommand("tar", ["--owner=0", "--group=0", "-cf", join(folder, "layer.tar"), "-C", root, "."]);
   const layer = readFileSync(join(folder, "layer.tar"));
   const config = {
     architecture: ARCHITECTURES[process.arch],
@@ -30,21 +30,24 @@ function parts(folder: string, { busybox, text }: { busybox: string; text: strin
 }
 
 /** Writes what `docker save` writes, into `folder`, and returns its path. */
-export function dockerArchive(folder: string, options: { busybox: string; text: string; name: string }): string {
-  const { config } = parts(folder, options);
+export async function dockerArchive(
+  folder: string,
+  options: { busybox: string; text: string; name: string },
+): Promise<string> {
+  const { config } = await parts(folder, options);
   writeFileSync(join(folder, "config.json"), config);
   const manifest = [{ Config: "config.json", RepoTags: [options.name], Layers: ["layer.tar"] }];
   writeFileSync(join(folder, "manifest.json"), JSON.stringify(manifest));
   const archive = join(folder, "image.tar");
-  execFileSync("tar", ["-cf", archive, "-C", folder, "manifest.json", "config.json", "layer.tar"]);
+  await runCommand("tar", ["-cf", archive, "-C", folder, "manifest.json", "config.json", "layer.tar"]);
   return archive;
 }
 
 /** Writes an OCI layout without a name into `folder`, and returns the digest of its manifest. */
-export function ociLayout(folder: string, options: { busybox: string; text: string }): string {
+export async function ociLayout(folder: string, options: { busybox: string; text: string }): Promise<string> {
   const work = `${folder}-work`;
   mkdirSync(work);
-  const { layer, config } = parts(work, options);
+  const { layer, config } = await parts(work, options);
   mkdirSync(join(folder, "blobs/sha256"), { recursive: true });
   const put = (kind: string, content: Buffer) => {
     const digest = sha256(content);

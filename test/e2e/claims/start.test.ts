@@ -229,11 +229,15 @@ async function loadOwnImage(): Promise<void> {
   const health = { httpGet: { path: "/" } };
   try {
     const busybox = await findStaticBusybox(() => undefined);
-    const archive = dockerArchive(join(folder, "docker"), { busybox, text: "from docker", name: "own-app:latest" });
+    const archive = await dockerArchive(join(folder, "docker"), {
+      busybox,
+      text: "from docker",
+      name: "own-app:latest",
+    });
     const saved = await load(archive);
     assert.match(saved, /^own-app:[0-9a-f]{12}$/);
     const layout = join(folder, "My_Layout");
-    const digest = ociLayout(layout, { busybox, text: "from a layout" });
+    const digest = await ociLayout(layout, { busybox, text: "from a layout" });
     const unnamed = await load(layout);
     assert.is(unnamed, `localhost/my-layout:${digest.slice("sha256:".length).slice(0, 12)}`);
     const tar = join(folder, "other.tar");
@@ -388,7 +392,7 @@ test("operator and edge of an npm start that is killed stop, and the next one ta
   const folder = mkdtempSync(join(tmpdir(), "tenancy-own-image-"));
   try {
     const options = { busybox: await findStaticBusybox(() => undefined), text: "of the second", name: "team/hello:2" };
-    stack = await startStack(NAME, {}, ["--load", dockerArchive(join(folder, "docker"), options)]);
+    stack = await startStack(NAME, {}, ["--load", await dockerArchive(join(folder, "docker"), options)]);
   } finally {
     rmSync(folder, { recursive: true });
   }
