@@ -4,7 +4,6 @@ import { jobs, networkPolicies } from "../../crds/client/built-in-resources.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import type { Job, NetworkPolicy } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
-import { buildJobName } from "../../crds/names.ts";
 import type { Workload } from "../../crds/workload.ts";
 import type { BuildConfig } from "../config.ts";
 import { isFinished } from "./build-progress.ts";
@@ -170,11 +169,6 @@ export async function deleteJob(job: Job, { cluster, serverNow }: BuilderContext
   if (deletionTimestamp !== undefined && !isStuck(job, serverNow())) return;
   const propagationPolicy = deletionTimestamp === undefined ? "Foreground" : "Background";
   await cluster(jobs).of(job).delete({ propagationPolicy });
-}
-
-/** The name of the Job of a build. */
-export function jobNameOf(workload: Workload, key: string): string {
-  return buildJobName(workload.metadata.name, key);
 }
 
 function createdAt({ metadata }: Job): string {

@@ -4,6 +4,7 @@ import { jobs, pods } from "../../crds/client/built-in-resources.ts";
 import { workloads } from "../../crds/kinds.ts";
 import type { Job, Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
+import { buildJobName } from "../../crds/names.ts";
 import type { BuildStatus, Workload } from "../../crds/workload.ts";
 import type { WorkState } from "../background-work.ts";
 import { hasVolume } from "../snapshots/has-store.ts";
@@ -15,7 +16,6 @@ import {
   deleteJob,
   holdBuildsPolicy,
   isJobOf,
-  jobNameOf,
   oldJobs,
   refusal,
 } from "./build-jobs.ts";
@@ -174,7 +174,7 @@ function isForbidden(error: unknown): boolean {
 /** Takes the build one step further, by the API server's present state of it. */
 async function bringForward(wanted: WantedBuild, context: BuilderContext): Promise<BuildOutcome> {
   const { workload, key } = wanted;
-  const jobName = jobNameOf(workload, key);
+  const jobName = buildJobName(workload.metadata.name, key);
   const job = await context.cluster(jobs).in(context.builds.namespace).named(jobName).find({ refresh: true });
   if (job === undefined) return begin(wanted, context);
   if (!isJobOf(job, { workload, key })) return makeRoom(wanted, job, context);
