@@ -8,7 +8,7 @@ import { importImages } from "../images.ts";
 import { createApiClient } from "../kubernetes/api-client.ts";
 import type { Log } from "../log.ts";
 import { listRepositories, pushImages, pushLoadedImages } from "./push-images.ts";
-import { ensureRegistry, registryAddress } from "./registry.ts";
+import { ensureRegistry, mirrorHosts, registryAddress } from "./registry.ts";
 
 /** As the programs know it unless TENANCY_BUILD_NAMESPACE says otherwise. */
 export const BUILD_NAMESPACE = "tenancy-builds";
@@ -37,7 +37,10 @@ export async function ensureBuilds(
   const address = await ensureRegistry(cluster, log);
   await pushImages(address, localImages(await busyboxFiles(await findStaticBusybox(log))));
   await pushLoadedImages(cluster, address, loaded);
-  await configureBuilds(cluster, { address, namespace });
+  const folders = (await listRepositories(address)).map((repository) => repository.split("/")[0] ?? "");
+  const hosts = [...new Set(folders)].filter((folder) => folder !== BUILT).sort();
+  mirrorHosts(cluster, address, hosts);
+  await configureBuilds(cluster, { address, namespace, hosts });
 }
 
 /**
@@ -56,12 +59,11 @@ export async function importBuilderImage(
   return undefined;
 }
 
-/** Makes the namespace, and has BuildKit look in the registry for every image that the registry has. */
+/** Makes the namespace, and has BuildKit look in the registry first for images of those hosts. */
 async function configureBuilds(
   cluster: string,
-  { address, namespace }: { address: string; namespace: string },
+  { address, namespace, hosts }: { address: string; namespace: string; hosts: readonly string[] },
 ): Promise<void> {
-  const hosts = (await listRepositories(address)).map((repository) => repository.split("/")[0] ?? "");
   const api = createApiClient(join(clusterFolder(cluster), "kubeconfig"));
   const apply = async (path: string, body: object) => {
     const query = "?fieldManager=tenancy-cluster&force=true";
@@ -90,9 +92,8 @@ async function configureBuilds(
  * Follows https://github.com/moby/buildkit/blob/v0.26.3/docs/buildkitd.toml.md
  */
 export function buildkitToml(address: string, hosts: readonly string[]): string {
-  const mirrored = [...new Set(hosts)].filter((host) => host !== BUILT).sort();
   return [
-    ...mirrored.map((host) => `[registry."${host}"]\n  mirrors = ["${address}/${host}"]\n`),
+    ...hosts.map((host) => `[registry."${host}"]\n  mirrors = ["${address}/${host}"]\n`),
     `[registry."${address}"]\n  http = true\n`,
   ].join("");
 }

@@ -48,9 +48,8 @@ export async function ensureRegistry(cluster: string, log: Log): Promise<string>
       );
     }
     const home = join(folder, REGISTRY);
-    const hosts = join(registriesFolder(folder), address);
-    for (const path of [home, hosts]) mkdirSync(path, { recursive: true });
-    writeFileSync(join(hosts, "hosts.toml"), hostsToml(address));
+    mkdirSync(home, { recursive: true });
+    writeHosts(folder, address, hostsToml(address));
     const config = join(home, "config.json");
     writeFileSync(config, JSON.stringify(registryConfig({ folder: join(home, "images"), address })));
     const program = await startProgram({
@@ -74,6 +73,23 @@ export async function ensureRegistry(cluster: string, log: Log): Promise<string>
     );
     return address;
   });
+}
+
+/**
+ * Has the cluster's containerd look in its registry first for what it lacks of those hosts. An image that was imported
+ * under its tag is not there by its digest, which is how pods name one whose program the operator has read.
+ */
+export function mirrorHosts(cluster: string, address: string, hosts: readonly string[]): void {
+  for (const host of hosts) {
+    const mirror = `[host."http://${address}/v2/${host}"]\n  capabilities = ["pull", "resolve"]\n  override_path = true\n`;
+    writeHosts(clusterFolder(cluster), host, mirror);
+  }
+}
+
+function writeHosts(folder: string, host: string, text: string): void {
+  const hosts = join(registriesFolder(folder), host);
+  mkdirSync(hosts, { recursive: true });
+  writeFileSync(join(hosts, "hosts.toml"), text);
 }
 
 /**

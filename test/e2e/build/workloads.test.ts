@@ -114,8 +114,8 @@ function specOf(image: Partial<WorkloadSpec["image"]>): object {
   };
 }
 
-async function create(name: string, image: Partial<WorkloadSpec["image"]> = {}): Promise<void> {
-  const { status, body } = await stack.call("POST", "/workloads", { name, spec: specOf(image) });
+async function create(name: string, image: Partial<WorkloadSpec["image"]> = {}, more: object = {}): Promise<void> {
+  const { status, body } = await stack.call("POST", "/workloads", { name, spec: { ...specOf(image), ...more } });
   assert.is(status, 201, JSON.stringify(body));
 }
 
@@ -345,7 +345,7 @@ async function keepServing(): Promise<void> {
   assert.is(await pageOf("carl", "changing"), "two");
 }
 
-async function buildOnLoaded(): Promise<void> {
+async function useLoaded(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-loaded-base-"));
   try {
     const busybox = await findStaticBusybox(() => undefined);
@@ -361,6 +361,8 @@ async function buildOnLoaded(): Promise<void> {
     assert.is(await pageOf("ann", "on-loaded"), "of the base");
     const { endpoint } = (await stack.claim("ann", { workload: "on-loaded" })).body as { endpoint: { host: string } };
     assert.is(await (await fetch(`http://${endpoint.host}:8080/page.html`)).text(), "on top");
+    await create("loaded", {}, { image: { ref }, entrypoint: { start: "OnClaim" } });
+    assert.is(await pageOf("ann", "loaded"), "of the base");
   } finally {
     rmSync(folder, { recursive: true });
   }
@@ -457,7 +459,7 @@ testAtOnce(test, [
   ["a new context: the old image serves until the new one is there, and after a build that failed", keepServing],
   ["a repository that asks for a token: its commit is built, and a later one when somebody asks", buildRepository],
   ["npm run workload -- build: packs a folder, shows the log, and ends as the build does", buildByCommand],
-  ["an image that was loaded into the cluster is a base under its own name", buildOnLoaded],
+  ["a loaded image is a base under its own name, and its own program starts with a claim", useLoaded],
   ["contexts that lead out, hold devices, or are bombs: refused, and nothing of them is kept", refuseHostile],
   ["a workload that is deleted while it is built: Job, pod and workload go", deleteBuilding],
 ]);
