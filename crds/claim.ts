@@ -115,7 +115,7 @@ export const claimStatusSchema = Type.Object(
     programRun: Type.Optional(
       Type.String({
         description:
-          "The run of the pod's container in which the operator started the program; absent unless it starts with its claim.",
+          "The run of the pod's container in which the operator started the program, or told it of the claim; absent where it does not do that.",
         maxLength: 128,
       }),
     ),
@@ -172,6 +172,7 @@ export const claimStatusSchema = Type.Object(
                 "FilesTo",
                 "InputsGiven",
                 "ProgramStarted",
+                "OnClaimCalled",
                 "Started",
                 "Ready",
                 "Active",

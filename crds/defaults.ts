@@ -8,6 +8,12 @@ export interface PreSave {
   readonly onError: "Fail" | "Continue";
 }
 
+/** How a running program is told of a claim. */
+export interface ClaimHook {
+  readonly call: { readonly command: string[] } | { readonly path: string; readonly port: number };
+  readonly timeoutSeconds: number;
+}
+
 /** A workload's spec with every default applied. */
 export interface ResolvedWorkloadSpec {
   version?: string;
@@ -26,6 +32,7 @@ export interface ResolvedWorkloadSpec {
     env: Record<string, string>;
     workdir?: string;
     start: "Warm" | "OnClaim";
+    onClaim?: ClaimHook;
     stopGraceSeconds: number;
   };
   runtimeClassName?: string;
@@ -33,7 +40,8 @@ export interface ResolvedWorkloadSpec {
 
 /** Applies the defaults of the CRD, and the defaults derived from other fields, to a workload's spec. */
 export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
-  const { resources, network, idle, filesystem, entrypoint } = spec;
+  const { resources, network, idle, filesystem } = spec;
+  const { onClaim, ...entrypoint } = spec.entrypoint ?? {};
   const health = spec.health ?? ((network?.ports ?? []).length > 0 ? {} : undefined);
   return {
     ...(spec.version !== undefined && { version: spec.version }),
@@ -71,9 +79,10 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     }),
     entrypoint: {
       ...entrypoint,
-      env: entrypoint?.env ?? {},
-      start: entrypoint?.start ?? "Warm",
-      stopGraceSeconds: entrypoint?.stopGraceSeconds ?? 20,
+      env: entrypoint.env ?? {},
+      start: entrypoint.start ?? "Warm",
+      ...(onClaim !== undefined && { onClaim: withHookDefaults(onClaim, endpointPort(spec)) }),
+      stopGraceSeconds: entrypoint.stopGraceSeconds ?? 20,
     },
     ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),
   };
@@ -85,6 +94,19 @@ function withPreSaveDefaults({
   onError = "Fail",
 }: NonNullable<NonNullable<WorkloadSpec["filesystem"]>["preSave"]>): PreSave {
   return { command, timeoutSeconds, onError };
+}
+
+function withHookDefaults(
+  { exec, httpPost, timeoutSeconds = 10 }: NonNullable<NonNullable<WorkloadSpec["entrypoint"]>["onClaim"]>,
+  endpointPort: number,
+): ClaimHook {
+  const { path = "/", port = endpointPort } = httpPost ?? {};
+  return { call: exec === undefined ? { path, port } : { command: exec.command }, timeoutSeconds };
+}
+
+/** Whether the program of a workload can get what a claim brings. */
+export function takesClaimInputs({ entrypoint }: WorkloadSpec): boolean {
+  return entrypoint?.start === "OnClaim" || entrypoint?.onClaim !== undefined;
 }
 
 /** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080. */

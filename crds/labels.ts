@@ -80,6 +80,8 @@ export const annotation = {
    * one.
    */
   preSave: "tenancy.dev/pre-save",
+  /** On a pod: JSON of the workload's `entrypoint.onClaim`, with its defaults; absent without one. */
+  onClaim: "tenancy.dev/on-claim",
   /** On a pod: `hibernate` or `destroy`. */
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */

@@ -1,9 +1,10 @@
 import { type Static, Type } from "@sinclair/typebox";
+import { claimHookSchema } from "./claims/claim-hook.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { networkSchema } from "./network.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
-import { rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
+import { commandWords, rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
 
 const gitSchema = Type.Object(
   {
@@ -124,19 +125,7 @@ const idleSchema = Type.Object(
 
 const preSaveSchema = Type.Object(
   {
-    command: Type.Array(
-      Type.String({
-        description: "The program, then its arguments; no shell.",
-        pattern: pattern.noNull,
-        maxLength: 1024,
-      }),
-      {
-        description: "Command that runs in the workload's container as its user.",
-        minItems: 1,
-        maxItems: 32,
-        ...rules({ rule: "size(self) == 0 || self[0] != ''", message: "must start with the name of a program" }),
-      },
-    ),
+    command: commandWords("Command that runs in the workload's container as its user."),
     timeoutSeconds: Type.Optional(
       Type.Integer({
         description: "Seconds until it is killed and counts as failed.",
@@ -271,6 +260,7 @@ const entrypointSchema = Type.Object(
         default: "Warm",
       }),
     ),
+    onClaim: Type.Optional(claimHookSchema),
     stopGraceSeconds: Type.Optional(
       Type.Integer({
         description: "Seconds between SIGTERM and SIGKILL when the program is stopped before its files are saved.",
@@ -280,7 +270,13 @@ const entrypointSchema = Type.Object(
       }),
     ),
   },
-  { description: "Program of the container." },
+  {
+    description: "Program of the container.",
+    ...rules({
+      rule: "!has(self.onClaim) || !has(self.start) || self.start == 'Warm'",
+      message: "onClaim takes effect only with start Warm, not OnClaim: remove one of them",
+    }),
+  },
 );
 
 export const workloadSpecSchema = Type.Object(

@@ -16,6 +16,7 @@ export const claimErrorReasons = [
   "RestoreFailed",
   "InvalidLabels",
   "InvalidInputs",
+  "OnClaimFailed",
   "Duplicate",
 ] as const;
 

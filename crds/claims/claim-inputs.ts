@@ -93,14 +93,14 @@ export const claimInputsSchema = Type.Object(
     ),
     files: Type.Optional(
       Type.Array(inputFileSchema, {
-        description: "Files that are there when the program starts: at most 1 MiB together.",
+        description: "Files that the program finds: at most 1 MiB together.",
         maxItems: 64,
       }),
     ),
   },
   {
     description:
-      "What the program gets when it starts, for a workload with entrypoint.start OnClaim: at most 64 KiB of variables, and 1 MiB of files.",
+      "What the program gets, for a workload with entrypoint.start OnClaim or entrypoint.onClaim: at most 64 KiB of variables, and 1 MiB of files.",
   },
 );
 
@@ -164,9 +164,9 @@ export function secretProblems(secrets: unknown, { env = {} }: Pick<ClaimInputs,
   return [...all.flatMap(([name]) => problemOf(name) ?? []), ...(tooLarge === undefined ? [] : [tooLarge])];
 }
 
-/** Why a claim on the workload can bring nothing: its program has started before. */
+/** Why a claim on the workload can bring nothing: its program has started before, and is not told. */
 export function startsTooEarly(workloadRef: string): string {
-  return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim`;
+  return `the program of workload "${workloadRef}" starts before its claim and cannot get them: set the workload's entrypoint.start to OnClaim, or its entrypoint.onClaim`;
 }
 
 /** Why a program cannot get so large variables. */

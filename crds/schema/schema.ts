@@ -87,6 +87,23 @@ export interface JsonSchema {
   "x-kubernetes-validations"?: readonly Rule[];
 }
 
+/** A program and its arguments. */
+export function commandWords(description: string) {
+  return Type.Array(
+    Type.String({
+      description: "The program, then its arguments; no shell.",
+      pattern: pattern.noNull,
+      maxLength: 1024,
+    }),
+    {
+      description,
+      minItems: 1,
+      maxItems: 32,
+      ...rules({ rule: "size(self) == 0 || self[0] != ''", message: "must start with the name of a program" }),
+    },
+  );
+}
+
 /** A key of a Secret in the service's own namespace: `{name, key}`. */
 export function secretReference(description: string) {
   return dataReference("Secret", description);

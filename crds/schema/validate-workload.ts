@@ -33,9 +33,8 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
       ? ["spec.filesystem.preSave: requires overlayDirs: without them nothing is saved"]
       : []),
-    ...(spec.filesystem?.preSave?.command[0] === ""
-      ? ["spec.filesystem.preSave.command[0]: must be the name of a program, not empty"]
-      : []),
+    ...programProblems("spec.filesystem.preSave", spec.filesystem?.preSave?.command),
+    ...hookProblems(spec.entrypoint),
     ...(spec.entrypoint?.start === "OnClaim" && spec.filesystem?.saveWhileRunning === true
       ? [
           "spec.filesystem.saveWhileRunning: takes effect only with entrypoint.start Warm, not OnClaim: remove one of them",
@@ -46,6 +45,24 @@ function ruleProblems(spec: WorkloadSpec): string[] {
         ? []
         : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
     ),
+  ];
+}
+
+function programProblems(path: string, command: readonly string[] | undefined): string[] {
+  return command?.[0] === "" ? [`${path}.command[0]: must be the name of a program, not empty`] : [];
+}
+
+function hookProblems({ start, onClaim }: NonNullable<WorkloadSpec["entrypoint"]> = {}): string[] {
+  if (onClaim === undefined) return [];
+  const { exec, httpPost } = onClaim;
+  return [
+    ...(start === "OnClaim"
+      ? ["spec.entrypoint.onClaim: takes effect only with start Warm, not OnClaim: remove one of them"]
+      : []),
+    ...((exec === undefined) === (httpPost === undefined)
+      ? ["spec.entrypoint.onClaim: must have one of exec and httpPost"]
+      : []),
+    ...programProblems("spec.entrypoint.onClaim.exec", exec?.command),
   ];
 }
 

@@ -10,7 +10,7 @@ import {
   variableProblem,
   withoutInputs,
 } from "../../crds/claims/claim-inputs.ts";
-import { configMaps, secrets } from "../../crds/client/built-in-resources.ts";
+import { configMaps, secrets as secretObjects } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { ConfigMap, Secret } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
@@ -57,7 +57,8 @@ export async function readInputs(
   const [problem] = inputProblems(inputs, "spec.inputs");
   if (problem !== undefined) throw new InputsRefused(problem);
   const read = createReader(claim, context, signal);
-  const variables = new Map<string, string | Buffer>(Object.entries(inputs.env ?? {}));
+  const env = new Map(Object.entries(inputs.env ?? {}));
+  const secrets = new Map<string, Buffer>();
   if (inputs.secretRef !== undefined) {
     const { name } = inputs.secretRef;
     const { data = {} } = await read.secret(name);
@@ -68,10 +69,11 @@ export async function readInputs(
       const text = Buffer.from(value, "base64");
       if (text.includes(0))
         throw new InputsRefused(`spec.inputs: Secret ${name}: ${key} has a zero byte, which no variable can have`);
-      variables.set(key, text);
+      secrets.set(key, text);
+      env.delete(key);
     }
   }
-  const tooMany = sizeProblem(variables, "spec.inputs");
+  const tooMany = sizeProblem(new Map<string, string | Buffer>([...env, ...secrets]), "spec.inputs");
   if (tooMany !== undefined) throw new InputsRefused(tooMany);
   const files: GivenFile[] = [];
   let bytes = 0;
@@ -84,7 +86,7 @@ export async function readInputs(
       );
     files.push({ path: file.path, mode: file.mode ?? DEFAULT_MODE, content });
   }
-  return { variables, files };
+  return { env, secrets, files };
 }
 
 type Reader = ReturnType<typeof createReader>;
@@ -119,7 +121,7 @@ function createReader(
   async function findSecret(name: string, isAwaited: boolean): Promise<Secret | undefined> {
     if (isAwaited) await sleep(HEAD_START_MS, { clock: systemClock, signal });
     for (let waitMs = FIRST_WAIT_MS; ; waitMs *= 2) {
-      const secret = await cluster(secrets).named(name).find({ refresh: true, signal });
+      const secret = await cluster(secretObjects).named(name).find({ refresh: true, signal });
       if (secret !== undefined || !isAwaited || waitMs > LONGEST_WAIT_MS) return secret;
       await sleep(waitMs, { clock: systemClock, signal });
     }

@@ -111,6 +111,8 @@ function stepName(step: TimelineStep, attributes: Attributes): string | undefine
       return "give inputs";
     case "ProgramStarted":
       return "start program";
+    case "OnClaimCalled":
+      return "call onClaim";
     case "Requested":
     case "Seen":
     case "FilesFrom":

@@ -25,7 +25,7 @@ const LOOKUPS_AT_ONCE = 16;
 const FILE_CHECKS_AT_ONCE = 16;
 /** Each is a command in a pod, which mostly waits. */
 const PROGRAM_ENDS_AT_ONCE = 64;
-/** Each is a command in a pod, which waits for its program for a few seconds at most. */
+/** Each is a command in a pod, which waits for its program for a few seconds, or for its hook for up to a minute. */
 const PROGRAM_STARTS_AT_ONCE = 256;
 const LONGEST_LOOK_PAUSE_MS = 5000;
 

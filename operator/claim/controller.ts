@@ -5,7 +5,7 @@ import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
-import { withDefaults } from "../../crds/defaults.ts";
+import { takesClaimInputs, withDefaults } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, claimLabels, finalizer, label } from "../../crds/labels.ts";
@@ -130,8 +130,7 @@ function prepareCommands(
   const workload = informers.workloads.store.get({ namespace: config.namespace, name });
   const template = workload && templateHash(workload, config);
   if (workload === undefined || template === undefined) return;
-  const { filesystem, entrypoint } = withDefaults(workload.spec);
-  if (filesystem.overlayDirs.length === 0 && entrypoint.start === "Warm") return;
+  if (withDefaults(workload.spec).filesystem.overlayDirs.length === 0 && !takesClaimInputs(workload.spec)) return;
   let left = PREPARED_PODS;
   for (const pod of informers.pods.store.by("warm", `${name}/${template}`)) {
     if (left-- <= 0) return;
@@ -238,7 +237,7 @@ async function keepActive(
   const lost = lostFiles(claim, pod, context);
   if (!lost.isKnown) return lost.result;
   if (lost.why !== undefined) return { next: "replace", why: { reason: "PodLost", message: lost.why } };
-  const { requeueAfterMs, ...started } = keepStarted(claim, pod, context);
+  const { requeueAfterMs, ...started } = keepStarted(claim, { pod, isReady: state.state === "ready" }, context);
   const followed = await followPod(claim, { pod, state, ...started }, context);
   const served = await ensureService(followed, pod, context);
   return sooner(await releaseWhenIdle(followed, pod, context), served?.requeueAfterMs, requeueAfterMs);

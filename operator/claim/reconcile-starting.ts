@@ -4,6 +4,7 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
+import { hasClaimHook } from "../launcher/claim-hook.ts";
 import { isHeldByLauncher, keepsFiles, startsOnClaim } from "../launcher/launch-command.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
@@ -30,7 +31,7 @@ export async function reconcileStarting(
 ): Promise<Outcome> {
   if (!isWarmed(pod)) markStart({ claim, pod, state }, context);
   if (state.state === "ready") context.startExplanations.forget(pod.metadata.uid ?? "");
-  if (maySwitch(pod, state)) {
+  if (maySwitch(pod, state, context)) {
     const warm = await switchToWarmPod({ claim, pod }, context);
     if (warm !== undefined) return warm;
   }
@@ -60,7 +61,8 @@ export async function reconcileStarting(
     case "unschedulable":
       return { next: "wait", reason: "Unschedulable", message: state.message };
     case "starting":
-      if (context.programStarts.look(pod.metadata.uid ?? "") !== undefined)
+      // A program with a hook is told only while it is ready.
+      if (startsOnClaim(pod.spec) && context.programStarts.look(pod.metadata.uid ?? "") !== undefined)
         return activate(claim, { pod, unready: state.message }, context);
       return awaitStart(claim, { ...state, pod }, context);
     default:
@@ -76,9 +78,11 @@ async function isHeldAfterAll({ status }: Claim, pod: Pod, { cluster }: ClaimCon
 }
 
 /** Whether a warm pod may replace the pod. */
-function maySwitch(pod: Pod, { state }: PodState): boolean {
-  // Its program may have been started for the claim. One that ends at once would end in each pod of the pool.
+function maySwitch(pod: Pod, { state }: PodState, { programStarts }: ClaimContext): boolean {
+  // Its program may have been started for the claim, or told of it. One that ends then would end in each pod of the pool.
   if (startsOnClaim(pod.spec) && (isWarmed(pod) || hasRun(pod))) return false;
+  const isTold = isWarmed(pod) || programStarts.look(pod.metadata.uid ?? "") !== undefined;
+  if (hasClaimHook(pod) && isTold) return false;
   // A pod that only has to run for a moment longer stays: an unproven warm pod would take as long.
   return state === "unschedulable" || (state === "starting" && podState(pod).state !== "ready" && !needsFiles(pod));
 }

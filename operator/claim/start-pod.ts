@@ -3,7 +3,7 @@ import { inputProblems } from "../../crds/claims/claim-inputs.ts";
 import { labelProblems, podLabelsOf } from "../../crds/claims/claim-labels.ts";
 import { isAlreadyExists } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
-import { withDefaults } from "../../crds/defaults.ts";
+import { takesClaimInputs, withDefaults } from "../../crds/defaults.ts";
 import { workloads } from "../../crds/kinds.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
@@ -50,9 +50,8 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   // Without a template, the pods cannot be rendered, and the workload's status is about to say why.
   if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
     return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`);
-  const { filesystem, entrypoint } = withDefaults(workload.spec);
-  if (claim.spec.inputs !== undefined && entrypoint.start === "Warm") return tooEarly(claim);
-  const { overlayDirs } = filesystem;
+  if (claim.spec.inputs !== undefined && !takesClaimInputs(workload.spec)) return tooEarly(claim);
+  const { overlayDirs } = withDefaults(workload.spec).filesystem;
   const answer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;

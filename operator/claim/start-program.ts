@@ -5,15 +5,21 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import type { WorkState } from "../background-work.ts";
+import { awaitsClaim, hasClaimHook, hookInputs } from "../launcher/claim-hook.ts";
 import type { GivenInputs, ReadInputs } from "../launcher/given-inputs.ts";
-import { startsOnClaim, takesInputs } from "../launcher/launch-command.ts";
-import { hasTaken, isNeverStarted } from "../launcher/program-starter.ts";
+import { takesInputs } from "../launcher/launch-command.ts";
+import { hasTaken, isNeverGiven } from "../launcher/program-starter.ts";
 import { InputsMissing, InputsRefused, readInputs } from "./claim-inputs.ts";
 import type { ClaimContext } from "./context.ts";
 import type { Failure } from "./follow-pod.ts";
 import type { Outcome } from "./outcome.ts";
 
 const READ_AHEAD_LIMIT_MS = 10_000;
+/** Each is a file in memory, with at least 4 KiB. */
+const MOST_TOLD_SECRETS = 256;
+const HOOK_FAILED = "entrypoint.onClaim has not succeeded";
+const HOOK_FIX = "it in the workload, or the program in its image";
+const NO_INPUTS: ReadInputs = { env: new Map(), secrets: new Map(), files: [] };
 
 /** The inputs of a claim, which are read at the first call. */
 export type ReadAhead = () => Promise<ReadInputs | undefined>;
@@ -32,7 +38,7 @@ export function createReadAhead(claim: Claim, context: ClaimContext): ReadAhead 
 
 /**
  * Makes a claim Active whose pod is ready for its tenant. A program that starts with its claim is started first, after
- * all files are restored, and has to be healthy.
+ * all files are restored, and has to be healthy. A program with a hook is told of the claim first.
  *
  * @param unready why the pod is not ready: while such a program starts, its probe can fail. @default it is ready
  * @param readAhead used by the first try of the start. @default the inputs are read then
@@ -42,10 +48,8 @@ export function activate(
   { pod, unready, readAhead }: { pod: Pod; unready?: string; readAhead?: ReadAhead },
   context: ClaimContext,
 ): Outcome {
-  if (!startsOnClaim(pod.spec)) {
-    return claim.spec.inputs === undefined ? { next: "activate", pod } : tooEarly(claim);
-  }
-  if (claim.spec.inputs !== undefined && !takesInputs(pod.spec)) {
+  if (!awaitsClaim(pod)) return claim.spec.inputs === undefined ? { next: "activate", pod } : tooEarly(claim);
+  if (isUnableToTake(pod, claim)) {
     const message = `pod "${pod.metadata.name}" is of an operator that knew no spec.inputs`;
     return { next: "replace", why: { reason: "PodLost", message } };
   }
@@ -54,9 +58,11 @@ export function activate(
   const work = runStart(pod, { claim, isNew: true, readAhead }, context);
   // It waits while many others start; its limit counts from its own start.
   const { since, error } = programStarted.get(uid) ?? { since: serverNow() };
-  const why = error?.message ?? unready ?? "the program is being started";
+  const isHooked = hasClaimHook(pod);
+  const begun = isHooked ? "entrypoint.onClaim is being called" : "the program is being started";
+  const why = error?.message ?? unready ?? begun;
   if (work.state === "done" && unready === undefined) {
-    timelines.mark(claim, "ProgramStarted");
+    timelines.mark(claim, isHooked ? "OnClaimCalled" : "ProgramStarted");
     return { next: "activate", pod, programRun: work.value };
   }
   if (error instanceof InputsRefused)
@@ -64,6 +70,10 @@ export function activate(
   const leftMs = since + config.startTimeoutMs - serverNow();
   if (leftMs <= 0 && error instanceof InputsMissing)
     return { next: "fail", reason: "InvalidInputs", message: `${why}, then claim again` };
+  if (leftMs <= 0 && isHooked) {
+    const message = `${HOOK_FAILED} for ${config.startTimeoutMs / 1000} s (${why}): fix ${HOOK_FIX}, then claim again`;
+    return { next: "fail", reason: "OnClaimFailed", message };
+  }
   if (leftMs <= 0) {
     const message = `the program was not ready ${config.startTimeoutMs / 1000} s after its start (${why}): fix the workload's spec.health, or the program in its image, then claim again`;
     return { next: "fail", reason: "StartTimeout", message };
@@ -78,31 +88,40 @@ export function tooEarly({ spec }: Claim): Extract<Outcome, { next: "fail" }> {
   return { next: "fail", reason: "InvalidInputs", message };
 }
 
+/** Whether the pod is of an operator that knew no inputs. */
+function isUnableToTake(pod: Pod, { spec }: Claim): boolean {
+  return spec.inputs !== undefined && !takesInputs(pod.spec) && !hasClaimHook(pod);
+}
+
 /**
  * Starts the program of an Active claim in a run of its container in which the operator has not started it yet. The
- * launcher has done that itself, unless it has lost its memory, as in a restart of the node.
+ * launcher has done that itself, unless it has lost its memory, as in a restart of the node. A program with a hook is
+ * told of the claim in each run.
  *
+ * @param isReady whether the program can be told
  * @returns `programRun`: the run, once the program is started in it, for the claim's status
  * @returns `failure`: why that has to wait for a person
  */
 export function keepStarted(
   claim: Claim,
-  pod: Pod,
+  { pod, isReady }: { pod: Pod; isReady: boolean },
   context: ClaimContext,
 ): { programRun?: string | undefined; failure?: Failure | undefined; requeueAfterMs?: number } {
   const { uid = "", name } = pod.metadata;
   const run = containerRun(pod);
-  if (claim.spec.inputs !== undefined && !takesInputs(pod.spec)) {
+  if (isUnableToTake(pod, claim)) {
     const message =
       "the program has started without spec.inputs, by an older operator: release the claim, then claim again";
     return { failure: { reason: "InvalidInputs", message } };
   }
-  if (!startsOnClaim(pod.spec) || run === undefined) return {};
+  if (!awaitsClaim(pod) || run === undefined) return {};
   if (run === claim.status?.programRun) {
     context.programStarts.forget(uid);
     context.programStarted.delete(uid);
     return {};
   }
+  const isHooked = hasClaimHook(pod);
+  if (isHooked && !isReady) return {};
   const work = runStart(pod, { claim, isNew: false }, context);
   if (work.state === "done") return { programRun: work.value };
   // It stays while the start is tried again.
@@ -110,7 +129,12 @@ export function keepStarted(
   const isWrong = error instanceof InputsMissing || error instanceof InputsRefused;
   const failure = isWrong
     ? { reason: "InvalidInputs", message: `the program cannot be started again: ${error.message}` }
-    : undefined;
+    : isHooked && error !== undefined
+      ? {
+          reason: "OnClaimFailed",
+          message: `the program runs again, and ${HOOK_FAILED} (${error.message}): fix ${HOOK_FIX}`,
+        }
+      : undefined;
   if (work.state === "running") return { failure };
   context.log.debug({ pod: name, error: work.error }, "program not started");
   return { failure, requeueAfterMs: work.retryInMs };
@@ -147,7 +171,7 @@ function runStart(
         start.error = undefined;
       } catch (error) {
         if (hasTaken(error)) start.hasInputs = true;
-        if (isNeverStarted(error)) start.hasInputs = false;
+        if (isNeverGiven(error)) start.hasInputs = false;
         start.error = error instanceof Error ? error : new Error(String(error));
         throw error;
       }
@@ -170,5 +194,14 @@ async function inputsOf(
   const whole = isActive ? await context.cluster(claims).of(claim).find({ refresh: true, signal }) : claim;
   if (whole === undefined || whole.metadata.uid !== claim.metadata.uid) throw new Error("the claim is gone");
   const read = await (readAhead?.() ?? readInputs(whole, context, { signal }));
-  return read && { ...read, overlayDirs: podFiles(pod).overlayDirs, isSession };
+  if (hasClaimHook(pod)) {
+    if (read !== undefined && read.secrets.size > MOST_TOLD_SECRETS)
+      throw new InputsRefused(
+        `spec.inputs: the Secret has ${read.secrets.size} variables, of at most ${MOST_TOLD_SECRETS} for a program that runs already: give them as one file`,
+      );
+    return hookInputs(claim, read ?? NO_INPUTS);
+  }
+  if (read === undefined) return undefined;
+  const variables = new Map<string, string | Buffer>([...read.env, ...read.secrets]);
+  return { variables, files: read.files, overlayDirs: podFiles(pod).overlayDirs, isSession };
 }

@@ -1,11 +1,15 @@
 /** What a claim gives to its program. */
 export interface ReadInputs {
-  readonly variables: ReadonlyMap<string, string | Buffer>;
+  readonly env: ReadonlyMap<string, string>;
+  /** Variables from a Secret. They replace those of `env`. */
+  readonly secrets: ReadonlyMap<string, Buffer>;
   readonly files: readonly GivenFile[];
 }
 
-/** What is sent to the launcher of its pod. */
-export interface GivenInputs extends ReadInputs {
+/** What is sent to a pod. */
+export interface GivenInputs {
+  readonly variables: ReadonlyMap<string, string | Buffer>;
+  readonly files: readonly GivenFile[];
   /** Absolute paths of the folders that are saved: they outlive a container that starts again. */
   readonly overlayDirs: readonly string[];
   /** Whether what is in these folders belongs to the claim's own session, and so is newer than its inputs. */
@@ -21,7 +25,7 @@ export interface GivenFile {
 }
 
 /** The variables as in /proc/self/environ: `NAME=value`, each with a zero byte at its end. */
-export function packVariables(variables: GivenInputs["variables"]): Buffer {
+function packVariables(variables: GivenInputs["variables"]): Buffer {
   return Buffer.concat([...variables].flatMap(([name, value]) => [Buffer.from(`${name}=`), Buffer.from(value), ZERO]));
 }
 
@@ -41,6 +45,11 @@ export function packInputs({ variables, files, overlayDirs, isSession }: GivenIn
     ...files.flatMap(({ path, mode, content }) => [Buffer.from(`${content.length} ${mode}\n.${path}\n`), content]),
   ]);
 }
+
+/** The exit code of a command where the pod does not have the inputs: it never got them, or its memory is lost. */
+export const NEVER_GIVEN = 3;
+/** The exit code of a command that did not take the inputs as a whole. */
+export const NOT_TAKEN = 4;
 
 /**
  * A shell function that writes the variables of `$d/inputs` to `$d/variables`, and its files. `$b` is busybox. It fails

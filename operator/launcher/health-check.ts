@@ -14,36 +14,58 @@ export interface HealthCheck {
 const ANSWER_SECONDS = 4;
 
 /**
- * A shell function that makes the check `$port` and `$path` as the kubelet would: at the pod's own address, and with
- * its rule for the status of a response, but that a redirect is not followed. Where it fails, `$why` says why. `$b` is
- * busybox. It leaves no process behind: a program that is stopped would be waited for until that ends.
+ * Shell functions for requests to the program. `$b` is busybox. They leave no process behind: a program that is stopped
+ * would be waited for until that ends.
+ *
+ * - `find_host` sets `$host` to the pod's own address.
+ * - `request` sends a request to `$host`, `$port` and `$path`, and sets `$answer` to the status of its response, or to
+ *   `none`; it is empty without a connection. Its parameters are the method, the seconds for all of it, and optionally
+ *   a file with a JSON text.
  *
  * It reads the response to its end, up to 64 KiB: an unread rest would reset the connection, which ends some programs.
- *
- * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#probe-check-methods
  */
-export const healthyFunction = `healthy() {
-  [ -n "$port" ] || return 0
+export const requestFunction = `find_host() {
   host=127.0.0.1
   read -r own < /proc/sys/kernel/hostname
   while read -r address name rest; do
     [ "$name" != "$own" ] || { host="$address"; break; }
   done < /etc/hosts
+}
+request() {
+  at="$host:$port"
+  case "$host" in *:*) at="[$host]:$port" ;; esac
+  read -r up idle < /proc/uptime
+  answer=$("$b" nc -w 2 "$host" "$port" -e "$b" sh -c '
+    last="$6"
+    in_time() { read -r up idle < /proc/uptime && [ "\${up%.*}" -le "$last" ]; }
+    printf "%s %s HTTP/1.1\\r\\nHost: %s\\r\\nUser-Agent: tenancy-probe\\r\\nAccept: */*\\r\\nConnection: close\\r\\n" "$1" "$2" "$3"
+    [ -z "$5" ] || printf "Content-Type: application/json\\r\\nContent-Length: %s\\r\\n" "$("$0" wc -c < "$5")"
+    printf "\\r\\n"
+    [ -z "$5" ] || "$0" cat "$5"
+    while in_time && read -r -t "$4" -n 1024 version status rest; do
+      case "$status" in 1[0-9][0-9]*) ;; *) break ;; esac
+      while in_time && read -r -t "$4" line && [ "\${#line}" -gt 1 ]; do :; done
+    done
+    cr=$(printf "\\r")
+    status="\${status%"$cr"}"
+    printf "%.4s" "\${status:-none}" >&3
+    pieces=0
+    while [ "$pieces" -lt 64 ] && in_time && read -r -t 1 -n 1024 line; do pieces=$((pieces + 1)); done
+    ' "$b" "$1" "$path" "$at" "$2" "$3" "$((\${up%.*} + $2))" 3>&1)
+} 2> /dev/null`;
+
+/**
+ * Shell functions with one that makes the check `$port` and `$path` as the kubelet would: at the pod's own address, and
+ * with its rule for the status of a response, but that a redirect is not followed. Where it fails, `$why` says why.
+ *
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#probe-check-methods
+ */
+export const healthyFunction = `${requestFunction}
+healthy() {
+  [ -n "$port" ] || return 0
+  find_host
   if [ -n "$path" ]; then
-    at="$host"
-    case "$host" in *:*) at="[$host]" ;; esac
-    answer=$("$b" nc -w 2 "$host" "$port" -e "$b" sh -c '
-      printf "GET %s HTTP/1.1\\r\\nHost: %s\\r\\nUser-Agent: tenancy-probe\\r\\nAccept: */*\\r\\nConnection: close\\r\\n\\r\\n" "$1" "$2"
-      while read -r -t ${ANSWER_SECONDS} -n 1024 version status rest; do
-        case "$status" in 1[0-9][0-9]*) ;; *) break ;; esac
-        while read -r -t ${ANSWER_SECONDS} line && [ "\${#line}" -gt 1 ]; do :; done
-      done
-      cr=$(printf "\\r")
-      status="\${status%"$cr"}"
-      printf "%.4s" "\${status:-none}" >&3
-      pieces=0
-      while [ "$pieces" -lt 64 ] && read -r -t 1 -n 1024 line; do pieces=$((pieces + 1)); done
-      ' check "$path" "$at:$port" 3>&1)
+    request GET ${ANSWER_SECONDS}
     case "$answer" in
       [23][0-9][0-9]) return 0 ;;
       "") why="connection refused on port $port" ;;

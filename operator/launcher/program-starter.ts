@@ -3,27 +3,25 @@ import type { ExecTarget } from "../../crds/client/exec/exec-outcome.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import { PROOF_MS } from "../pod/program-runs.ts";
-import { type OverlayPod, overlayCommand, POD_PACE } from "../snapshots/pods/overlay-pod.ts";
+import { type OverlayPod, POD_PACE, podCommand } from "../snapshots/pods/overlay-pod.ts";
 import { ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { fedScript, feedCommand } from "../snapshots/streams/feed-command.ts";
 import { END, frames } from "../snapshots/streams/frames.ts";
 import { ANSWER, asked, createPrestartedCommands } from "../snapshots/streams/prestarted-commands.ts";
-import { type GivenInputs, packInputs } from "./given-inputs.ts";
+import { awaitsClaim, hasClaimHook, hookScript, hookWords, packFiles } from "./claim-hook.ts";
+import { type GivenInputs, NEVER_GIVEN, NOT_TAKEN, packInputs } from "./given-inputs.ts";
 import { healthOf, healthyFunction } from "./health-check.ts";
-import { LAUNCHER_FOLDER, startsOnClaim } from "./launch-command.ts";
+import { LAUNCHER_FOLDER } from "./launch-command.ts";
 
 /** Begins the start, before which the command changes nothing. Only `start` waits for the program's health. */
 const words = { inputs: "inputs\n", start: "start", launch: "launch" };
-/** The exit code where the pod does not have them, since its program was never started or its memory is lost. */
-const NEVER_STARTED = 3;
-/** The exit code where the inputs were not taken as a whole. */
-const NOT_TAKEN = 4;
-const WHAT = "start the program";
 /** A program that takes longer to be healthy is looked at again and again, and takes no connection in between. */
 const PATIENCE_SECONDS = 5;
 const LOOK_SECONDS = 1;
 /** Of a command, with the time that a last look can take. */
 const LIMIT_MS = 30_000;
+/** Of a command that calls a hook, for at most a minute. */
+const HOOK_LIMIT_MS = 90_000;
 
 // A program that ends takes its container with it, and so this command. The operator that began it may be gone, so it
 // also ends by itself: on the files that stop the program, and when its patience is over.
@@ -57,7 +55,7 @@ begin() {
     if [ -e $d/claimed ]; then receive > /dev/null || return ${NOT_TAKEN}; else keep || return; fi
     read -r word || return 1
   fi
-  [ "$given" != given ] || [ -e $d/claimed ] || return ${NEVER_STARTED}
+  [ "$given" != given ] || [ -e $d/claimed ] || return ${NEVER_GIVEN}
   now; end=$((up + patience * 100))
   [ -e $d/claimed ] || : > $d/claimed || return 1
   # Another command may have ended between its two steps. A launcher without a pipe looks at the file itself.
@@ -85,8 +83,9 @@ export interface StartOptions {
 }
 
 /**
- * Starts the programs that wait for their pod to be claimed. Each step is repeatable: one that runs already is only
- * waited for, so another operator may begin again.
+ * Brings claims to the programs of their pods: starts those that wait for that, and calls the hooks of those that run.
+ * Each step is repeatable: a program that was started is only waited for, so another operator may begin again. A hook is
+ * then called once more.
  */
 export interface ProgramStarter {
   /** Prestarts the command in a pod that waits; it changes nothing there until it is used. */
@@ -94,9 +93,9 @@ export interface ProgramStarter {
   /** Call this when the pod is about to be claimed: the prestarted command answers in the meantime. */
   warm(pod: Pod): void;
   /**
-   * Starts the pod's program, unless it runs.
+   * Starts the pod's program, unless it runs, or calls its hook.
    *
-   * @throws ExecFailure if the program ends first or is not healthy yet, or the pod cannot start it
+   * @throws ExecFailure if the program ends first or is not healthy yet, the pod cannot start it, or the hook fails
    * @throws as `Exec` does
    */
   start(pod: Pod, options: StartOptions): Promise<void>;
@@ -106,41 +105,88 @@ export interface ProgramStarter {
   close(): void;
 }
 
+/** What brings a claim to a program: its start, or a call of its hook. */
+interface Kind {
+  /** What its commands do, for the error `Cannot <what>`. */
+  readonly what: string;
+  readonly script: string;
+  /** The parameters of the script for a pod. */
+  wordsFor(pod: Pod, patienceSeconds: number): string[];
+  /** Inputs as the script reads them. */
+  pack(inputs: GivenInputs): AsyncIterable<Uint8Array>;
+  readonly timeoutMs: number;
+}
+
+const start: Kind = {
+  what: "start the program",
+  script,
+  wordsFor({ spec }, patienceSeconds) {
+    const { port = "", path = "" } = healthOf(spec);
+    return [String(patienceSeconds), String(port), path];
+  },
+  async *pack(inputs) {
+    yield* frames([packInputs(inputs)]);
+    yield END;
+  },
+  timeoutMs: LIMIT_MS,
+};
+
+const hook: Kind = {
+  what: "call entrypoint.onClaim",
+  script: hookScript,
+  wordsFor: hookWords,
+  pack: packFiles,
+  timeoutMs: HOOK_LIMIT_MS,
+};
+
 /** @param options.busybox of the pods, and `root`, for tests */
 export function createProgramStarter(
   options: { exec: Exec } & Pick<OverlayPod, "namespace" | "busybox" | "root">,
 ): ProgramStarter {
   const { exec, ...where } = options;
-  const commandFor = ({ metadata, spec }: Pod, patience: number): ExecTarget => {
-    const { port = "", path = "" } = healthOf(spec);
-    const pod = { ...where, pod: metadata.name, container: WORKLOAD_CONTAINER };
-    return overlayCommand(pod, script, [String(patience), String(port), path]);
+  const prepared = (kind: Kind) => {
+    const { what, timeoutMs } = kind;
+    return { ...kind, prestarted: createPrestartedCommands({ exec, what, minInput: POD_PACE, timeoutMs }) };
   };
-  const prestarted = createPrestartedCommands({ exec, what: WHAT, minInput: POD_PACE, timeoutMs: LIMIT_MS });
+  const [starts, hooks] = [prepared(start), prepared(hook)];
+  const kindOf = (pod: Pod) => (hasClaimHook(pod) ? hooks : starts);
+  const commandFor = (pod: Pod, { script, wordsFor }: Kind, patienceSeconds: number): ExecTarget =>
+    podCommand(
+      { ...where, pod: pod.metadata.name, container: WORKLOAD_CONTAINER },
+      script,
+      wordsFor(pod, patienceSeconds),
+    );
   return {
     prepare(pod) {
-      if (startsOnClaim(pod.spec)) prestarted.prepare(idOf(pod), commandFor(pod, PATIENCE_SECONDS));
+      const kind = kindOf(pod);
+      if (awaitsClaim(pod)) kind.prestarted.prepare(idOf(pod), commandFor(pod, kind, PATIENCE_SECONDS));
     },
-    warm: (pod) => prestarted.warm(idOf(pod)),
+    warm: (pod) => kindOf(pod).prestarted.warm(idOf(pod)),
     async start(pod, options) {
       const { signal, isAgain = false } = options;
-      const fed = { input: inputOf(options), signal, timeoutMs: LIMIT_MS };
+      const kind = kindOf(pod);
+      const { what, prestarted, timeoutMs } = kind;
+      const fed = { input: inputOf(options, kind), signal, timeoutMs };
       const command = await prestarted.take(idOf(pod), signal);
       if (command !== undefined) return await command.feed(fed);
-      const target = commandFor(pod, isAgain ? LOOK_SECONDS : PATIENCE_SECONDS);
-      await feedCommand({ ...fed, exec, target, what: WHAT, input: asked(fed.input) });
+      const target = commandFor(pod, kind, isAgain ? LOOK_SECONDS : PATIENCE_SECONDS);
+      await feedCommand({ ...fed, exec, target, what, input: asked(fed.input) });
     },
-    cancelPrestarted: (pod) => prestarted.cancel(idOf(pod)),
-    close: prestarted.close,
+    cancelPrestarted: (pod) => kindOf(pod).prestarted.cancel(idOf(pod)),
+    close() {
+      for (const { prestarted } of [starts, hooks]) prestarted.close();
+    },
   };
 }
 
 /** What the command reads after its question. */
-async function* inputOf({ inputs, onGiven, isGiven, isHealthy }: StartOptions): AsyncGenerator<Uint8Array> {
+async function* inputOf(
+  { inputs, onGiven, isGiven, isHealthy }: StartOptions,
+  { pack }: Kind,
+): AsyncGenerator<Uint8Array> {
   if (inputs !== undefined) {
     yield Buffer.from(words.inputs);
-    yield* frames([packInputs(inputs)]);
-    yield END;
+    yield* pack(inputs);
     onGiven?.();
   }
   const word = isHealthy ? words.start : words.launch;
@@ -148,8 +194,8 @@ async function* inputOf({ inputs, onGiven, isGiven, isHealthy }: StartOptions): 
 }
 
 /** Whether a start failed since the pod does not have the inputs. */
-export function isNeverStarted(error: unknown): boolean {
-  return error instanceof ExecFailure && error.exitCode === NEVER_STARTED;
+export function isNeverGiven(error: unknown): boolean {
+  return error instanceof ExecFailure && error.exitCode === NEVER_GIVEN;
 }
 
 /** Whether a pod that a start failed in has its inputs. */

@@ -18,7 +18,7 @@ interface Marks {
 /** Written at the pod's creation, and never changed. */
 const BIRTH: readonly string[] = [
   ...[label.managed, label.workload, annotation.workloadUid, annotation.templateHash, annotation.isolation],
-  ...[annotation.overlayDirs, annotation.diskGb, annotation.preSave],
+  ...[annotation.overlayDirs, annotation.diskGb, annotation.preSave, annotation.onClaim],
 ];
 /** Written again when a claim takes the pod. */
 const BINDING: readonly string[] = [

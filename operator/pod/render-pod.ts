@@ -53,6 +53,7 @@ export function renderPod(
   const spec = renderPodSpec(workload, config, { restoreAs, proxyUid: pickProxyUid() });
   const resolved = withDefaults(workload.spec);
   const { overlayDirs, preSave } = resolved.filesystem;
+  const { onClaim } = resolved.entrypoint;
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -75,6 +76,7 @@ export function renderPod(
           [annotation.diskGb]: String(resolved.resources.diskGb),
           ...(preSave !== undefined && { [annotation.preSave]: JSON.stringify(preSave) }),
         }),
+        ...(onClaim !== undefined && { [annotation.onClaim]: JSON.stringify(onClaim) }),
         ...identity.annotations,
       },
     },
@@ -98,10 +100,10 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 }
 
 /**
- * Hash of what isolates a pod and of the files that it saves: the runtime, the security contexts, the proxy's
- * credentials, the overlay directories and preSave. Two pods of a workload with the same hash are isolated alike. The
- * hash leaves out `network.access`, since the network policy applies to all pods of the workload at once, and the
- * allowlist, which the proxies of running pods follow. Undefined if no pod can be rendered.
+ * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the security
+ * contexts, the proxy's credentials, the overlay directories, preSave and onClaim. Two pods of a workload with the same
+ * hash are alike in these. The hash leaves out `network.access`, since the network policy applies to all pods of the
+ * workload at once, and the allowlist, which the proxies of running pods follow. Undefined if no pod can be rendered.
  */
 export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).isolation;
@@ -125,14 +127,17 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
     const rendered = renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID });
-    const { overlayDirs, preSave } = withDefaults(workload.spec).filesystem;
-    // A warm pod whose release would not run it is an old one.
-    const stamped = preSave === undefined ? "" : JSON.stringify(preSave);
+    const { filesystem, entrypoint } = withDefaults(workload.spec);
+    const { overlayDirs, preSave } = filesystem;
+    const { onClaim } = entrypoint;
+    // A warm pod whose claim or release would not run them is an old one.
+    const stamped = [preSave, onClaim].map((hook) => (hook === undefined ? "" : JSON.stringify(hook))).join("");
     const { runtimeClassName, securityContext } = rendered;
     const isolation = {
       filesystem: { overlayDirs, preSave },
       // A pod whose program has started for no one is none for a claim that the program is to start with.
       ...(startsOnClaim(rendered) && { start: "OnClaim" }),
+      ...(onClaim !== undefined && { onClaim }),
       runtimeClassName,
       securityContext,
       container: programContainer(rendered)?.securityContext,
@@ -170,7 +175,7 @@ function renderPodSpec(
   const launched = programToLaunch(workload);
   // The tools run when the workload does not, so they may have what it has.
   const tools = podTools({
-    launcherFolder: launched && `/${LAUNCHER_FOLDER}`,
+    launcherFolder: launched === undefined && entrypoint.onClaim === undefined ? undefined : `/${LAUNCHER_FOLDER}`,
     image: config.toolsImage,
     overlayDirs: filesystem.overlayDirs,
     diskGb: resources.diskGb,

@@ -33,15 +33,19 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
 }
 
 const EXAMPLE = "manifests/examples/every-field-workload.yaml";
+/** A workload has one call of a program that is told of its claim, and this example has the other. */
+const TOLD_EXAMPLE = "manifests/examples/welcome-workload.yaml";
 const BUILT_EXAMPLES = ["manifests/examples/built-workload.yaml", "manifests/examples/git-workload.yaml"];
 
 /** The page of a workload's fields. The fields of an image that is built are in separate examples. */
 async function workloadPage(): Promise<string> {
   const example = await readFile(new URL(`../../${EXAMPLE}`, import.meta.url), "utf8");
   const { spec } = parse(example) as { spec: WorkloadSpec };
-  const built = await Promise.all(BUILT_EXAMPLES.map(builtImage));
+  const built = await Promise.all(BUILT_EXAMPLES.map(async (path) => (await exampleSpec(path)).image));
   const context = Object.assign({}, ...built.map((image) => image.context));
-  const shown = { ...spec, image: Object.assign({ ...spec.image }, ...built, { context }) };
+  const onClaim = { ...spec.entrypoint?.onClaim, ...(await exampleSpec(TOLD_EXAMPLE)).entrypoint?.onClaim };
+  const image = Object.assign({ ...spec.image }, ...built, { context });
+  const shown = { ...spec, image, entrypoint: { ...spec.entrypoint, onClaim } };
   const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: shown });
   const program = workloadStatusSchema.properties.entrypoint.properties;
   const statusRows = Object.entries(program).map(
@@ -90,7 +94,8 @@ The condition \`EntrypointKnown\` says whether it is known. While it is false, t
 
 ## All fields in one workload
 
-Except those of an image that is built (\`${BUILT_EXAMPLES[0]}\`, [how to build](../how-to/build-an-image.md)):
+Except those of an image that is built (\`${BUILT_EXAMPLES[0]}\`, [how to build](../how-to/build-an-image.md)), and
+\`entrypoint.onClaim.httpPost\` (\`${TOLD_EXAMPLE}\`):
 
 \`\`\`yaml
 ${example.trimEnd()}
@@ -98,10 +103,10 @@ ${example.trimEnd()}
 `;
 }
 
-async function builtImage(path: string): Promise<WorkloadSpec["image"]> {
+async function exampleSpec(path: string): Promise<WorkloadSpec> {
   const text = await readFile(new URL(`../../${path}`, import.meta.url), "utf8");
-  const workload = parseAllDocuments(text).at(-1)?.toJS() as { spec: WorkloadSpec };
-  return workload.spec.image;
+  const all = parseAllDocuments(text).map((document) => document.toJS() as { kind: string; spec: WorkloadSpec });
+  return all.find(({ kind }) => kind === "TenancyWorkload")?.spec as WorkloadSpec;
 }
 
 function fieldRows(schema: JsonSchema, { path, example }: { path: string; example: unknown }): string[] {

@@ -2,7 +2,7 @@ import type { Claim, ClaimSpec } from "../../../crds/claim.ts";
 import { hasInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { type ClaimKey, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
 import { isAlreadyExists, isConflict, isTransient } from "../../../crds/client/api-error.ts";
-import { withDefaults } from "../../../crds/defaults.ts";
+import { takesClaimInputs } from "../../../crds/defaults.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, claimLabels, finalizer } from "../../../crds/labels.ts";
 import { claimName, claimSecretName, hashedClaimName, nextClaimName } from "../../../crds/names.ts";
@@ -51,7 +51,7 @@ export async function createClaim(
   if (workload.metadata.deletionTimestamp !== undefined) throw workloadTerminating(workloadRef);
   const hasSecrets = Object.keys(secrets).length > 0;
   const brings = hasSecrets || hasInputs(inputs);
-  if (brings && withDefaults(workload.spec).entrypoint.start === "Warm") {
+  if (brings && !takesClaimInputs(workload.spec)) {
     const where = request.joins === true ? "spec.claim.inputs" : "body.env, body.secrets and body.files";
     throw new HttpError(400, `${where}: ${startsTooEarly(workloadRef)}`);
   }

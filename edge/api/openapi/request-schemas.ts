@@ -29,6 +29,7 @@ const ofType = (type: string, then: OpenApiSchema): OpenApiSchema => ({
   anyOf: [{ properties: { type: { not: { const: type } } } }, then],
 });
 const needs = (...required: string[]): OpenApiSchema => ({ required });
+const namesProgram: OpenApiSchema = { not: { prefixItems: [{ const: "" }] } };
 
 /** For what a claim gives to its program. */
 function ofInputs(path: string): Readonly<Record<string, OpenApiSchema>> {
@@ -80,7 +81,12 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
     ],
   },
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
-  "WorkloadSpec.filesystem.preSave.command": { not: { prefixItems: [{ const: "" }] } },
+  "WorkloadSpec.filesystem.preSave.command": namesProgram,
+  "WorkloadSpec.entrypoint": {
+    anyOf: [{ not: needs("onClaim") }, { properties: { start: { const: "Warm" } } }],
+  },
+  "WorkloadSpec.entrypoint.onClaim": { oneOf: [needs("exec"), needs("httpPost")] },
+  "WorkloadSpec.entrypoint.onClaim.exec.command": namesProgram,
   "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
   ...ofInputs("ClaimInputs"),
   "ClaimInputs.secrets": { propertyNames: { pattern: variableName, maxLength: 253 } },

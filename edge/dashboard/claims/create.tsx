@@ -9,7 +9,7 @@ import { Minutes, secondsOf } from "./expiry.tsx";
 
 const optional = { isRequired: false, schema: {} };
 const LABELS: SpecField = { ...optional, path: "labels", kind: "pairs", help: "Of the pod. Not for secrets." };
-/** For a program that starts with its claim. */
+/** For a program that can get them. */
 const INPUTS: readonly SpecField[] = [
   { ...optional, path: "env", kind: "pairs", help: "Variables of the program. Not for secrets: claims show them." },
   {
@@ -44,10 +44,11 @@ export default function CreateClaim() {
   );
   const workloads = live("workloads");
   workloads.version.value;
-  const startsWithIt = workloads.rows.get(workloadRef)?.spec.entrypoint?.start === "OnClaim";
+  const { start, onClaim } = workloads.rows.get(workloadRef)?.spec.entrypoint ?? {};
+  const takesInputs = start === "OnClaim" || onClaim !== undefined;
   // What was filled in for another workload is sent, so it is shown: the API says why it cannot be given.
   const hasInputs = INPUTS.some(({ path }) => brought[path] !== undefined);
-  const fields = startsWithIt || hasInputs ? [LABELS, ...INPUTS] : [LABELS];
+  const fields = takesInputs || hasInputs ? [LABELS, ...INPUTS] : [LABELS];
   // No part of a secret may become the name of a variable, which everybody sees.
   const isCut = Object.values(brought.secrets ?? {}).includes("");
   const expiresInSeconds = secondsOf(minutes);

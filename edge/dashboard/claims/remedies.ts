@@ -21,6 +21,7 @@ const remedies: Readonly<Record<string, string>> = {
   StartTimeout: "Find out what the pod was waiting for: its health check, its image, or its node.",
   QuotaExceeded: "Release a claim, or raise the namespace's ResourceQuota.",
   RestoreFailed: "Do what the message says, claim another version, or claim without files. The snapshot is kept.",
+  OnClaimFailed: "Fix entrypoint.onClaim of the workload, or the program in its image, then claim again.",
   InvalidInputs: "Create what the message names. If it breaks a rule, delete the claim and create it again.",
   InvalidLabels: "Delete the claim, and create it with the label that the message names changed.",
   Duplicate: "Use or delete the other claim of the same tenant and workload.",

@@ -21,6 +21,7 @@ const names: Readonly<Record<string, string>> = {
   Ready: "Waiting for health check",
   InputsGiven: "Giving inputs",
   ProgramStarted: "Starting program",
+  OnClaimCalled: "Telling the program",
   Active: "Reporting ready",
   Error: "Until failure",
 };

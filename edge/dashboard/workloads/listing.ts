@@ -18,7 +18,7 @@ interface Use {
 }
 
 /** Reasons caused by the workload, not by the tenant's files, the cluster or the claim. */
-const ownReasons = new Set(["CrashLooping", "ImagePullFailed", "StartTimeout"]);
+const ownReasons = new Set(["CrashLooping", "ImagePullFailed", "StartTimeout", "OnClaimFailed"]);
 
 /** Why a claim fails, if its workload is the cause. */
 export function claimFailure({ reason }: Pick<ApiTypes["Claim"], "reason">): string | undefined {

@@ -1,7 +1,7 @@
 import { hasInputs, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import { isTransient } from "../../../crds/client/api-error.ts";
 import type { Store } from "../../../crds/client/watch/store.ts";
-import { withDefaults } from "../../../crds/defaults.ts";
+import { takesClaimInputs } from "../../../crds/defaults.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Workload } from "../../../crds/workload.ts";
@@ -63,7 +63,7 @@ export function createWorkloadProblems(options: {
         const message = `spec.workloadRef: workload "${workloadRef}" is being deleted: name another workload`;
         return { reason: "WorkloadTerminating", message, mayPass: true };
       }
-      if (!hasInputs(claim?.inputs) || withDefaults(workload.spec).entrypoint.start !== "Warm") return undefined;
+      if (!hasInputs(claim?.inputs) || takesClaimInputs(workload.spec)) return undefined;
       const message = `spec.claim.inputs: ${startsTooEarly(workloadRef)}`;
       return { reason: "WorkloadStartsTooEarly", message, mayPass: true };
     },

@@ -16,13 +16,21 @@ export const POD_PACE: Pace = { bytesPerSecond: 64 * 1024, overMs: 60_000 };
 
 /** The command that runs a script in the pod, with busybox, the root and the overlay directories as its parameters. */
 export function overlayCommand(pod: OverlayPod, script: string, roots: readonly string[]): ExecTarget {
+  return podCommand(
+    pod,
+    script,
+    roots.map((path) => Buffer.from(path, "latin1").toString("utf8")),
+  );
+}
+
+/** The command that runs a script in the pod, with busybox, the root and the words as its parameters. */
+export function podCommand(pod: OverlayPod, script: string, words: readonly string[]): ExecTarget {
   const { namespace, pod: name, container, busybox = TOOLS_BUSYBOX, root = "/" } = pod;
-  const folders = roots.map((path) => Buffer.from(path, "latin1").toString("utf8"));
   return {
     namespace,
     pod: name,
     container,
-    command: [busybox, "sh", "-c", script, "overlay", busybox, root, ...folders],
+    command: [busybox, "sh", "-c", script, "overlay", busybox, root, ...words],
   };
 }
 

@@ -47,7 +47,7 @@ export interface PodToolsOptions {
    * @default the init container copies the tools and does not wait
    */
   readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
-  /** Where the launcher keeps its state; undefined where none runs the program. */
+  /** Where the launcher keeps its state, and the files of a claim are; undefined where the pod has none. */
   readonly launcherFolder?: string | undefined;
   /** @default what is little enough to fit beside the smallest workload */
   readonly resources?: ResourceRequirements | undefined;

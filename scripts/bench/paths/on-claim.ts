@@ -20,7 +20,10 @@ const INPUTS = {
   files: [{ path: "/tmp/settings.json", content: "{}" }],
 };
 
-/** Pool claims whose program starts with its claim, with and without inputs, beside those whose program runs before. */
+/**
+ * Pool claims whose program starts with its claim, with and without inputs, beside those whose program runs before and
+ * is told of its inputs, or of nothing.
+ */
 export async function measureOnClaim(
   environment: BenchEnvironment,
   { n, log, signal }: { n: number; log: Log; signal: AbortSignal },
@@ -28,13 +31,16 @@ export async function measureOnClaim(
   const { edge } = environment;
   const { filesystem: _, ...warm } = FILES_WORKLOAD;
   const onClaim: WorkloadSpec = { ...warm, entrypoint: { ...warm.entrypoint, start: "OnClaim" } };
+  const onClaimCall = { exec: { command: ["/bin/busybox", "true"] } };
+  const told: WorkloadSpec = { ...warm, entrypoint: { ...warm.entrypoint, onClaim: onClaimCall } };
   const all = await Promise.all([
     start("bench-warm", warm),
     start("bench-on-claim", onClaim),
     // A pool of its own, since the last claim of a pool leaves it unprepared for a moment.
     start("bench-inputs", onClaim, INPUTS),
+    start("bench-told", told, INPUTS),
   ]);
-  const [before, after, withInputs] = all;
+  const [before, after, withInputs, toldOf] = all;
   try {
     const { machine, rssMb } = await reportEvery(
       log,
@@ -57,6 +63,13 @@ export async function measureOnClaim(
         floorMs: withoutMs,
         ...usage,
         note: "floor: those without inputs",
+      },
+      {
+        path: "told of inputs",
+        ...toldOf.tally.outcome,
+        floorMs,
+        ...usage,
+        note: "floor: pool claims whose program runs already, and is told of nothing",
       },
     ];
   } finally {

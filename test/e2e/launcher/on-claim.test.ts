@@ -1,5 +1,5 @@
 // @limit 600
-// A program that starts with its claim, in real containers.
+// A program that starts with its claim, or is told of it, in real containers.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
@@ -33,6 +33,22 @@ function onClaim(script: string, more: Partial<WorkloadSpec> = {}): Partial<Work
   };
 }
 
+/** Runs in warm pods. */
+function toldBy(call: object, script = RUNS): Partial<WorkloadSpec> {
+  const entrypoint = { cmd: "/bin/busybox", args: ["sh", "-c", script], onClaim: { ...call, timeoutSeconds: 5 } };
+  return { entrypoint, resources: { vcpus: 1, memoryMb: 64, diskGb: 1 } };
+}
+
+const CLAIM_FOLDER = "/run/tenancy/claim";
+/** Notes each claim with the secret and the file that it finds. */
+const NOTE_CLAIM = `cd ${CLAIM_FOLDER}; { cat; cat secrets/TOKEN files/data/settings; echo; } >> /data/told 2> /tmp/none`;
+const KILL = "read -r pid < /run/tenancy/program; kill -9 $pid; sleep 4";
+/** Until somebody lets it pass. */
+const REFUSE = `cat ${CLAIM_FOLDER}/secrets/TOKEN; [ -e /data/passes ]`;
+const CGI = `mkdir -p /tmp/www/cgi-bin; cd /tmp/www/cgi-bin
+printf '%s\n' '#!/bin/sh' 'head -c "$CONTENT_LENGTH" > /tmp/www/index.html' 'printf "Status: 200 OK\\r\\n\\r\\n"' > claimed
+chmod +x claimed; exec /bin/busybox httpd -f -p 8080 -h /tmp/www`;
+
 const test = lifeSuite("a program that starts with its claim", {
   name: "on-claim",
   async prepare(life) {
@@ -51,6 +67,14 @@ const test = lifeSuite("a program that starts with its claim", {
           network: { ports: [8080] },
         }),
       ),
+      life.createWorkload("told", toldBy({ exec: { command: ["/bin/sh", "-c", NOTE_CLAIM] } })),
+      life.createWorkload("asked", {
+        ...toldBy({ httpPost: { path: "/cgi-bin/claimed" } }, CGI),
+        network: { ports: [8080] },
+        filesystem: { overlayDirs: [] },
+      }),
+      life.createWorkload("dies", toldBy({ exec: { command: ["/bin/sh", "-c", KILL] } })),
+      life.createWorkload("refuses", toldBy({ exec: { command: ["/bin/sh", "-c", REFUSE] } })),
       life.createWorkload("no-files", onClaim(`echo up > /tmp/up; ${RUNS}`, { filesystem: { overlayDirs: [] } })),
     ]);
   },
@@ -108,15 +132,15 @@ async function waitForHealth({ life }: LifeContext): Promise<void> {
   await life.run(claim.status?.instanceId, `$b nc -w 2 ${claim.status?.endpoint?.host} 8080 -e $b true`);
 }
 
-async function sayWhyItEnds({ life }: LifeContext): Promise<void> {
-  // It would end in each of its warm pods.
-  await life.createPool("ends", "ends", 2);
-  const names = async () => (await warmPods(life, "ends")).map(({ metadata }) => metadata.name);
+/** It would end in each of its warm pods. */
+async function sayWhyItEnds(life: Lifecycle, workload: string, why: RegExp): Promise<void> {
+  await life.createPool(workload, workload, 2);
+  const names = async () => (await warmPods(life, workload)).map(({ metadata }) => metadata.name);
   const before = await names();
-  const claim = await life.createClaim("dora", "ends", false);
+  const claim = await life.createClaim("dora", workload, false);
   const failed = await life.untilClaim(claim, "to fail", (status) => status?.phase === "Error");
   assert.is(failed.status?.reason, "CrashLooping");
-  assert.match(failed.status?.message ?? "", /exit code 3/);
+  assert.match(failed.status?.message ?? "", why);
   const after = await names();
   // The one that is made in its place may not be ready yet.
   const taken = before.filter((name) => !after.includes(name));
@@ -307,15 +331,91 @@ async function bringInputsByTrigger({ life }: LifeContext): Promise<void> {
   }
 }
 
+/** A running program: its hook reads the claim, again after each start of its container, and files are restored before. */
+async function tellRunning({ life }: LifeContext): Promise<void> {
+  await life.createPool("told", "told", 1);
+  const [warm] = await warmPods(life, "told");
+  const first = await life.claim("leo", "told", true);
+  assert.equal([first.status?.source, first.status?.instanceId], ["pool", warm?.metadata.name]);
+  const noted = (claim: Claim) => life.run(claim.status?.instanceId, "$b cat /data/told");
+  const bare = '{"tenantId":"leo","workload":"told","env":{},"secrets":{},"files":{}}';
+  assert.is(await noted(first), `${bare}\n`, "also of a claim that brings nothing");
+  await life.release(first);
+
+  const metadata = { name: "of-leo", namespace: NAMESPACE, labels: { [USE]: "claim" } };
+  const token = "of leo '\"$(exit 3)";
+  await life.client.create(secrets, { metadata, stringData: { TOKEN: token } });
+  await life.untilPool("told", 1);
+  const inputs = {
+    ...{ env: { LANG: "de" }, secretRef: { name: metadata.name } },
+    files: [{ path: "/data/settings", content: "settings" }],
+  };
+  const spec = { tenantId: "leo", workloadRef: "told", resume: true, inputs };
+  const made = await life.client.create(claims, { metadata: { name: claimName(spec), namespace: NAMESPACE }, spec });
+  const next = await life.untilClaim(made, "to be Active", (status) => status?.phase === "Active");
+  assert.is(next.status?.source, "pool+data");
+  const told = {
+    ...{ tenantId: "leo", workload: "told", env: { LANG: "de" } },
+    secrets: { TOKEN: `${CLAIM_FOLDER}/secrets/TOKEN` },
+    files: { "/data/settings": `${CLAIM_FOLDER}/files/data/settings` },
+  };
+  const line = `${JSON.stringify(told)}${token}settings\n`;
+  assert.is(await noted(next), `${bare}\n${line}`);
+  const steps = next.status?.timeline?.map(({ step }) => step) ?? [];
+  assert.equal(steps.slice(-4), ["FilesTo", "InputsGiven", "OnClaimCalled", "Active"]);
+
+  const untilTold = (times: number) =>
+    waitUntil(async () => (await noted(next).catch(() => "")) === `${bare}\n${line.repeat(times)}`, {
+      ...{ what: `call ${times}`, limitMs: LIMIT_MS, intervalMs: 500 },
+    });
+  await kill(life, next.status?.instanceId);
+  await untilTold(2);
+  // As a restart of the node leaves it.
+  await life.run(next.status?.instanceId, `$b rm -rf ${CLAIM_FOLDER}`);
+  await kill(life, next.status?.instanceId);
+  await untilTold(3);
+  await life.release(next);
+}
+
+async function tellByRequest({ life }: LifeContext): Promise<void> {
+  await life.createPool("asked", "asked", 1);
+  const first = await life.claim("mia", "asked", false);
+  assert.is(first.status?.source, "pool");
+  const page = await life.run(first.status?.instanceId, "$b cat /tmp/www/index.html");
+  assert.is(JSON.parse(page).tenantId, "mia");
+  await life.release(first);
+}
+
+/** The claim waits for the hook, and says what is wrong without what the hook has printed. */
+async function waitForHook({ life }: LifeContext): Promise<void> {
+  const metadata = { name: "of-nora", namespace: NAMESPACE, labels: { [USE]: "claim" } };
+  await life.client.create(secrets, { metadata, stringData: { TOKEN: "printed by the hook" } });
+  const spec = { tenantId: "nora", workloadRef: "refuses", inputs: { secretRef: { name: metadata.name } } };
+  const made = await life.client.create(claims, { metadata: { name: claimName(spec), namespace: NAMESPACE }, spec });
+  const waiting = await life.untilClaim(made, "to say why", (status) => /ended with 1/.test(status?.message ?? ""));
+  assert.is(waiting.status?.phase, "Pending");
+  assert.is(waiting.status?.message, "Cannot call entrypoint.onClaim: it ended with 1");
+  const labelSelector = `${label.tenant}=nora`;
+  const [pod] = (await life.client.list(pods, { namespace: NAMESPACE, labelSelector })).items;
+  await life.run(pod?.metadata.name, ": > /data/passes");
+  const active = await life.untilClaim(made, "to be Active", (status) => status?.phase === "Active");
+  assert.is(active.status?.instanceId, pod?.metadata.name);
+  await life.release(active);
+}
+
 testAtOnce(test, [
   ["in a warm pod it starts when the pod is claimed, after the files are restored", startWithFiles],
   ["it is started again with its container, also where the launcher has lost its memory", startAgain],
   ["a claim is Active when the program is healthy", waitForHealth],
-  ["a program that ends at once: the claim says why", sayWhyItEnds],
+  ["a program that ends at once: the claim says why", ({ life }) => sayWhyItEnds(life, "ends", /exit code 3/)],
   ["a workload without files", startWithoutFiles],
   ["it finds the variables and files of its own claim", bringInputs],
   ["it finds what a claim call brings, and a call that brings something else is refused", bringInputsByApi],
   ["it finds what the claim of a trigger's event brings", bringInputsByTrigger],
+  ["a program that runs already is told of the claim by a command, again after each of its starts", tellRunning],
+  ["by a request, where the workload has no files", tellByRequest],
+  ["a claim is Active only when the call has succeeded", waitForHook],
+  ["a program that the call ends takes no second pod", ({ life }) => sayWhyItEnds(life, "dies", /exit code 137/)],
 ]);
 
 test("it never starts without its files, whenever the operator is killed", async ({ life }) => {

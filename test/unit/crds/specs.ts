@@ -81,6 +81,16 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
     spec: { image, filesystem: { overlayDirs: ["/data", "/data-2/", "/dat"], preSave: { command: ["save", ""] } } },
   },
   {
+    title: "a program that is told of its claim by a command, whose argument may be empty",
+    kind: "workload",
+    spec: { image, entrypoint: { start: "Warm", onClaim: { exec: { command: ["told", ""] }, timeoutSeconds: 60 } } },
+  },
+  {
+    title: "a program that is told of its claim by a request, for which it needs no port of its own",
+    kind: "workload",
+    spec: { image, entrypoint: { onClaim: { httpPost: { path: "/$(id)'" } } } },
+  },
+  {
     title: "a health check and an idle policy without details",
     kind: "workload",
     spec: { image, health: {}, idle: {} },
@@ -179,6 +189,16 @@ export const badSpecs: readonly BadSpec[] = [
       "spec.filesystem.preSave.command",
     ],
     [
+      "a request with a line break",
+      { image, entrypoint: { onClaim: { httpPost: { path: "/a\r\nHost: b" } } } },
+      "spec.entrypoint.onClaim.httpPost.path",
+    ],
+    [
+      "an onClaim that may take an hour",
+      { image, entrypoint: { onClaim: { exec: { command: ["a"] }, timeoutSeconds: 3600 } } },
+      "spec.entrypoint.onClaim.timeoutSeconds",
+    ],
+    [
       "a preSave of an hour",
       { image, filesystem: preSaving({ command: ["sync"], timeoutSeconds: 3600 }) },
       "spec.filesystem.preSave.timeoutSeconds",
@@ -265,6 +285,22 @@ export const badSpecs: readonly BadSpec[] = [
         "files that are saved while a program runs that starts with its claim",
         { image, filesystem: { saveWhileRunning: true }, entrypoint: { cmd: "run", start: "OnClaim" } },
         "spec",
+      ],
+      [
+        "an onClaim for a program that starts with its claim",
+        { image, entrypoint: { cmd: "run", start: "OnClaim", onClaim: { httpPost: { path: "/" } } } },
+        "spec.entrypoint",
+      ],
+      ["an onClaim without a call", { image, entrypoint: { onClaim: {} } }, "spec.entrypoint.onClaim"],
+      [
+        "an onClaim with two calls",
+        { image, entrypoint: { onClaim: { exec: { command: ["a"] }, httpPost: { path: "/" } } } },
+        "spec.entrypoint.onClaim",
+      ],
+      [
+        "an onClaim of no program",
+        { image, entrypoint: { onClaim: { exec: { command: [""] } } } },
+        "spec.entrypoint.onClaim.exec.command",
       ],
       [
         "a preSave where nothing is saved",

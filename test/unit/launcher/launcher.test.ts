@@ -27,7 +27,7 @@ import {
   launchCommand,
   preStopHook,
 } from "../../../operator/launcher/launch-command.ts";
-import { createProgramStarter, isNeverStarted, type StartOptions } from "../../../operator/launcher/program-starter.ts";
+import { createProgramStarter, isNeverGiven, type StartOptions } from "../../../operator/launcher/program-starter.ts";
 import { writeStartProgram } from "../../../operator/launcher/start-program.ts";
 import { stopProgram } from "../../../operator/launcher/stop-program.ts";
 import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
@@ -571,7 +571,7 @@ rootTest("a session goes on where its launcher has lost its memory, with inputs 
     () => undefined,
     (error: unknown) => error,
   );
-  assert.ok(isNeverStarted(failure));
+  assert.ok(isNeverGiven(failure));
   assert.is(container.output(), "");
   const inputs = inputsOf({ variables: new Map([["A", "B"]]) });
   await startClaimed(container, {}, { isHealthy: false, inputs });

@@ -4,7 +4,6 @@ import * as assert from "uvu/assert";
 import type { ClaimSpec } from "../../../crds/claim.ts";
 import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
 import { readInputs } from "../../../operator/claim/claim-inputs.ts";
-import { packVariables } from "../../../operator/launcher/given-inputs.ts";
 import { testOperator } from "./test-operator.ts";
 
 const test = suite("readInputs");
@@ -68,7 +67,8 @@ test("variables and files come from the claim, from Secrets and from ConfigMaps"
       { path: "/f", secretRef: { name: "own", key: "file" } },
     ],
   });
-  assert.is(packVariables(given?.variables ?? new Map()).toString(), `A=1\0TOKEN=${VALUE}\0`);
+  assert.equal([...(given?.env ?? [])], Object.entries({ A: "1" }));
+  assert.equal([...(given?.secrets ?? [])], [["TOKEN", Buffer.from(VALUE)]]);
   const found = given?.files.map(({ path, mode, content }) => [path, mode, content.toString()]);
   assert.equal(found, [
     ["/a", "0600", "ä"],
