@@ -58,9 +58,6 @@ export function createScene(run: string, { api, pods, checker, history }: Operat
   const poolPath = `${POOLS_PATH}/${run}`;
   const workloadPath = `${WORKLOADS_PATH}/${run}`;
 
-  // Each story ends its claim in its own way, and says itself when that is over.
-  void checker.whileReleasing({ tenantId: `t-${run}`, workloadRef: run }, () => new Promise(() => undefined));
-
   async function read<T>(path: string): Promise<T | undefined> {
     const { status, text } = await api.call({ method: "GET", path, limitMs: 60_000 });
     if (status === 404) return undefined;
@@ -138,7 +135,12 @@ export function createScene(run: string, { api, pods, checker, history }: Operat
         return pool?.status?.ready === size && warm.length === size && areReady && templates.size <= 1;
       });
     },
-    claim: (spec = {}) => put(claimPath, "TenancyClaim", { tenantId: `t-${run}`, workloadRef: run, ...spec }),
+    claim(spec = {}) {
+      const claimed = { tenantId: `t-${run}`, workloadRef: run, ...spec };
+      // Each story ends its claim in its own way, and says itself when that is over.
+      void checker.whileReleasing(claimed, () => new Promise(() => undefined));
+      return put(claimPath, "TenancyClaim", claimed);
+    },
     async active() {
       await until("the pod", async () => (await read<Claim>(claimPath))?.status?.phase === "Active");
     },

@@ -12,12 +12,21 @@ export interface Specs {
 }
 
 const BASE: Specs = { workload: BASE_SPEC, pool: { size: 1 } };
-/** Nothing is built in a soak, and a workload without an image keeps the ready pods that it had, on purpose. */
-const LEFT_OUT = /^workload\.image\.(dockerfile|context|args)|^pool\.workloadRef/;
+/**
+ * Nothing is built in a soak, and a workload without an image keeps the ready pods that it had, on purpose. No workload's
+ * program runs, so none can be started or asked.
+ */
+const LEFT_OUT =
+  /^workload\.image\.(dockerfile|context|args)|^workload\.entrypoint\.(start|onClaim\.httpPost)|^pool\.workloadRef/;
 /** Instead of a limit: more pods than fit, and a claim that ends while it is looked at. */
 const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   "pool.size": [0, 3],
   "workload.idle.timeoutSeconds": [600, 31536000],
+  // A claim waits for a command that fails.
+  "workload.entrypoint.onClaim.exec.command": [
+    ["/bin/busybox", "true"],
+    ["/bin/busybox", "test", "-s", "/run/tenancy/claim/claim.json"],
+  ],
 };
 /** What a field needs beside it. */
 const OVERLAY = { overlayDirs: [FILES_FOLDER] };
@@ -28,6 +37,7 @@ const COMPANIONS: readonly (readonly [RegExp, string, object])[] = [
     "filesystem",
     { ...OVERLAY, preSave: { command: ["/bin/busybox", "true"], onError: "Continue" } },
   ],
+  [/^workload\.entrypoint\.onClaim/, "entrypoint", { onClaim: { exec: { command: ["/bin/busybox", "true"] } } }],
 ];
 
 /** The fields that are moved, and their values. */
