@@ -13,6 +13,13 @@ export const PROXY_IMAGE = "localhost/tenancy-proxy:1";
 export const IDLE = "idle";
 export const IDLE_SECONDS = 15;
 
+/** The workloads whose programs write down what a claim brings: when they are told of it, or when they start. */
+export const TOLD = "told";
+export const STARTED = "started";
+
+/** Where they do that, in memory. */
+export const INPUTS_FILE = "/run/tenancy/inputs-of-soak";
+
 export const PODS_PATH = `/api/v1/namespaces/${NAMESPACE}/pods`;
 export const CLAIMS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyclaims`;
 export const WORKLOADS_PATH = `/apis/tenancy.dev/v1alpha1/namespaces/${NAMESPACE}/tenancyworkloads`;
@@ -104,6 +111,7 @@ export type Invariant =
   | "one pod a claim"
   | "pool is full"
   | "idle release"
+  | "own inputs"
   | "rest is quiet"
   | "programs run";
 

@@ -178,7 +178,7 @@ function summaryOf(run: {
   for (const { invariant } of run.violations) broken.set(invariant, (broken.get(invariant) ?? 0) + 1);
   return [
     `seed ${run.seed}, snapshots ${world.objects === undefined ? "on the volume" : "in object storage"}, ${run.seconds} s, ${counts.get("rounds")} rounds, at rest ${rest.toFixed(1)} s after each on average`,
-    `${counts.get("sequences")} sequences, ${counts.get("claims")} claims, ${counts.get("releases")} releases, ${counts.get("destroys")} destroys, ${counts.get("execs")} execs, ${counts.get("tokens written")} tokens written`,
+    `${counts.get("sequences")} sequences, ${counts.get("claims")} claims, ${counts.get("releases")} releases, ${counts.get("destroys")} destroys, ${counts.get("execs")} execs, ${counts.get("inputs seen")} inputs seen, ${counts.get("tokens written")} tokens written`,
     `${faults.reduce((sum, [, n]) => sum + n, 0)} faults: ${list(faults)}`,
     `requests hit: ${list([...hits].sort())}`,
     `answers of the edge: ${list(counts.startingWith("answers "))}`,

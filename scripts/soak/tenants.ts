@@ -7,7 +7,7 @@ import { type Decisions, decisionsOf } from "./decisions.ts";
 import { GUARDED } from "./faults/fences.ts";
 import { FLEETING } from "./faults/people.ts";
 import { expect, type History } from "./history.ts";
-import { CLAIMS_PATH, type Claim, IDLE, type Pair, pairName } from "./objects.ts";
+import { CLAIMS_PATH, type Claim, IDLE, INPUTS_FILE, type Pair, pairName, STARTED, TOLD } from "./objects.ts";
 import type { Counts, Trace } from "./trace.ts";
 
 /**
@@ -30,6 +30,9 @@ export const PAIRS: readonly Pair[] = [
   { tenantId: TENANTS.odd, workloadRef: GUARDED },
   { tenantId: TENANTS.short, workloadRef: IDLE },
   { tenantId: TENANTS.dotted, workloadRef: FLEETING },
+  { tenantId: TENANTS.joined, workloadRef: TOLD },
+  { tenantId: TENANTS.upper, workloadRef: TOLD },
+  { tenantId: TENANTS.lower, workloadRef: STARTED },
 ];
 
 export interface TenantOptions {
@@ -76,6 +79,7 @@ export function createTenant(options: TenantOptions): Tenant {
   const { tenantId, workloadRef } = pair;
   const name = pairName(pair);
   const keepsFiles = ![GUARDED, FLEETING].includes(workloadRef);
+  const ownInputs = [TOLD, STARTED].includes(workloadRef) ? { TOKEN: `of ${tenantId} on ${workloadRef}` } : undefined;
   const decisions = decisionsOf(options.seed, name);
   const edges = decisionsOf(options.seed, `edges of ${name}`);
   let written = 0;
@@ -111,7 +115,8 @@ export function createTenant(options: TenantOptions): Tenant {
   async function claim(resume: boolean): Promise<string | undefined> {
     counts.add("claims");
     const calledAtMs = Date.now();
-    const { status, json } = await call(`/tenants/${tenantId}/claim`, { workload: workloadRef, resume });
+    const body = { workload: workloadRef, resume, secrets: ownInputs };
+    const { status, json } = await call(`/tenants/${tenantId}/claim`, body);
     if (status !== 201 || json.instanceId === undefined) return undefined;
     const { instanceId, endpoint } = json;
     await history.upToNow();
@@ -119,6 +124,7 @@ export function createTenant(options: TenantOptions): Tenant {
     const content = uid === undefined ? undefined : pods.content(uid);
     if (uid !== undefined && content !== undefined) checker.found(uid, content);
     checker.answered(pair, { instanceId, host: endpoint?.host ?? "", resume, calledAtMs });
+    await checkInputs(instanceId);
     return instanceId;
   }
 
@@ -128,13 +134,15 @@ export function createTenant(options: TenantOptions): Tenant {
     made += 1;
     const metadata = { name: `direct-${PAIRS.indexOf(pair)}-${made}` };
     const document = { apiVersion: "tenancy.dev/v1alpha1", kind: "TenancyClaim", metadata };
-    await expect(api, "POST", CLAIMS_PATH, { ...document, spec: { tenantId, workloadRef, resume } });
+    const inputs = ownInputs && { env: ownInputs };
+    await expect(api, "POST", CLAIMS_PATH, { ...document, spec: { tenantId, workloadRef, resume, inputs } });
     const end = Date.now() + CALL_LIMIT_MS;
     while (Date.now() < end && !signal.aborted) {
       const own = (await ownClaims()).find((one) => one.metadata.name === metadata.name);
       if (own === undefined || own.status?.phase === "Error") return undefined;
       if (own.status?.phase === "Active") {
         await history.upToNow();
+        if (own.status.instanceId !== undefined) await checkInputs(own.status.instanceId);
         return own.status.instanceId;
       }
       await pause(200, signal);
@@ -174,6 +182,21 @@ export function createTenant(options: TenantOptions): Tenant {
     counts.add("execs");
     if (json.stdout.startsWith(`${tenantId}/${workloadRef}#`)) return;
     checker.violate("one tenant a pod", `exec for ${name} printed ${JSON.stringify(json.stdout)}`, [name, instanceId]);
+  }
+
+  /** An Active claim's program has what its own claim brings. */
+  async function checkInputs(instanceId: string): Promise<void> {
+    if (ownInputs === undefined) return;
+    const command = ["/bin/busybox", "cat", INPUTS_FILE];
+    const { status, json } = await call(`/instances/${instanceId}/exec`, { command });
+    if (status !== 200) return;
+    counts.add("inputs seen");
+    // Of an API call, of a claim made directly, and as a variable.
+    const { TOKEN } = ownInputs;
+    if ([`{}${TOKEN}`, JSON.stringify(ownInputs), `${TOKEN}\n`].includes(json.stdout ?? "")) return;
+    const { exitCode, stdout } = json;
+    const found = JSON.stringify({ exitCode, stdout });
+    checker.violate("own inputs", `the program of ${name} has ${found}`, [name, instanceId]);
   }
 
   async function destroy(instanceId: string): Promise<void> {

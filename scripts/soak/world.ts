@@ -7,7 +7,7 @@ import type { FaultTargets } from "./faults/faults.ts";
 import { GUARDED, guardedSpec, SMALL } from "./faults/fences.ts";
 import { makeFleeting } from "./faults/people.ts";
 import { expect, type History } from "./history.ts";
-import { APP_IMAGE, IDLE, IDLE_SECONDS, POOLS_PATH, WORKLOADS_PATH } from "./objects.ts";
+import { APP_IMAGE, IDLE, IDLE_SECONDS, INPUTS_FILE, POOLS_PATH, STARTED, TOLD, WORKLOADS_PATH } from "./objects.ts";
 import { type OperatedClusterOptions, START_LIMIT_MS, startOperators } from "./operators.ts";
 import { startEdge } from "./programs.ts";
 import type { Counts } from "./trace.ts";
@@ -28,12 +28,21 @@ const FILES = {
   ...{ image: { ref: APP_IMAGE }, resources: SMALL, network: { ports: [8080] } },
   filesystem: { overlayDirs: [FILES_FOLDER] },
 };
+// Kept by a container that starts again.
+const NOTE_CLAIM = `cd /run/tenancy/claim && { cat env.json && { [ ! -e secrets/TOKEN ] || cat secrets/TOKEN; } } > ${INPUTS_FILE}.$$ &&
+mv ${INPUTS_FILE}.$$ ${INPUTS_FILE}`;
+const NOTE_START = `echo "$TOKEN" > ${INPUTS_FILE}; exec busybox httpd -f -p 8080 -h /data`;
 const WORKLOADS: Readonly<Record<string, object>> = {
   c: FILES,
   "b-c": FILES,
   cold: FILES,
   [IDLE]: { ...FILES, idle: { timeoutSeconds: IDLE_SECONDS } },
   [GUARDED]: guardedSpec(false),
+  [TOLD]: {
+    ...FILES,
+    entrypoint: { onClaim: { exec: { command: ["/bin/busybox", "sh", "-c", NOTE_CLAIM] }, timeoutSeconds: 20 } },
+  },
+  [STARTED]: { ...FILES, entrypoint: { start: "OnClaim", cmd: "/bin/busybox", args: ["sh", "-c", NOTE_START] } },
 };
 
 /** Starts everything, with workloads and pools. The caller stops it. */

@@ -11,7 +11,7 @@ import { type ApiClient, createApiClient } from "../../cluster/kubernetes/api-cl
 import { watchPods } from "../../cluster/simulated/pod-watch.ts";
 import { upLocalCluster } from "../../cluster/up-local-cluster.ts";
 import { type LocalSnapshots, localSnapshots } from "../../start/local-snapshots.ts";
-import { NAMESPACE, type Pod } from "../objects.ts";
+import { NAMESPACE, type Pod, STARTED, TOLD } from "../objects.ts";
 import { PAIRS } from "../tenants.ts";
 import { type Content, EMPTY, readContent, writeContent } from "./pod-files.ts";
 import type { SoakCluster, SoakClusterOptions, SoakPods } from "./soak-cluster.ts";
@@ -19,7 +19,7 @@ import type { SoakCluster, SoakClusterOptions, SoakPods } from "./soak-cluster.t
 /**
  * Two on names of claims that coincide, two that differ by case, one whose pods all start cold, one behind the fence.
  */
-const ROOM_FOR = new Set([0, 1, 2, 3, 6, 8]);
+const ROOM_FOR = new Set([0, 1, 2, 3, 6, 8, 12, 14]);
 
 /** Starts a local cluster of its own, with real containers. */
 export async function startContainerCluster({
@@ -43,7 +43,7 @@ export async function startContainerCluster({
     api,
     kubeconfigPath,
     pods,
-    poolSizes: { c: 1, "b-c": 1, guarded: 1 },
+    poolSizes: { c: 1, "b-c": 1, guarded: 1, [TOLD]: 1, [STARTED]: 1 },
     pairs: PAIRS.filter((_, index) => ROOM_FOR.has(index)),
     mustRestMs: 300_000,
     prepare: () => makeSnapshots(kubeconfigPath, snapshots),

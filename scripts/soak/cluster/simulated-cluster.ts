@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { findBinaries } from "../../cluster/binaries.ts";
 import { startControlPlane } from "../../cluster/control-plane.ts";
 import { findStaticBusybox } from "../../cluster/images/busybox.ts";
@@ -8,6 +8,7 @@ import { createApiClient } from "../../cluster/kubernetes/api-client.ts";
 import { CONTROL_PLANE_PROGRAMS } from "../../cluster/programs.ts";
 import { bundleSnapshots } from "../../start/bundle-programs.ts";
 import { decisionsOf } from "../decisions.ts";
+import { STARTED, TOLD } from "../objects.ts";
 import { PAIRS } from "../tenants.ts";
 import { createExecEndpoint } from "./exec-endpoint.ts";
 import { startKubelet } from "./kubelet.ts";
@@ -24,7 +25,10 @@ export async function startSimulatedCluster({
 }: SoakClusterOptions): Promise<SoakCluster> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-soak-"));
   onStop(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
-  const binaries = await findBinaries({ need: CONTROL_PLANE_PROGRAMS, log });
+  const binaries = await findBinaries({ need: [...CONTROL_PLANE_PROGRAMS, "kubectl"], log });
+  // An older one execs over SPDY, which is not played here.
+  const { kubectl } = binaries.programs;
+  if (kubectl !== undefined) process.env.PATH = `${dirname(kubectl)}:${process.env.PATH}`;
   const controlPlane = await startControlPlane({ name: `soak-${process.pid}`, binaries, log });
   onStop(() => controlPlane.stop());
   const { kubeconfigPath } = controlPlane;
@@ -44,8 +48,9 @@ export async function startSimulatedCluster({
   return {
     ...{ api, kubeconfigPath, pods: kubelet, volume },
     onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
-    poolSizes: { c: 2, "b-c": 1, guarded: 2, idle: 1 },
-    pairs: PAIRS,
+    poolSizes: { c: 2, "b-c": 1, guarded: 2, idle: 1, [TOLD]: 1 },
+    // No workload's program runs here.
+    pairs: PAIRS.filter(({ workloadRef }) => workloadRef !== STARTED),
     mustRestMs: 120_000,
     helperPort: kubelet.helperPort,
     environment: {
