@@ -65,6 +65,8 @@ export interface Checker {
   fence(workload: string, sinceRevision: number | undefined): void;
   /** Checks the response to a claim call, once everything that it is based on is known. */
   answered(pair: Pair, answer: { instanceId: string; host: string; resume: boolean; calledAtMs: number }): void;
+  /** Called after a tenant wrote files. Where its pod may be ending, it is not known whether they are saved. */
+  wrote(pair: Pair, podUid: string, content: Content): void;
   archive(pair: Pair): Archive;
   readonly pods: ReadonlyMap<string, PodRecord>;
   readonly claims: ReadonlyMap<string, ClaimRecord>;
@@ -207,6 +209,10 @@ export function createChecker(options: {
         about: [...about, previous.instanceId ?? ""],
       });
     }
+    if (reason === "Moved" && previous?.reason === "Moving") {
+      const left = podNamed(previous.instanceId, uid);
+      if (left !== undefined) files.onMoved(claim, { podUid: left.pod.metadata.uid, about });
+    }
     if (type === "DELETED") {
       record.deletedAt = moment;
       for (const pod of pods.values()) {
@@ -313,6 +319,9 @@ export function createChecker(options: {
       else onClaim(change);
     },
     found: files.found,
+    wrote(pair, podUid, content) {
+      if (excuses.has(podUid)) files.mayBeSaved(pair, content);
+    },
     excuse(podUid, why) {
       if (excuses.has(podUid)) return;
       excuses.set(podUid, why);

@@ -22,6 +22,10 @@ export interface FileChecks {
   /** Called with the files in a pod when its tenant got it, before the tenant wrote. */
   found(podUid: string, content: Content): void;
   onReleased(claim: Claim, release: Place & { isExcused: boolean }): void;
+  /** Called when a claim says that its session leaves its pod with all its files. */
+  onMoved(claim: Claim, place: Place): void;
+  /** Called with files that a tenant wrote while its pod may have been ending. */
+  mayBeSaved(pair: Pair, content: Content): void;
   /** Called when a claim is Active with a pod for the first time. */
   onHandedOut(claim: Claim, place: Place): void;
   /** Called when a call with `resume` returned the pod of a claim without `resume`. */
@@ -38,6 +42,8 @@ export function createFileChecks(options: {
   const archives = new Map<string, Archive>();
   /** By pod uid. */
   const found = new Map<string, Content>();
+  /** By uid: claims whose next pod has to have what the one before had. */
+  const moved = new Set<string>();
   const counts = { saved: 0, restored: 0 };
 
   function archiveOf(pair: string): Archive {
@@ -80,13 +86,24 @@ export function createFileChecks(options: {
       if (content !== EMPTY) counts.saved += 1;
       trace.note("saved by release", [...about, pairOf(claim)], { content });
     },
+    onMoved(claim, { podUid, about }) {
+      const content = contentOf(podUid);
+      if (content === undefined) return;
+      moved.add(claim.metadata.uid);
+      archiveOf(pairOf(claim)).saved = content;
+      if (content !== EMPTY) counts.saved += 1;
+      trace.note("saved by a move", [...about, pairOf(claim)], { content });
+    },
+    mayBeSaved(pair, content) {
+      archiveOf(pairName(pair)).perhaps.add(content);
+    },
     onHandedOut(claim, { podUid, about }) {
       const content = found.get(podUid) ?? contentOf(podUid);
       if (content === undefined) return;
       found.set(podUid, content);
       const pair = pairOf(claim);
       trace.note("files at hand-out", [...about, pair], { content, resume: claim.spec.resume });
-      if (claim.spec.resume === true) checkResumed(pair, content, about);
+      if (claim.spec.resume === true || moved.has(claim.metadata.uid)) checkResumed(pair, content, about);
       else {
         check(content === EMPTY, "one tenant a pod", {
           message: () => `claim ${claim.metadata.name} asked for no files and got ${JSON.stringify(content)}`,

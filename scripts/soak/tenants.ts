@@ -173,6 +173,7 @@ export function createTenant(options: TenantOptions): Tenant {
     trace.note("wrote", [name, uid, instanceId], { token });
     // A save that began in the meantime may or may not contain it.
     if (!(await isHeld())) checker.excuse(uid, "written while its claim ended");
+    checker.wrote(pair, uid, token);
   }
 
   async function exec(instanceId: string): Promise<void> {

@@ -84,24 +84,21 @@ export async function remakeWorkload(targets: FaultTargets, decisions: Decisions
   }
 }
 
-/** Makes what is missing of the workload and its pool; false while one of them is being deleted. */
+/**
+ * Makes what is missing of the workload and its pool; false while one of them is being deleted. A pool that is made
+ * before its workload is gone would hold that one.
+ */
 export async function makeFleeting(api: FaultTargets["api"]): Promise<boolean> {
   const common = { apiVersion: "tenancy.dev/v1alpha1", metadata: { name: FLEETING } };
   const spec = { image: { ref: "localhost/tenancy-hello:1" }, resources: SMALL, network: { ports: [8080] } };
-  const made = [
-    await api.call({ method: "POST", path: WORKLOADS_PATH, body: { ...common, kind: "TenancyWorkload", spec } }),
-    await api.call({
-      method: "POST",
-      path: POOLS_PATH,
-      body: { ...common, kind: "TenancyPool", spec: { workloadRef: FLEETING, size: 1 } },
-    }),
-  ];
-  const going = await Promise.all(
-    [WORKLOADS_PATH, POOLS_PATH].map((path) => api.call({ method: "GET", path: `${path}/${FLEETING}` })),
-  );
+  const isMade = async (path: string, kind: string, spec: object): Promise<boolean> => {
+    const { status } = await api.call({ method: "POST", path, body: { ...common, kind, spec } });
+    const { text } = await api.call({ method: "GET", path: `${path}/${FLEETING}` });
+    return [201, 409].includes(status) && !text.includes("deletionTimestamp");
+  };
   return (
-    made.every(({ status }) => [201, 409].includes(status)) &&
-    going.every(({ text }) => !text.includes("deletionTimestamp"))
+    (await isMade(WORKLOADS_PATH, "TenancyWorkload", spec)) &&
+    (await isMade(POOLS_PATH, "TenancyPool", { workloadRef: FLEETING, size: 1 }))
   );
 }
 

@@ -46,7 +46,7 @@ function createCluster() {
 
   function claim(uid: string, state: ClaimState = {}): void {
     const { phase = "Active", instanceId, host = "10.64.0.1", resume = false, isDeleting, type = "MODIFIED" } = state;
-    const { isAsked = true, workloadRef = PAIR.workloadRef, deletedAt = "2026-01-01T00:00:00Z" } = state;
+    const { reason, isAsked = true, workloadRef = PAIR.workloadRef, deletedAt = "2026-01-01T00:00:00Z" } = state;
     if (isDeleting && isAsked) void checker.whileReleasing(PAIR, async () => undefined);
     revision += 1;
     const object = {
@@ -55,7 +55,11 @@ function createCluster() {
         ...(isDeleting && { deletionTimestamp: deletedAt }),
       },
       spec: { ...PAIR, workloadRef, resume },
-      status: { phase, ...(instanceId !== undefined && { instanceId, endpoint: { host } }) },
+      status: {
+        phase,
+        ...(reason !== undefined && { reason }),
+        ...(instanceId !== undefined && { instanceId, endpoint: { host } }),
+      },
     };
     checker.onChange({ kind: "claim", type, revision, object } satisfies Change);
   }
@@ -92,6 +96,7 @@ interface PodState {
 
 interface ClaimState {
   phase?: string;
+  reason?: string;
   instanceId?: string;
   host?: string;
   resume?: boolean;
@@ -224,6 +229,25 @@ test("allows what a release may have saved whose pod was ended from outside mean
     release("2", "p2", { resume: true });
     session("3", "p3", { resume: true, content });
     assert.equal(broken, [], content);
+  }
+});
+
+test("finds a session that moves to another pod without the files that it had, also one that resumed none", () => {
+  for (const resume of [false, true]) {
+    for (const content of ["token 1", "token 2"]) {
+      const { broken, contents, session, pod, claim, checker } = createCluster();
+      session("1", "p1", { resume });
+      contents.set("uid-p1", "token 1");
+      checker.excuse("uid-p1", "deleted");
+      pod("p1", { tenant: "a-b", claimUid: "1", isDeleting: true });
+      contents.set("uid-p1", "token 2");
+      claim("1", { phase: "Pending", reason: "Moving", instanceId: "p1", resume });
+      claim("1", { phase: "Pending", reason: "Moved", resume });
+      contents.set("uid-p2", content);
+      pod("p2", { tenant: "a-b", claimUid: "1", ip: "10.0.0.2" });
+      claim("1", { instanceId: "p2", host: "10.0.0.2", resume });
+      assert.equal(broken, content === "token 2" ? [] : ["last saved files"], `${resume} ${content}`);
+    }
   }
 });
 
