@@ -27,8 +27,8 @@ export function withoutUsedInputs(claim: Claim): Claim {
 /** More people may create claims than workloads. */
 const POLICY = "labelled";
 
-// For a Secret that its claim call is about to create. Its first read comes when it can be there: 15 claims then made 15
-// reads, and 21 without that pause. The start of the program is tried again later.
+// For a Secret that its claim call is about to create. Its first read comes when it can be there: 15 claims then made
+// 15 reads, and 21 without that pause. The start of the program is tried again later.
 const HEAD_START_MS = 8;
 const FIRST_WAIT_MS = 5;
 const LONGEST_WAIT_MS = 320;

@@ -79,7 +79,7 @@ async function isHeldAfterAll({ status }: Claim, pod: Pod, { cluster }: ClaimCon
 
 /** Whether a warm pod may replace the pod. */
 function maySwitch(pod: Pod, { state }: PodState, { programStarts }: ClaimContext): boolean {
-  // Its program may have been started for the claim, or told of it. One that ends then would end in each pod of the pool.
+  // Its program may have been started for the claim, or told of it. One that ends then would end in each of the pods.
   if (startsOnClaim(pod.spec) && (isWarmed(pod) || hasRun(pod))) return false;
   const isTold = isWarmed(pod) || programStarts.look(pod.metadata.uid ?? "") !== undefined;
   if (hasClaimHook(pod) && isTold) return false;

@@ -84,8 +84,8 @@ export interface StartOptions {
 
 /**
  * Brings claims to the programs of their pods: starts those that wait for that, and calls the hooks of those that run.
- * Each step is repeatable: a program that was started is only waited for, so another operator may begin again. A hook is
- * then called once more.
+ * Each step is repeatable: a program that was started is only waited for, so another operator may begin again. A hook
+ * is then called once more.
  */
 export interface ProgramStarter {
   /** Prestarts the command in a pod that waits; it changes nothing there until it is used. */

@@ -13,8 +13,8 @@ export interface Specs {
 
 const BASE: Specs = { workload: BASE_SPEC, pool: { size: 1 } };
 /**
- * Nothing is built in a soak, and a workload without an image keeps the ready pods that it had, on purpose. No workload's
- * program runs, so none can be started or asked.
+ * Nothing is built in a soak, and a workload without an image keeps the ready pods that it had, on purpose. No
+ * workload's program runs, so none can be started or asked.
  */
 const LEFT_OUT =
   /^workload\.image\.(dockerfile|context|args)|^workload\.entrypoint\.(start|onClaim\.httpPost)|^pool\.workloadRef/;

@@ -331,7 +331,7 @@ async function bringInputsByTrigger({ life }: LifeContext): Promise<void> {
   }
 }
 
-/** A running program: its hook reads the claim, again after each start of its container, and files are restored before. */
+/** The hook reads the claim after files are restored, and again after each start of the container. */
 async function tellRunning({ life }: LifeContext): Promise<void> {
   await life.createPool("told", "told", 1);
   const [warm] = await warmPods(life, "told");
