@@ -314,6 +314,17 @@ test("a deletion that fails in the middle leaves nothing that comes back after t
   assert.equal([(await next.look(key)).state, readdirSync(root).sort()], ["none", [".helper", ".marked"]]);
 });
 
+test("an older version whose deletion was interrupted is there for the first look", async ({ root }) => {
+  const volume = createVolume({ root });
+  await volume.takeOver();
+  for (const each of ["one", "two"]) await commitTo(volume, each);
+  const { versions } = await volume.look(key);
+  const folder = join(root, key.tenantId, ".versions", key.workloadRef);
+  for (const name of readdirSync(folder))
+    renameSync(join(folder, name), join(folder, `${name}.${"0".repeat(32)}.taken`));
+  assert.equal((await createVolume({ root }).look(key)).versions, versions);
+});
+
 test("a volume that comes from elsewhere is the server's that finds it", async (context) => {
   const store = await serve(context);
   unlinkSync(join(context.root, ".helper"));

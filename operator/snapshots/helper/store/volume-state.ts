@@ -73,7 +73,13 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
 
   async function readVersions(key: SnapshotKey): Promise<StoredFile[]> {
     const { versions } = placesOf(root, key);
-    const names = ((await ifThere(readdir(versions))) ?? []).filter((name) => /^[0-9a-f]{16}\.tar\.gz$/.test(name));
+    const read = async (): Promise<string[]> => (await ifThere(readdir(versions))) ?? [];
+    let present = await read();
+    if (owner !== undefined && present.some((name) => name.endsWith(".taken"))) {
+      await owner.giveBack(versions);
+      present = await read();
+    }
+    const names = present.filter((name) => /^[0-9a-f]{16}\.tar\.gz$/.test(name));
     const stored = await Promise.all(names.map((name) => readStored(join(versions, name))));
     return stored.filter((one) => one !== undefined).sort((a, b) => b.order - a.order);
   }
