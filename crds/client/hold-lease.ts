@@ -204,8 +204,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
         }
         const at = performance.now();
         try {
-          const spec = { ...lease.spec, renewTime: microTime() };
-          lease = await client.replace(leases, { ...lease, spec }, { timeoutMs });
+          lease = await write({ renewTime: microTime() }, timeoutMs);
           renewedAt = at;
         } catch (error) {
           if (over.signal.aborted) return;
@@ -225,10 +224,18 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       }
     }
 
+    /**
+     * Changes these fields alone. In a cluster restored from a backup, a Lease that another operator has written can
+     * have the resourceVersion of the one known here, and its annotations must stay.
+     */
+    function write(spec: Partial<Lease["spec"]>, timeoutMs: number): Promise<Lease> {
+      const body = { metadata: { resourceVersion: lease.metadata.resourceVersion }, spec };
+      return client.patch(leases, reference, { type: "merge", body, timeoutMs });
+    }
+
     async function giveBack(): Promise<void> {
       try {
-        const spec = { ...lease.spec, holderIdentity: "", renewTime: microTime() };
-        await client.replace(leases, { ...lease, spec }, { timeoutMs: renewEveryMs });
+        await write({ holderIdentity: "", renewTime: microTime() }, renewEveryMs);
         log.info({ lease: leaseName, identity }, "lease released");
       } catch (error) {
         log.warn({ lease: leaseName, error }, "lease not released, it expires by itself");

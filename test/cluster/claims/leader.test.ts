@@ -2,8 +2,8 @@
 // @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import { cutLeases } from "../cut-leases.ts";
 import { startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("leader");
@@ -42,13 +42,7 @@ test("a clean stop hands over at once, long before the lease runs out", async ()
 
 test("a leader that cannot renew stops writing, and leads again only when it can", async () => {
   let cut = false;
-  const wrap = (client: ClusterClient): ClusterClient => ({
-    ...client,
-    replace: async (resource, object, options) => {
-      if (cut) throw new NetworkError("Cannot reach the API server: cut by the test", { requestWasSent: false });
-      return client.replace(resource, object, options);
-    },
-  });
+  const wrap = (client: ClusterClient): ClusterClient => cutLeases(client, () => cut);
   const cutOff = tenancy.startOperator({ config: SHORT, identity: "cut-off", wrap });
   await tenancy.until("cut-off leads", async () => (await tenancy.leader()) === "cut-off");
   await tenancy.createClaim("carol", "hello");

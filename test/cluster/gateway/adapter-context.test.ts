@@ -1,7 +1,7 @@
 // @limit 300
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { type ApiError, isConflict, NetworkError } from "../../../crds/client/api-error.ts";
+import { type ApiError, isConflict } from "../../../crds/client/api-error.ts";
 import { leases, secrets } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { type Cluster, createCluster } from "../../../crds/client/cluster.ts";
@@ -17,6 +17,7 @@ import { createTriggerState } from "../../../edge/gateway/triggers/trigger-state
 import { stopProcess } from "../../../scripts/cluster/process/stop-process.ts";
 import { silentLog } from "../../unit/silent-log.ts";
 import { startControllerManager } from "../controller-manager.ts";
+import { cutLeases } from "../cut-leases.ts";
 import { exists, NAMESPACE } from "../tenancy.ts";
 import { type GatewayEnvironment, startGatewayEnvironment } from "./gateway-environment.ts";
 
@@ -99,13 +100,7 @@ test("a Lease has one holder; work that ends, a clean stop and a death hand it o
   const { client } = environment.tenancy;
   const log: string[] = [];
   let cut = false;
-  const cutOff: ClusterClient = {
-    ...client,
-    replace: async (...parameters) => {
-      if (cut) throw new NetworkError("cut by the test", { requestWasSent: false });
-      return client.replace(...parameters);
-    },
-  };
+  const cutOff = cutLeases(client, () => cut);
   const hold = (name: string, options: { client?: ClusterClient; until?: Promise<void>; leaseMs?: number } = {}) => {
     const stop = new AbortController();
     const { until = new Promise<void>(() => undefined) } = options;

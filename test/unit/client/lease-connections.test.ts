@@ -1,6 +1,7 @@
 // @runtimes bun node deno
 // @waits
 import { test } from "uvu";
+import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { holdLease } from "../../../crds/client/hold-lease.ts";
@@ -30,14 +31,15 @@ async function startStallingServer() {
       if (lease === undefined) answerJson(response, { reason: "NotFound", message: "no lease" }, { status: 404 });
       else answerJson(response, lease);
     } else {
-      if (method === "PUT") renewals += 1;
+      const [sent, kept] = [JSON.parse(body) as Lease, method === "PATCH" ? lease : undefined];
+      if (kept !== undefined) renewals += 1;
       version += 1;
-      const sent = JSON.parse(body) as Lease;
-      lease = { ...sent, metadata: { ...sent.metadata, uid: "lease", resourceVersion: String(version) } };
+      const metadata = { ...kept?.metadata, ...sent.metadata, uid: "lease", resourceVersion: String(version) };
+      lease = { metadata, spec: { ...kept?.spec, ...sent.spec } };
       answerJson(response, lease, { status: method === "POST" ? 201 : 200 });
     }
   });
-  return { server, renewals: () => renewals };
+  return { server, renewals: () => renewals, lease: () => lease };
 }
 
 test("holdLease renews while more calls than there are connections wait for an answer that never comes", async () => {
@@ -72,6 +74,26 @@ test("holdLease renews while more calls than there are connections wait for an a
     transport.close();
     await server.close();
   }
+});
+
+test("holdLease leaves alone what others have written, whatever version it knows", async () => {
+  const { server, renewals, lease } = await startStallingServer();
+  const transport = createTransport({ config: { server: server.url } });
+  const hold = async () => {
+    // As in a cluster restored from a backup, where another operator's write has the same resourceVersion again.
+    Object.assign(lease()?.metadata ?? {}, { annotations: { from: "another" } });
+    await waitUntil(() => renewals() >= 1, { what: "a renewal", limitMs: 40_000, intervalMs: 5 });
+  };
+  const where = { namespace: "a", leaseName: "leader", identity: "me", leaseMs: 4000 };
+  const client = createClusterClient({ transport });
+  try {
+    await holdLease({ ...where, client, hold, log: silentLog, signal: new AbortController().signal });
+  } finally {
+    transport.close();
+    await server.close();
+  }
+  assert.equal(lease()?.metadata.annotations, { from: "another" });
+  assert.is(lease()?.spec?.holderIdentity, "");
 });
 
 test.run();
