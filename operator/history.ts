@@ -1,10 +1,14 @@
+import { isNotFound } from "../crds/client/api-error.ts";
+import { createBackoff } from "../crds/client/backoff.ts";
 import { leases } from "../crds/client/built-in-resources.ts";
+import { type Clock, steadyClock } from "../crds/client/clock.ts";
 import type { Cluster } from "../crds/client/cluster.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { TransportResponse } from "../crds/client/transport.ts";
 import type { Lease, Pod } from "../crds/kubernetes.ts";
 import { annotation, label } from "../crds/labels.ts";
 import { objectPath } from "../crds/resource.ts";
+import { sleep } from "../crds/waits.ts";
 
 /**
  * A Lease may come from a backup if it was not renewed for this long. Running operators renew it more often, and a
@@ -13,6 +17,7 @@ import { objectPath } from "../crds/resource.ts";
 const UNKNOWN_AFTER_MS = 60_000;
 /** The two compared times of the API server have whole seconds. */
 const PRECISION_MS = 2000;
+const FORGET_WITHIN_MS = 30_000;
 /** The value of the annotation until the leader has seen all pods. */
 const UNKNOWN = "unknown";
 
@@ -62,9 +67,27 @@ interface ManagedLease {
   };
 }
 
-/** Writes to the operators' Lease that history is unknown, for the next leader. */
-export async function forgetHistory(cluster: Cluster, reference: OperatorsLease): Promise<void> {
-  await writeSince(cluster, reference, UNKNOWN);
+/**
+ * Writes to the operators' Lease that history is unknown, for the next leader. Tries again for up to 30 s: operators
+ * write the Lease at the same time, and the API server has only just started.
+ */
+export async function forgetHistory(
+  cluster: Cluster,
+  { reference, clock = steadyClock }: { reference: OperatorsLease; clock?: Clock },
+): Promise<void> {
+  const until = clock.now() + FORGET_WITHIN_MS;
+  const backoff = createBackoff({ initialMs: 50, maxMs: 2000 });
+  for (;;) {
+    try {
+      return await writeSince(cluster, reference, UNKNOWN);
+    } catch (error) {
+      // The backup is older than all operators, and so has no warm pods.
+      if (isNotFound(error)) return;
+      const delayMs = backoff.next();
+      if (clock.now() + delayMs > until) throw error;
+      await sleep(delayMs, { clock });
+    }
+  }
 }
 
 /**

@@ -94,6 +94,7 @@ export function startOperator(options: OperatorOptions): Operator {
   // Not fenced: a leader writes about the history also after its term.
   const cluster = createCluster({ client, namespace: config.namespace, fieldManager: FIELD_MANAGER });
   const trusting = linkSignals(signal);
+  let forgotten: Promise<void> | undefined;
   const leading = runWhenLeading({
     client,
     namespace: config.namespace,
@@ -121,18 +122,21 @@ export function startOperator(options: OperatorOptions): Operator {
         await stopped;
       } finally {
         ending.close();
+        // The Lease is given back when this returns: no other operator may take it before that is written.
+        await forgotten;
       }
     },
   });
 
   /** Ends the term, since the caches may be wrong, and passes on that history is unknown. */
   async function leaveHistory(error: unknown): Promise<never> {
-    trusting.abort();
     if (error instanceof HistoryError) {
-      await forgetHistory(cluster, reference).catch((cause: unknown) =>
-        log.warn({ error: cause }, "cannot write that history is unknown"),
+      forgotten = forgetHistory(cluster, { reference }).catch((cause: unknown) =>
+        log.error({ error: cause }, "cannot write that history is unknown"),
       );
     }
+    trusting.abort();
+    await forgotten;
     throw error;
   }
 

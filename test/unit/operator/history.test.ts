@@ -2,7 +2,9 @@ import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { leases } from "../../../crds/client/built-in-resources.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { historyOf, isOfUnknownHistory, settleHistory } from "../../../operator/history.ts";
+import { forgetHistory, historyOf, isOfUnknownHistory, settleHistory } from "../../../operator/history.ts";
+import { errorOf } from "../../error-of.ts";
+import { manualClock } from "../manual-clock.ts";
 import { MemoryApi } from "../memory-api.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
@@ -78,6 +80,29 @@ test("settleHistory: what was unknown is known after the newest warm pod, and to
   for (const told of [undefined, since]) assert.is(await settleHistory(told, { ...all, pods }), told);
   assert.equal(api.calls, []);
   assert.not.ok(isOfUnknownHistory(pod("2026-01-01T11:00:00Z"), undefined));
+});
+
+test("forgetHistory: is written beside others who write the Lease, and when the API server is back", async () => {
+  const api = new MemoryApi();
+  const clock = manualClock(undefined, { longestPauseMs: 60_000 });
+  const written = () => api.read(leases, "l").metadata.annotations;
+  api.add(leases, { metadata: { name: "l", annotations: { other: "o" } } });
+  for (const verb of ["get", "replace"] as const) api.onNext(verb, new Error("socket hang up"));
+  api.onNext("replace", () => api.add(leases, { metadata: { name: "l", annotations: { other: "renewed" } } }));
+  await forgetHistory(api.cluster, { reference, clock });
+  assert.equal(written(), { other: "renewed", "tenancy.dev/history-since": "unknown" });
+  assert.is(clock.delays.length, 3);
+});
+
+test("forgetHistory: waits for the API server at most 30 s, and not for a Lease that the backup lacks", async () => {
+  const api = new MemoryApi();
+  const clock = manualClock(undefined, { longestPauseMs: 60_000 });
+  await forgetHistory(api.cluster, { reference, clock });
+  assert.equal(clock.delays, []);
+  api.outage = new Error("connect ECONNREFUSED");
+  const begun = clock.now();
+  assert.is(await errorOf(forgetHistory(api.cluster, { reference, clock })), api.outage);
+  assert.ok(clock.now() - begun > 25_000 && clock.now() - begun <= 30_000, `${clock.now() - begun}`);
 });
 
 test.run();
