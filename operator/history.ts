@@ -2,7 +2,7 @@ import { isNotFound } from "../crds/client/api-error.ts";
 import { createBackoff } from "../crds/client/backoff.ts";
 import { leases } from "../crds/client/built-in-resources.ts";
 import { type Clock, steadyClock } from "../crds/client/clock.ts";
-import type { Cluster } from "../crds/client/cluster.ts";
+import type { Cluster, MergePatch } from "../crds/client/cluster.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import type { TransportResponse } from "../crds/client/transport.ts";
 import type { Lease, Pod } from "../crds/kubernetes.ts";
@@ -68,18 +68,20 @@ interface ManagedLease {
 }
 
 /**
- * Writes to the operators' Lease that history is unknown, for the next leader. Tries again for up to 30 s: operators
- * write the Lease at the same time, and the API server has only just started.
+ * Writes to the operators' Lease that history is unknown, for the next leader, whatever else is written to it. Tries
+ * again for up to 30 s: the API server has only just started.
  */
 export async function forgetHistory(
   cluster: Cluster,
   { reference, clock = steadyClock }: { reference: OperatorsLease; clock?: Clock },
 ): Promise<void> {
+  const lease = cluster(leases).in(reference.namespace).named(reference.name);
   const until = clock.now() + FORGET_WITHIN_MS;
   const backoff = createBackoff({ initialMs: 50, maxMs: 2000 });
   for (;;) {
     try {
-      return await writeSince(cluster, reference, UNKNOWN);
+      await lease.patch(sinceOf(UNKNOWN));
+      return;
     } catch (error) {
       // The backup is older than all operators, and so has no warm pods.
       if (isNotFound(error)) return;
@@ -105,20 +107,14 @@ export async function settleHistory(
     .filter(({ metadata }) => metadata.labels?.[label.pool] !== undefined)
     .map(({ metadata }) => metadata.creationTimestamp ?? "");
   const newest = made.sort().at(-1);
-  await writeSince(cluster, reference, newest);
+  const held = cluster(leases).in(reference.namespace);
+  // A write in between is a conflict. It ends the term, and the next one begins with what the Lease has then.
+  await held.of(await held.named(reference.name).get()).patch(sinceOf(newest));
   return newest;
 }
 
-async function writeSince(
-  cluster: Cluster,
-  { namespace, name }: OperatorsLease,
-  since: string | undefined,
-): Promise<void> {
-  const held = cluster(leases).in(namespace);
-  const lease = await held.named(name).get();
-  const { [annotation.historySince]: _, ...others } = lease.metadata.annotations ?? {};
-  const annotations = { ...others, ...(since !== undefined && { [annotation.historySince]: since }) };
-  await held.of(lease).replace({ ...lease, metadata: { ...lease.metadata, annotations } });
+function sinceOf(since: string | undefined): MergePatch<Lease> {
+  return { metadata: { annotations: { [annotation.historySince]: since ?? null } } };
 }
 
 /** Whether a tenant may have used a warm pod in the unknown part of history. Then no claim may have it. */

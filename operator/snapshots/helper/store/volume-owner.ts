@@ -43,6 +43,10 @@ export interface VolumeOwner {
 /** The name of a file that was moved aside. */
 const TAKEN = /^(?<name>.+)\.[0-9a-f]{32}\.taken$/;
 
+export function isTaken(name: string): boolean {
+  return TAKEN.test(name);
+}
+
 export function createVolumeOwner(root: string): VolumeOwner {
   const path = join(root, OWNER);
   const id = randomBytes(16).toString("hex");

@@ -6,7 +6,7 @@ import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../../cr
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import type { KeptSnapshots, SnapshotVersion } from "../../../../crds/snapshots/snapshot-store.ts";
 import { digitsOf, ifThere, placesOf, readStored, type StoredFile } from "./volume-files.ts";
-import type { VolumeOwner } from "./volume-owner.ts";
+import { isTaken, type VolumeOwner } from "./volume-owner.ts";
 
 export const MARK = ".marked";
 const MOST_DELETIONS = 10_000;
@@ -75,7 +75,7 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
     const { versions } = placesOf(root, key);
     const read = async (): Promise<string[]> => (await ifThere(readdir(versions))) ?? [];
     let present = await read();
-    if (owner !== undefined && present.some((name) => name.endsWith(".taken"))) {
+    if (owner !== undefined && present.some(isTaken)) {
       await owner.giveBack(versions);
       present = await read();
     }

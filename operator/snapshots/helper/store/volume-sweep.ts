@@ -4,7 +4,7 @@ import { isTenantId } from "../../../../crds/names.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { Turns } from "./turns.ts";
 import { ifFolder, ifThere, placesOf, readStored, recordPath, removeIfEmpty } from "./volume-files.ts";
-import type { VolumeOwner } from "./volume-owner.ts";
+import { isTaken, type VolumeOwner } from "./volume-owner.ts";
 import type { VolumeState } from "./volume-state.ts";
 import type { VolumeTenants } from "./volume-tenants.ts";
 
@@ -73,7 +73,6 @@ export function createVolumeSweep(options: {
 
     async dropFormer(isOurs) {
       const isPartial = (file: string): boolean => file.endsWith(".partial");
-      const isTaken = (file: string): boolean => file.endsWith(".taken");
       for await (const name of foldersOf()) {
         if ((await filesIn(name, (file) => isPartial(file) || isTaken(file))).length === 0) continue;
         // Within a turn, no file is being renamed.
