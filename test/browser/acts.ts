@@ -101,6 +101,20 @@ test("files that cannot be saved are given up once the tenant's name is typed", 
   await close();
 });
 
+test("the key of a button works from the moment that the button is in the page", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createClaim("erin", "hello");
+  const { page, close } = await openPage(browser);
+  await page.addInitScript(`new MutationObserver((changes, observer) => {
+    if (document.querySelector("[aria-keyshortcuts=r]") === null) return;
+    observer.disconnect();
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "r", bubbles: true, cancelable: true }));
+  }).observe(document, { childList: true, subtree: true })`);
+  await page.goto(`${edge.url}/dashboard/claims/erin/hello`);
+  await page.getByRole("dialog", { name: "Release hello of erin?" }).waitFor();
+  await close();
+});
+
 test("a workload is made by the form: what the API says stands at its field, and the focus goes there", async () => {
   const { edge, browser } = stage;
   const { page, expect, assertAccessible, close } = await openPage(browser);

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { readStored, store } from "../stored.ts";
 import type { KeyBinding } from "./key-matcher.ts";
 
@@ -15,11 +15,12 @@ export function letterKeys(areOn: boolean): void {
   store("letters", areOn ? undefined : "off");
 }
 
-/** Binds a key while the component is mounted. */
+/** Binds a key while the component is mounted, from the moment that it is in the page. */
 export function useKey(keys: string, label: string, act: () => void): void {
   const latest = useRef(act);
   latest.current = act;
-  useEffect(() => {
+  // Plain effects run after the next frame: a key pressed before it would do nothing.
+  useLayoutEffect(() => {
     const binding: KeyBinding = { keys, label, act: () => latest.current() };
     bindings.value = [...bindings.peek(), binding];
     return () => {
