@@ -15,7 +15,7 @@ export function letterKeys(areOn: boolean): void {
   store("letters", areOn ? undefined : "off");
 }
 
-/** Binds a key while the component is mounted, from the moment that it is in the page. */
+/** Binds a key while the component is mounted. */
 export function useKey(keys: string, label: string, act: () => void): void {
   const latest = useRef(act);
   latest.current = act;
