@@ -33,6 +33,11 @@ export interface ObjectFaultProxy {
 
 const LATE_MS = 150;
 
+/** A server that refuses a request before it has read all of it resets the connection: that is an answer too. */
+function wasReset(error: NodeJS.ErrnoException): void {
+  if (error.code !== "ECONNRESET" && error.code !== "EPIPE") throw error;
+}
+
 /** Passes requests on to an S3 server. Signatures hold, since the server checks the name that the client has used. */
 export async function startObjectFaults(endpoint: string): Promise<ObjectFaultProxy> {
   const { hostname, port } = new URL(endpoint);
@@ -76,7 +81,9 @@ export async function startObjectFaults(endpoint: string): Promise<ObjectFaultPr
         return void response.writeHead(200, { etag: '"pretended"' }).end();
       case "late": {
         asked.socket.destroy();
-        const done = new Promise((resolve) => setTimeout(resolve, LATE_MS)).then(() => pass(asked, body));
+        const done = new Promise((resolve) => setTimeout(resolve, LATE_MS)).then(() =>
+          pass(asked, body).catch(wasReset),
+        );
         const noted: Promise<unknown> = done.finally(() => late.delete(noted));
         late.add(noted);
         return;
