@@ -1,27 +1,36 @@
-/** The difference that reading two clocks one after the other, and the kernel's ticks, can cause. */
+/** What the ticks of both clocks can add to the difference of two readings, each of which took up to two ticks. */
 const CLOCK_SECONDS = 0.05;
 
 /** The clocks of a pod at one moment. */
 export interface PodTime {
   /** The ctime of a file that changes now, in the format of busybox, in UTC. */
   readonly now: string;
-  /** Seconds since the node's start. */
-  readonly uptime: number;
+  /** Seconds since the node's start, just before and just after `now` was read. */
+  readonly uptime: readonly [before: number, after: number];
 }
 
 /**
  * For a shell whose `$b` is busybox: writes the time for `readPodTime`. It creates no file, since the files of a
- * process in `/proc` are as old as the process.
+ * process in `/proc` are as old as the process. A busy node may stop the shell between the clocks: then it reads them
+ * again, up to 40 times. The 1 before the digits keeps a shell from taking those of `0.08` as octal.
  */
-export const SAY_POD_TIME = `echo "answer at $(TZ=UTC0 "$b" stat -L -c %z /proc/self/stat) $("$b" cat /proc/uptime)"`;
+export const SAY_POD_TIME = `left=40
+while
+  read -r up idle < /proc/uptime
+  at="$(TZ=UTC0 "$b" stat -L -c %z /proc/self/stat)"
+  read -r later idle < /proc/uptime
+  left=$((left - 1))
+  [ $left -gt 0 ] && [ $((1\${later%.*}\${later#*.} - 1\${up%.*}\${up#*.})) -gt 1 ]
+do :; done
+echo "answer at $at $up $later"`;
 
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9}`;
-const POD_TIME = new RegExp(`^answer at (${TIME}) \\+0000 (\\d+\\.\\d+) `, "m");
+const POD_TIME = new RegExp(`^answer at (${TIME}) \\+0000 (\\d+\\.\\d+) (\\d+\\.\\d+)$`, "m");
 
 /** The time in the output of a script. */
 export function readPodTime(output: string): PodTime | undefined {
-  const [, now, uptime] = POD_TIME.exec(output) ?? [];
-  return now === undefined ? undefined : { now, uptime: Number(uptime) };
+  const [, now, before, after] = POD_TIME.exec(output) ?? [];
+  return now === undefined ? undefined : { now, uptime: [Number(before), Number(after)] };
 }
 
 /** For a shell whose `$b` is busybox: writes the type of the file system of `$folder`. */
@@ -30,9 +39,11 @@ export const SAY_FILE_SYSTEM = `echo "file system $("$b" stat -f -c %t "./$folde
 /** Whether the clock may have been set back in between, so that a later change can have an earlier time. */
 export function wasSetBack(before: PodTime, after: PodTime): boolean {
   // Times before and after a restart of the node cannot be compared.
-  if (after.uptime < before.uptime) return true;
-  const [started, startedNow] = [before, after].map(
-    ({ now, uptime }) => Date.parse(`${now.replace(" ", "T").slice(0, 23)}Z`) / 1000 - uptime,
-  ) as [number, number];
-  return !(startedNow >= started - CLOCK_SECONDS);
+  if (after.uptime[0] < before.uptime[1]) return true;
+  const [latest, earliest] = [secondsOf(before) - before.uptime[0], secondsOf(after) - after.uptime[1]];
+  return !(earliest >= latest - CLOCK_SECONDS);
+}
+
+function secondsOf({ now }: PodTime): number {
+  return Date.parse(`${now.replace(" ", "T").slice(0, 23)}Z`) / 1000;
 }

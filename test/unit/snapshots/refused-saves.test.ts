@@ -46,7 +46,7 @@ test.before.each(async (context) => {
       ({ [TOOLS_BUSYBOX]: staticBusybox, "/": join(folder, asked.pod) })[word] ??
       word
         .replace(SAY_FILE_SYSTEM, `echo file system ${context.fileSystem}`)
-        .replace(SAY_POD_TIME, `echo "answer at ${now}000000 +0000 99999.99 1.0"`);
+        .replace(SAY_POD_TIME, `echo "answer at ${now}000000 +0000 99999.99 99999.99"`);
     return localExec({ ...asked, command: command.map(there) });
   };
   context.store = served.store;

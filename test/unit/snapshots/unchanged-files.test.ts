@@ -3,6 +3,7 @@ import {
   appendFileSync,
   chmodSync,
   cpSync,
+  existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
@@ -27,7 +28,7 @@ import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import { createListParser } from "../../../operator/snapshots/pods/file-list.ts";
-import { SAY_FILE_SYSTEM } from "../../../operator/snapshots/pods/pod-time.ts";
+import { readPodTime, SAY_FILE_SYSTEM, SAY_POD_TIME } from "../../../operator/snapshots/pods/pod-time.ts";
 import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { createEntryList, createUnchangedCheck } from "../../../operator/snapshots/pods/unchanged-files.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
@@ -291,7 +292,7 @@ test("files that nobody changed are saved where their archive is named and canno
 });
 
 const now = "2026-11-23 00:00:10.500000000";
-const at = { now, uptime: 1000 };
+const at = { now, uptime: [1000, 1000] } as const;
 const roots = ["data"];
 const file = (ctime: string, path = "data/file") =>
   `81a4 1 8:7 3 1700000000 2023-11-14 22:13:20.000000000 +0000|${ctime} +0000|./${path}//\n`;
@@ -299,7 +300,7 @@ const folder = (ctime: string) => file(ctime, "data").replace("81a4 1 8:7 3", "4
 const before = "2026-11-23 00:00:10.412345678";
 const END = "good 0 0\n";
 const list = (time: string, uptime: string, ...lines: string[]) =>
-  `answer at ${time} +0000 ${uptime} 2000.00\nfile system ef53\n${folder(before)}${lines.join("")}${END}`;
+  `answer at ${time} +0000 ${uptime} ${uptime}\nfile system ef53\n${folder(before)}${lines.join("")}${END}`;
 
 /** Whether a list, which comes in pieces, shows one restored file as it was. */
 function isUnchanged(output: string, path = "data/file"): boolean {
@@ -382,6 +383,17 @@ test("createUnchangedCheck: a clock that was set back, or times that are rounded
     ],
     [true, true, false, false, false, false],
   );
+});
+
+test("a pod's clocks are read together, also where the node stops the shell between them", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-clocks-"));
+  const asked = join(folder, "asked");
+  const slowly = `slow() { [ -e ${asked} ] || { : > ${asked}; ${staticBusybox} sleep 0.3; }; ${staticBusybox} "$@"; }`;
+  const output = execFileSync(staticBusybox, ["sh", "-c", `${slowly}; b=slow; ${SAY_POD_TIME}`], { encoding: "utf8" });
+  assert.ok(existsSync(asked));
+  rmSync(folder, { recursive: true });
+  const [before, after] = readPodTime(output)?.uptime ?? [0, 1];
+  assert.ok(after - before < 0.02, output);
 });
 
 test.run();
