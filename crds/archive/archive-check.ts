@@ -1,6 +1,7 @@
 import { Transform } from "node:stream";
 import { ArchiveError } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
+import type { EntryPlace } from "./archive-packer.ts";
 import { createContextReader } from "./context-reader.ts";
 import { createEntryReader, type GivenNames } from "./entry-reader.ts";
 import type { PathKind } from "./path-kinds.ts";
@@ -24,6 +25,8 @@ export interface ArchiveCheckOptions {
   readonly onTrailer?: ((chunk: Buffer) => void) | undefined;
   /** Changes an entry; undefined leaves it out, with its content. @default unchanged */
   readonly rewrite?: ((entry: TarEntry) => TarEntry | undefined) | undefined;
+  /** Receives each entry of the resulting archive before its first byte. */
+  readonly onEntry?: ((entry: TarEntry, place: EntryPlace) => void) | undefined;
 }
 
 /** What has passed through so far, without left-out entries. */
@@ -90,7 +93,9 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
     state = "content";
     if (entry === undefined) return;
     contents.entries += 1;
-    put(writeTarHeader(entry));
+    const written = writeTarHeader(entry);
+    options.onEntry?.(entry, { at: contents.bytes, contentAt: contents.bytes + written.length });
+    put(written);
   }
 
   function startContent(size: number): void {

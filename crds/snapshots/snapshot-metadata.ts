@@ -1,19 +1,24 @@
 import * as v from "valibot";
+import type { TableMark } from "../archive/archive-table.ts";
 import { type Descent, lineageSchema } from "./lineage.ts";
+
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 
 /** The metadata that is written with an archive. Other fields are of other versions of the program, and are ignored. */
 export const snapshotMetadataSchema = v.object({
-  sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)),
-  sizeBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  sha256,
+  sizeBytes: count,
   tenantId: v.string(),
   workloadRef: v.string(),
-  uid: v.pipe(v.number(), v.integer(), v.minValue(0)),
-  gid: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  uid: count,
+  gid: count,
   createdAt: v.pipe(v.string(), v.isoTimestamp()),
-  entries: v.pipe(v.number(), v.integer(), v.minValue(0)),
-  contentBytes: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  entries: count,
+  contentBytes: count,
   overlayDirs: v.array(v.string()),
   podUid: v.optional(v.string()),
+  table: v.optional(v.object({ sizeBytes: count, sha256 })),
   lineage: v.optional(lineageSchema),
   copied: v.optional(v.literal(true)),
 });
@@ -40,6 +45,8 @@ export interface SnapshotMetadata extends Descent {
    * Undefined for archives that older operators wrote.
    */
   readonly podUid?: string | undefined;
+  /** The table at the archive's end. Undefined for archives of older versions, and of more than 200 000 entries. */
+  readonly table?: TableMark | undefined;
 }
 
 /** Reads the line with an archive's metadata; undefined if it cannot be read. */

@@ -1,8 +1,9 @@
 import { pipeline } from "node:stream";
-import { createGzip } from "node:zlib";
 import { type ArchiveContents, createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
+import { createArchivePacker } from "../../../crds/archive/archive-packer.ts";
+import type { TableMark } from "../../../crds/archive/archive-table.ts";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
 import { openPacked, unpackError } from "../../../crds/archive/packed-tar.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
@@ -128,7 +129,7 @@ async function upload(
     uid: Number(to.uid ?? present.newest?.uid ?? DEFAULT_OWNER),
     gid: Number(to.gid ?? present.newest?.gid ?? DEFAULT_OWNER),
     ...{ createdAt: new Date(clock.now()).toISOString(), overlayDirs },
-    ...{ entries: archive.contents.entries, contentBytes: archive.contents.bytes },
+    ...{ entries: archive.contents.entries, contentBytes: archive.contents.bytes, table: archive.table() },
   });
   const put = { replaces: present.revision, keep: "replaced", most, describe } as const;
   try {
@@ -154,10 +155,17 @@ async function upload(
 function checked(
   body: AsyncIterable<Uint8Array>,
   { workload, limitBytes }: { readonly workload: Workload; readonly limitBytes: number },
-): { content: AsyncGenerator<Uint8Array>; contents: ArchiveContents; problem: () => unknown } {
+): {
+  content: AsyncGenerator<Uint8Array>;
+  contents: ArchiveContents;
+  table: () => TableMark | undefined;
+  problem: () => unknown;
+} {
   const { filesystem, resources } = withDefaults(workload.spec);
   const roots = overlayRoots(filesystem.overlayDirs);
-  const check = createArchiveCheck({ roots, limits: archiveLimits(resources), takesPax: true });
+  const packer = createArchivePacker();
+  const limits = archiveLimits(resources);
+  const check = createArchiveCheck({ roots, limits, takesPax: true, onEntry: packer.begin });
   let problem: unknown;
 
   async function* content(): AsyncGenerator<Uint8Array> {
@@ -166,12 +174,11 @@ function checked(
     }
     try {
       const { input, unpacked } = await openPacked(source());
-      const compressed = createGzip({ level: 1, chunkSize: 256 * 1024 });
       // The reader of the last stream sees every failure.
-      const output = pipeline(input, unpacked, check.stream, compressed, () => undefined);
+      const output = pipeline(input, unpacked, check.stream, () => undefined);
       try {
         let bytes = 0;
-        for await (const chunk of output as AsyncIterable<Buffer>) {
+        for await (const chunk of packer.pack(output)) {
           bytes += chunk.length;
           // An upload with stronger compression than ours can grow to several times its size.
           if (bytes > limitBytes) {
@@ -189,5 +196,5 @@ function checked(
     }
   }
 
-  return { content: content(), contents: check.contents, problem: () => problem };
+  return { content: content(), contents: check.contents, table: packer.table, problem: () => problem };
 }

@@ -2,6 +2,7 @@ import { pipeline, Transform } from "node:stream";
 import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
+import { createArchivePacker } from "../../../crds/archive/archive-packer.ts";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
@@ -11,7 +12,6 @@ import type { SnapshotDescription, SnapshotStore, StoreCall } from "../../../crd
 import { linkSignals } from "../../../crds/waits.ts";
 import { type ArchiveRoom, createRoomCheck } from "../streams/archive-room.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
-import { gzip } from "../streams/gzip.ts";
 import { createListParser, LIST_FUNCTIONS, LIST_HEAD, type ListParser, type ListReader } from "./file-list.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
 import { createSavedFiles, type Judgement, type ListAfter, type SavedFiles } from "./saved-files.ts";
@@ -148,6 +148,7 @@ async function tryToSave(
   const missing = new Set(roots);
   const listed = createListParser([...(asked?.readers ?? []), files.before], { maxEntries, heads: roots.length });
   const output = createOutput(listed, options.onBytes);
+  const packer = createArchivePacker();
   const check = createArchiveCheck({
     ...{ roots, limits, leaveOutPipes: true, onDangling: files.dangling },
     rewrite(entry) {
@@ -155,6 +156,7 @@ async function tryToSave(
       files.archived(entry);
       return entry;
     },
+    onEntry: packer.begin,
     onTrailer: (chunk) => end.take(chunk),
   });
   files.begin(check.kindOf);
@@ -188,7 +190,7 @@ async function tryToSave(
       }
       acknowledgement.say("save");
     }
-    const compressed = gzip(pipeline(output.stream, check.stream, ignore));
+    const compressed = packer.pack(pipeline(output.stream, check.stream, ignore));
     const finished = room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space }), ignore);
     return await write(finished, {
       signal,
@@ -199,6 +201,7 @@ async function tryToSave(
         entries: check.contents.entries,
         contentBytes: check.contents.bytes,
         overlayDirs,
+        table: packer.table(),
       }),
     });
   } catch (error) {
