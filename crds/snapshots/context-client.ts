@@ -46,9 +46,11 @@ export function createContextClient(options: {
     async open(workload, sha256, call) {
       const path = pathOf(workload);
       if (!SHA256.test(sha256)) return undefined;
-      const readHead = (line: string) => ({ sha256, ...v.parse(contextHeadSchema, JSON.parse(line)) });
+      const readHead = (line: string) => ({
+        expected: { sha256, ...v.parse(contextHeadSchema, JSON.parse(line)) },
+      });
       const opened = await openBytes(`${path}/${sha256}`, { ...call, readHead });
-      return opened && { sizeBytes: opened.head.sizeBytes, content: opened.content, close: opened.close };
+      return opened && { sizeBytes: opened.head.expected.sizeBytes, content: opened.content, close: opened.close };
     },
 
     erase: (workload, call) =>

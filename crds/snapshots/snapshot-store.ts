@@ -62,6 +62,12 @@ export interface OpenArchive {
   close(): void;
 }
 
+/** Bytes from one offset up to another, without the byte at the second. */
+export interface ByteRange {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** How an archive becomes the newest. */
 export interface CommitCall extends StoreCall {
   /** The revision of the state that it may replace. */
@@ -119,8 +125,16 @@ export interface StoreEntry extends StoreUse {
 export interface SnapshotStore {
   /** @throws ArchiveError if the archive belongs to another tenant */
   look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots>;
-  /** Opens the newest archive or an older version; undefined if there is no such archive. */
-  open(key: SnapshotKey, sha256: string, call: StoreCall): Promise<OpenArchive | undefined>;
+  /**
+   * Opens the newest archive or an older version; undefined if there is no such archive.
+   *
+   * @param call.range only these bytes, which the archive must have. Their number is checked, but not their SHA-256.
+   */
+  open(
+    key: SnapshotKey,
+    sha256: string,
+    call: StoreCall & { readonly range?: ByteRange | undefined },
+  ): Promise<OpenArchive | undefined>;
   /**
    * Stores an archive, and then replaces the newest with it in one step. If anything fails before that step, the state
    * does not change.

@@ -3,7 +3,14 @@ import * as v from "valibot";
 import { NetworkError } from "../client/api-error.ts";
 import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
-import { type CommitCall, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
+import {
+  type ByteRange,
+  type CommitCall,
+  type SnapshotStore,
+  type StoreCall,
+  StoreConflict,
+  StoreError,
+} from "./snapshot-store.ts";
 import type { StoreConnection } from "./store-connection.ts";
 import { compareKeys, type PageFilter, type StorePage } from "./store-pages.ts";
 import {
@@ -13,12 +20,14 @@ import {
   keptSchema,
   MARKED,
   nameSchema,
+  partHeadSchema,
   receivedSchema,
   spaceSchema,
   usageSchema,
 } from "./store-protocol.ts";
 
 const GIVE_UP_LIMIT_MS = 5000;
+const EARLIER = "the snapshots server is of an earlier version, which reads whole archives only: it is replaced soon";
 
 export interface StoreClientOptions {
   readonly connection: StoreConnection;
@@ -101,10 +110,18 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         }),
       ),
 
-    async open(key, sha256, call) {
-      const path = `${pathOf("archives", key)}/${sha256}`;
-      const opened = await openBytes(path, { ...call, readHead: parseSnapshotMetadata });
-      return opened && { metadata: opened.head, content: opened.content, close: opened.close };
+    async open(key, sha256, { range, ...call }) {
+      const query = range === undefined ? "" : `?from=${range.from}&to=${range.to}`;
+      const opened = await openBytes(`${pathOf("archives", key)}/${sha256}${query}`, {
+        ...call,
+        readHead(line) {
+          const metadata = parseSnapshotMetadata(line);
+          if (metadata === undefined || range === undefined) return metadata && { metadata, expected: metadata };
+          if (!isPart(line, range)) throw new StoreError(EARLIER, { isTransient: true });
+          return { metadata, expected: { sizeBytes: range.to - range.from, sha256: undefined } };
+        },
+      });
+      return opened && { metadata: opened.head.metadata, content: opened.content, close: opened.close };
     },
 
     put: (key, archive, call) =>
@@ -209,6 +226,12 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     const { state } = await ask(keptSchema, { method: "GET", path: pathOf("keys", key), signal });
     return state === "none" || state === "unmarked";
   }
+}
+
+/** Whether the head of a response says that these bytes follow. */
+function isPart(line: string, { from, to }: ByteRange): boolean {
+  const { success, output } = v.safeParse(partHeadSchema, JSON.parse(line));
+  return success && output.range.from === from && output.range.to === to;
 }
 
 function pathOf(kind: string, key: SnapshotKey): string {

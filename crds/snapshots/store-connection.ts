@@ -44,6 +44,12 @@ export interface Asked {
   readonly signal: AbortSignal;
 }
 
+/** Without a digest, only the number of bytes is checked. */
+export interface ExpectedBytes {
+  readonly sizeBytes: number;
+  readonly sha256: string | undefined;
+}
+
 /** Bytes that are being read, and their head. See `OpenArchive`. */
 export interface OpenBytes<T> {
   readonly head: T;
@@ -62,7 +68,7 @@ export interface StoreConnection {
     asked: Omit<Asked, "method" | "body">,
   ): Promise<{ sha256: string; sizeBytes: number }>;
   /** Opens bytes that follow a line with their head; undefined if the line is empty. */
-  openBytes<T extends { readonly sha256: string; readonly sizeBytes: number }>(
+  openBytes<T extends { readonly expected: ExpectedBytes }>(
     path: string,
     call: StoreCall & { readonly readHead: (line: string) => T | undefined },
   ): Promise<OpenBytes<T> | undefined>;
@@ -162,23 +168,35 @@ export function createStoreConnection(options: {
         limited(call, async (signal) => {
           const response = await repeat(signal, () => open({ method: "GET", path, signal }));
           const content = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-          const { line, rest } = await readLine(content);
-          const head = line === "" ? undefined : readHead(line);
-          if (head === undefined) {
+          const begun = await readBegin(content, readHead).catch((error: unknown) => {
             response.destroy();
-            if (line !== "") {
-              throw new StoreError("the snapshots server's response cannot be read", { isTransient: false });
-            }
+            throw error;
+          });
+          if (begun === undefined) {
+            response.destroy();
             resolve(undefined);
             return;
           }
+          const { head, rest } = begun;
           const ended = new Promise<void>((end) => response.once("close", end));
           const close = (): void => void response.destroy();
-          resolve({ head, content: checked({ first: rest, content, head, response }), close });
+          resolve({ head, content: checked({ first: rest, content, expected: head.expected, response }), close });
           await ended;
         }).catch(reject);
       }),
   };
+}
+
+/** Reads the line before the bytes; undefined if it says that there are none. */
+async function readBegin<T>(
+  content: AsyncIterator<Buffer>,
+  readHead: (line: string) => T | undefined,
+): Promise<{ head: T; rest: Buffer } | undefined> {
+  const { line, rest } = await readLine(content);
+  if (line === "") return undefined;
+  const head = readHead(line);
+  if (head !== undefined) return { head, rest };
+  throw new StoreError("the snapshots server's response cannot be read", { isTransient: false });
 }
 
 /**
@@ -283,14 +301,14 @@ async function next(content: AsyncIterator<Buffer>): Promise<IteratorResult<Buff
   }
 }
 
-/** Passes an archive on. Fails at its end if it is not the archive that was saved. */
+/** Passes bytes on. Fails at their end if they are not what was stored. */
 async function* checked(options: {
   first: Buffer;
   content: AsyncIterator<Buffer>;
-  head: { readonly sha256: string; readonly sizeBytes: number };
+  expected: ExpectedBytes;
   response: IncomingMessage;
 }): AsyncGenerator<Uint8Array> {
-  const { first, content, head, response } = options;
+  const { first, content, expected, response } = options;
   const hash = createHash("sha256");
   let bytes = 0;
   try {
@@ -305,8 +323,8 @@ async function* checked(options: {
     // After a response that was read to its end, the next request uses the connection.
     if (!response.readableEnded) response.destroy();
   }
-  if (bytes !== head.sizeBytes) throw cut(`only ${bytes} of the archive's ${head.sizeBytes} bytes arrived`);
-  if (hash.digest("hex") !== head.sha256) {
+  if (bytes !== expected.sizeBytes) throw cut(`only ${bytes} of ${expected.sizeBytes} bytes arrived`);
+  if (expected.sha256 !== undefined && hash.digest("hex") !== expected.sha256) {
     throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
   }
 }

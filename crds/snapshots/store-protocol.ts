@@ -12,6 +12,7 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * |---|---|
  * | `GET /v1/keys/<tenant>/<workload>` | `keptSchema` |
  * | `GET /v1/archives/<tenant>/<workload>/<sha256>` | the metadata as a line, then the archive; an empty line if there is none |
+ * | the same with `?from=<offset>&to=<offset>` | the metadata and `partHeadSchema` as one line, then these bytes |
  * | `PUT /v1/uploads/<tenant>/<workload>/<id>` with an archive, or with `?from=<tenant>/<workload>/<sha256>` and no body | `receivedSchema` |
  * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: the upload is deleted |
  * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 if the state is another one |
@@ -83,6 +84,7 @@ export const usageSchema = v.object({
   ...{ archives: count, bytes: count },
   workloads: v.record(v.string(), v.object({ archives: count, bytes: count })),
 });
+export const partHeadSchema = v.object({ range: v.object({ from: count, to: count }) });
 export const contextHeadSchema = v.object({ sizeBytes: count });
 export const keepContextSchema = v.object({
   id: v.pipe(v.string(), v.regex(UPLOAD_ID)),

@@ -7,7 +7,13 @@ import * as v from "valibot";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { QuotaError, StoreConflict, StoreError, StoreFullError } from "../../../crds/snapshots/snapshot-store.ts";
+import {
+  type ByteRange,
+  QuotaError,
+  StoreConflict,
+  StoreError,
+  StoreFullError,
+} from "../../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import {
   commitSchema,
@@ -156,13 +162,22 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
   }
 
   async function sendArchive(call: Call, key: SnapshotKey, sha256: string): Promise<void> {
+    const range = call.query.has("to") ? rangeIn(call.query) : undefined;
     const found = await volume.open(key, sha256);
-    await sendFile(call, found && { ...found, head: found.metadata, sizeBytes: found.metadata.sizeBytes });
+    if (found === undefined) return await sendFile(call, undefined);
+    const { handle, metadata } = found;
+    const { sizeBytes } = metadata;
+    const whole = { from: 0, to: sizeBytes };
+    if (range !== undefined && !(range.from <= range.to && range.to <= sizeBytes)) {
+      await handle.close();
+      throw new RequestError(`Cannot read the bytes ${range.from} to ${range.to}: the archive has ${sizeBytes}`);
+    }
+    await sendFile(call, { handle, head: { ...metadata, range }, ...(range ?? whole) });
   }
 
   async function sendContext(call: Call, workload: string, sha256: string): Promise<void> {
     const found = await volume.openContext(workload, v.parse(sha256Schema, sha256));
-    await sendFile(call, found && { ...found, head: { sizeBytes: found.sizeBytes } });
+    await sendFile(call, found && { ...found, head: { sizeBytes: found.sizeBytes }, from: 0, to: found.sizeBytes });
   }
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
@@ -219,6 +234,11 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
 
 const wholeNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
 
+function rangeIn(query: URLSearchParams): ByteRange {
+  const [from, to] = ["from", "to"].map((name) => v.parse(wholeNumber, Number(query.get(name) ?? Number.NaN)));
+  return { from: from ?? 0, to: to ?? 0 };
+}
+
 function isSame(shown: Buffer, known: Buffer): boolean {
   return shown.length > 0 && shown.length === known.length && timingSafeEqual(shown, known);
 }
@@ -240,26 +260,26 @@ function checkId(id: string): string {
   throw new RequestError(`Cannot store it: "${id}" is not a valid id`);
 }
 
-/** Sends a line about a file, then the file; an empty line if there is none. */
+/** Sends a line about a file, then its bytes; an empty line if there is none. */
 async function sendFile(
   { response, signal }: Call,
-  file: { handle: FileHandle; head: object; sizeBytes: number } | undefined,
+  file: { handle: FileHandle; head: object; from: number; to: number } | undefined,
 ): Promise<void> {
   if (file === undefined) {
     response.end("\n");
     return;
   }
-  const { handle, sizeBytes } = file;
+  const { handle, from, to } = file;
   try {
     const head = Buffer.from(`${JSON.stringify(file.head)}\n`);
     response.setHeader("content-type", "application/octet-stream");
-    response.setHeader("content-length", head.length + sizeBytes);
+    response.setHeader("content-length", head.length + to - from);
     response.write(head);
-    if (sizeBytes === 0) {
+    if (to === from) {
       response.end();
       return;
     }
-    const content = handle.createReadStream({ highWaterMark: READ_BYTES, end: sizeBytes - 1 });
+    const content = handle.createReadStream({ highWaterMark: READ_BYTES, start: from, end: to - 1 });
     await pipeline(content, response, { signal });
   } finally {
     await handle.close();

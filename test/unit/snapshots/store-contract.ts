@@ -4,6 +4,7 @@ import * as assert from "uvu/assert";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import {
+  type ByteRange,
   type CommittedSnapshot,
   type KeptAs,
   type MostKept,
@@ -47,14 +48,15 @@ export async function save(
   return await store.put(to, archive, { ...call, replaces: state, keep, most: { ...MOST, ...most }, describe });
 }
 
-/** The content of the newest archive, or of a version. */
+/** The content of the newest archive or of a version, or a part of it. */
 export async function load(
   store: SnapshotStore,
   from: SnapshotKey = key,
   sha256?: string,
+  range?: ByteRange,
 ): Promise<string | undefined> {
   const wanted = sha256 ?? (await store.look(from, call)).newest?.sha256;
-  const opened = wanted === undefined ? undefined : await store.open(from, wanted, call);
+  const opened = wanted === undefined ? undefined : await store.open(from, wanted, { ...call, range });
   if (opened === undefined) return undefined;
   const parts: Uint8Array[] = [];
   for await (const part of opened.content) parts.push(part);
@@ -96,6 +98,20 @@ const digest = (content: string): string => createHash("sha256").update(content)
 
 /** What every store keeps to, whatever it keeps archives in. */
 export function testStore<T extends { store: SnapshotStore }>(test: Test<T>): void {
+  test("a part of an archive is read alone, and one that it does not have is an error", async ({ store }) => {
+    const { metadata: older } = await save(store, "the older one");
+    await save(store, "the newest", key, { keep: "history", most: { history: 1 } });
+    const part = async (from: number, to: number, sha256?: string) => await load(store, key, sha256, { from, to });
+    assert.equal([await part(0, 1), await part(4, 10), await part(0, 10)], ["t", "newest", "the newest"]);
+    assert.is(await part(4, 9, older.sha256), "older");
+    assert.is(await part(0, 1, digest("nothing")), undefined);
+    assert.instance(await errorOf(part(4, 11)), Error);
+    assert.instance(await errorOf(part(20, 21)), Error);
+    const opened = await store.open(key, older.sha256, { ...call, range: { from: 0, to: 1 } });
+    assert.is(opened?.metadata.sizeBytes, older.sizeBytes);
+    opened?.close();
+  });
+
   test("counts the saves of a key, also a rollback, and begins another part after a copy", async ({ store }) => {
     const savesOf = async () => (await store.look(key, call)).newest?.lineage?.map(({ saves }) => saves);
     const first = await save(store, "the first");

@@ -20,7 +20,7 @@ import { type SnapshotStore, StoreConflict, StoreError } from "../../../crds/sna
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection, type StoreEndpoint } from "../../../crds/snapshots/store-connection.ts";
 import { MARK, TOKEN as TOKEN_HEADER } from "../../../crds/snapshots/store-protocol.ts";
-import { createDeferred } from "../../../crds/waits.ts";
+import { createDeferred, within } from "../../../crds/waits.ts";
 import { createSnapshotServer } from "../../../operator/snapshots/helper/server.ts";
 import { createVolume } from "../../../operator/snapshots/helper/store/volume.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
@@ -593,6 +593,28 @@ test("every answer of the server says that it is the server's", async ({ served 
     });
     assert.is(mark, "1", path);
   }
+});
+
+test("a server that sends the whole archive for a part of it is found out, and its response ended", async ({
+  store,
+}) => {
+  const { metadata } = await save(store, "an archive");
+  const ended = createDeferred<void>();
+  // As one of an earlier version does. It has more to send than a connection holds.
+  const server = createServer((_request, response) => {
+    response.on("close", ended.resolve);
+    response.setHeader(MARK, "1").write(`${JSON.stringify(metadata)}\n`);
+    response.write(Buffer.alloc(16 * 1024 * 1024));
+  });
+  const endpoint = await listen(server);
+  const client = createStoreClient({ connection: createStoreConnection({ endpoint: async () => endpoint }) });
+  const error = await errorOf(client.open(key, metadata.sha256, { ...call, range: { from: 0, to: 2 } }));
+  assert.match(
+    String(error),
+    "StoreError: the snapshots server is of an earlier version, which reads whole archives only",
+  );
+  assert.ok(await within(ended.promise, 30_000), "it is not kept until its silence is noticed after a minute");
+  await new Promise((resolve) => server.close(resolve));
 });
 
 test.run();
