@@ -45,7 +45,7 @@ export const errorHeaders: Readonly<
 
 /** Meaning of request and response headers. */
 export const headerMeanings = {
-  etag: "Identifies the content: a spec for `If-Match`, which stays the same while only the status changes, or an archive for `If-None-Match`.",
+  etag: "Identifies the content: a spec for `If-Match`, which stays the same while only the status changes, or saved files for `If-None-Match`.",
   "x-tenancy-next": "The `after` parameter of the next page; absent on the last page.",
   "x-tenancy-version": "The list contains every change up to this resourceVersion.",
 } as const;
@@ -87,7 +87,13 @@ export interface ApiRoute extends Route {
   /** Status of a successful response. @default 200 */
   readonly status?: 101 | 200 | 201;
   /** Schema of a successful response, or its media type if it is not JSON. `[name]` is a list. */
-  readonly answer: SchemaUse | "text/plain" | "text/html" | "application/gzip" | "websocket";
+  readonly answer:
+    | SchemaUse
+    | "text/plain"
+    | "text/html"
+    | "application/gzip"
+    | "application/octet-stream"
+    | "websocket";
   /** Request headers that it reads. */
   readonly takes?: readonly (keyof typeof requestHeaders)[];
   /** Headers of every successful response. */

@@ -16,9 +16,8 @@ import { type LinkServices, linkRoutes } from "./links.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
 import { poolRoutes } from "./pools.ts";
 import { type SessionServices, sessionRoutes } from "./session.ts";
-
-import { archiveRoutes } from "./snapshots/archive.ts";
 import { snapshotRoutes } from "./snapshots/routes.ts";
+import { savedRoutes } from "./snapshots/saved-routes.ts";
 import { hasArchive } from "./snapshots/store.ts";
 import { type UploadServices, uploadRoutes } from "./snapshots/upload.ts";
 import { createSnapshotTotals } from "./snapshots/usage.ts";
@@ -65,7 +64,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...poolRoutes(services),
     ...snapshotRoutes(services),
     ...versionRoutes(services),
-    ...archiveRoutes(services),
+    ...savedRoutes(services),
     ...uploadRoutes(services),
     ...buildRoutes(services),
     ...triggerRoutes(services),

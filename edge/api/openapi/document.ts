@@ -59,6 +59,10 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   pools: { description: "Name of the pool.", schema: nameSchema },
   snapshots: workloadName,
   claims: workloadName,
+  files: {
+    description: "`path` in the list of files, or `encodedPath`, percent-encoded as it stands, if it has one.",
+    schema: { type: "string", pattern: "^[^/]+(?:/[^/]+)*$" },
+  },
 };
 /** Raw bytes (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
@@ -72,7 +76,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
   const { asksForKey } = options;
   const paths: OpenApiDocument["paths"] = {};
   for (const route of routes) {
-    const path = route.path.replaceAll(/:(\w+)/g, "{$1}");
+    const path = route.path.replaceAll(/:(\w+)\+?/g, "{$1}");
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: documented(route, options) };
   }
   return {
@@ -177,6 +181,7 @@ function answered(answer: ApiRoute["answer"]): DocumentedOperation["responses"][
         content: { [answer]: { schema: { type: "string" }, example: "<!doctype html>" } },
       };
     case "application/gzip":
+    case "application/octet-stream":
       return { description: "Success.", content: { [answer]: rawSchema } };
     default:
       return {

@@ -43,6 +43,9 @@ const event: ApiTypes["ObjectEvent"] = {
 const snapshot: ApiTypes["Snapshot"] = {
   ...{ tenantId, workloadRef, path: "/snapshots/alice/notes.tar.gz", sizeBytes: 1_048_576, sha256, createdAt: at },
 };
+const savedEntry = {
+  ...({ type: "file", sizeBytes: 1250, mode: "0644", uid: 1000, gid: 1000, modifiedAt: at, sha256 } as const),
+};
 const delivery: ApiTypes["Deliveries"]["deliveries"][number] = {
   ...{ id: "nightly-2026-11-26T03:00", at, result: "answered", tenantId, status: 200, ms: 41.5 },
   ...{ source: "pool", instanceId },
@@ -68,6 +71,8 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Context: { sha256, sizeBytes: 20_480 },
   Snapshot: snapshot,
   SnapshotVersion: { ...snapshot, version, sha256, newest: true },
+  SavedFile: { path: "data/notes/2026.md", ...savedEntry },
+  SavedChange: { path: "data/notes/2026.md", change: "added", after: savedEntry },
   Claim: claim,
   Link: {
     url: "https://notes--alice.apps.example.com/?tenancy-token=eyJ0",

@@ -6,6 +6,7 @@ import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../cr
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
 import { buildStatusSchema, workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
+import { savedFileSchemas } from "./saved-file-schemas.ts";
 
 export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.tenantId, maxLength: 63 };
 export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
@@ -282,6 +283,7 @@ const shared = {
     },
     { description: "A version of a snapshot of a tenant's overlay directories." },
   ),
+  ...savedFileSchemas,
   Claim: claim,
   Link: Type.Object(
     {

@@ -191,7 +191,7 @@ function checked(
         output.destroy();
       }
     } catch (error) {
-      problem = unpackError(check.stream.errored ?? error);
+      problem = error instanceof ArchiveError ? error : unpackError(check.stream.errored ?? error);
       throw problem;
     }
   }

@@ -210,12 +210,25 @@ export function findVersion(
   kept: KeptSnapshots | undefined,
   version: string | undefined,
 ): SnapshotMetadata {
-  const all = kept?.newest === undefined ? (kept?.versions ?? []) : [kept.newest, ...kept.versions];
+  const all = versionsIn(kept);
   const found = version === undefined ? kept?.newest : all.find(({ sha256 }) => sha256.startsWith(version));
   if (found !== undefined) return found;
   if (version === undefined || all.length === 0) throw noSnapshot(key);
   const there = all.map(({ sha256 }) => archiveDigits(sha256)).join(", ");
   throw new HttpError(404, `there is no version ${version} of it: there are ${there}`);
+}
+
+/** The version that another one replaced. @throws HttpError 404 if it is the oldest */
+export function versionBefore(kept: KeptSnapshots | undefined, after: SnapshotMetadata): SnapshotMetadata {
+  const all = versionsIn(kept);
+  const found = all[all.indexOf(after) + 1];
+  if (found !== undefined) return found;
+  throw new HttpError(404, `there is no version before ${archiveDigits(after.sha256)}`);
+}
+
+/** The newest first. */
+function versionsIn(kept: KeptSnapshots | undefined): readonly SnapshotMetadata[] {
+  return kept?.newest === undefined ? (kept?.versions ?? []) : [kept.newest, ...kept.versions];
 }
 
 /** @throws HttpError 409 if another version than the expected one is the newest */

@@ -3,5 +3,6 @@
 // @limit 400
 // What these test with archives on the volume, with archives in object storage.
 import "./in-objects.ts";
+import "../../unit/edge/snapshot-files.test.ts";
 import "../../unit/edge/snapshot-upload.test.ts";
 import "../../unit/edge/snapshot-versions.test.ts";

@@ -584,14 +584,20 @@ test("logs of all containers, of operator and edge at debug level, and the comma
 
 test("every GET route of the edge, the dump among them, its events, and the metrics of both programs", async () => {
   const document = JSON.parse((await call("GET", "/api/v1/openapi.json")).text.replace(/^.*?\]\]/, ""));
-  const named: Record<string, string> = { instances: await instanceOf(marker), triggers: `bot-${marker}` };
+  const named: Record<string, string> = {
+    ...{ instances: await instanceOf(marker), triggers: `bot-${marker}`, files: "data/kept" },
+  };
+  const versions = await expectStatus(200, call("GET", `/api/v1/tenants/${marker}/snapshots/${marker}/versions`));
+  const [, newest] = /"version":"(\w+)"/.exec(versions) ?? [];
   const spec = { workloadRef: marker, size: 1 };
   await expectStatus(201, call("POST", "/api/v1/pools", { name: marker, spec }));
   const paths = Object.entries(document.paths as Record<string, object>)
     .filter(([path, operations]) => "get" in operations && path !== "/ws")
-    .map(([path]) => path.replace(/(\w+)\/\{[^}]+\}/g, (_, kind: string) => `${kind}/${named[kind] ?? marker}`));
+    .map(([path]) => path.replace(/(\w+)\/\{[^}]+\}/g, (_, kind: string) => `${kind}/${named[kind] ?? marker}`))
+    .map((path) => path.replace(/\/diff$/, `/diff?from=${newest}`));
   assert.ok(paths.includes("/api/v1/debug/resources") && paths.length > 10, paths.join(" "));
-  const general = /\/(health|stats|session|history(\/claims)?|openapi.json|docs)$/;
+  // A list of files has their names.
+  const general = /\/(health|stats|session|history(\/claims)?|openapi.json|docs|files|diff\?from=\w+)$/;
   // The workload's image is not built.
   const ofBuilds = /\/build(\/logs)?$/;
   for (const path of paths) {

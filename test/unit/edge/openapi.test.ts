@@ -39,7 +39,11 @@ const trigger = {
 
 const pool = { name: "p", spec: { workloadRef: "app", size: 1 } };
 const context = rawTar([{ name: "Dockerfile" }]).toString("latin1");
-const emptyOverlay = rawTar([{ name: "data/", type: "5", mode: 0o755 }]).toString("latin1");
+const overlay = rawTar([
+  { name: "data/", type: "5", mode: 0o755 },
+  { name: "data/file", content: Buffer.from("hello") },
+]).toString("latin1");
+const uploaded = "/api/v1/tenants/uploaded/snapshots/keeps";
 
 const delivery: Delivery = {
   ...{ id: "t-1", at: active.claimedAt ?? "", result: "answered", tenantId: "a", status: 200, ms: 1.5 },
@@ -59,7 +63,10 @@ const gateway: Deliverer = {
   }),
 };
 
-/** A good request and a bad one for each route, in an order in which each finds what it needs. */
+/**
+ * A good request and a bad one for each route, in an order in which each finds what it needs. `$version` is the last one
+ * that was answered.
+ */
 const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/health", "/api/v1/health"],
   ["GET /api/v1/stats", "/api/v1/stats"],
@@ -103,11 +110,13 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/tenants/{id}/snapshots/{workload}/archive", "/api/v1/tenants/a/snapshots/new/archive"],
   ["GET /api/v1/tenants/{id}/snapshots/{workload}/archive", "/api/v1/tenants/nobody/snapshots/new/archive"],
   ["PUT /api/v1/tenants/{id}/snapshots/{workload}/archive", "/api/v1/tenants/a/snapshots/new/archive?uid=x"],
-  [
-    "PUT /api/v1/tenants/{id}/snapshots/{workload}/archive",
-    "/api/v1/tenants/uploaded/snapshots/keeps/archive",
-    emptyOverlay,
-  ],
+  ["PUT /api/v1/tenants/{id}/snapshots/{workload}/archive", `${uploaded}/archive`, overlay],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/files", `${uploaded}/files`],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/files", "/api/v1/tenants/a/snapshots/new/files"],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/files/{path}", `${uploaded}/files/data/file`],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/files/{path}", `${uploaded}/files/data/none`],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/diff", `${uploaded}/diff?from=$version`],
+  ["GET /api/v1/tenants/{id}/snapshots/{workload}/diff", `${uploaded}/diff?from=x`],
   [
     "POST /api/v1/tenants/{id}/snapshots/{workload}/rollback",
     "/api/v1/tenants/a/snapshots/new/rollback",
@@ -216,10 +225,12 @@ test("every documented route is called, and every answer is as documented", asyn
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
   );
   const successful = new Set<string>();
+  let version = "";
   for (const [route, path, body] of requests) {
     const server = route.endsWith("/session") ? locked : edge;
-    const answer = await server.call(`${route.split(" ")[0]} ${path}`, { body });
-    const { status, headers, text } = answer;
+    const answer = await server.call(`${route.split(" ")[0]} ${path.replace("$version", version)}`, { body });
+    const { status, headers, text, json } = answer;
+    version = (json as { version?: string } | undefined)?.version ?? version;
     assert.equal(answerProblems(document, { route, status, contentType: headers.get("content-type"), text }), []);
     const [method = "", pattern = ""] = route.split(" ");
     const told = document.paths[pattern]?.[method.toLowerCase()]?.responses[status]?.headers ?? {};
@@ -271,7 +282,7 @@ test("every operation has a group, every body and every answer an example that f
       const bodies = [requestBody?.content, ...Object.values(responses).map(({ content }) => content)];
       for (const [type, { schema, example }] of bodies.flatMap((content) => Object.entries(content ?? {}))) {
         // Bytes are no JSON.
-        if (type === "application/gzip" || type === "application/x-tar") continue;
+        if (["application/gzip", "application/x-tar", "application/octet-stream"].includes(type)) continue;
         const what = `${method} ${path}: ${JSON.stringify(example)}`;
         assert.ok(example !== undefined, what);
         assert.ok(isValid(example, schema as Schema, components.schemas as Readonly<Record<string, Schema>>), what);
