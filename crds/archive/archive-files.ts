@@ -4,6 +4,7 @@ import { createGunzip } from "node:zlib";
 import { ArchiveError, quote } from "./archive-error.ts";
 import type { TableEntry } from "./archive-table.ts";
 import type { GzipMember } from "./gzip-members.ts";
+import { isOfZlib } from "./packed-tar.ts";
 import { writeTarHeader } from "./tar-header.ts";
 
 /** Bytes of an archive that have these bytes of the tar, among others. */
@@ -80,7 +81,7 @@ export function createFileReader(packed: AsyncIterable<Uint8Array>, tarFrom: num
           hash.update(piece);
         }
       } catch (error) {
-        throw /^Z_/.test((error as NodeJS.ErrnoException).code ?? "") ? damaged(file, error) : error;
+        throw isOfZlib(error) ? damaged(file, error) : error;
       }
       // That of fewer bytes is another one.
       if (hash.digest("hex") !== file.sha256) throw damaged(file);

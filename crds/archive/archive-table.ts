@@ -58,7 +58,7 @@ type EntryLine = [TarEntryType, string, number, number, number, number, number, 
 /** The last line: bytes and content bytes of each member. */
 const membersSchema = v.object({ format: v.literal(1), members: v.array(v.tuple([count, count])) });
 
-/** Collects the table of an archive while the archive is written: a line of JSON for each entry, and then the members. */
+/** Collects an archive's table while the archive is written: a line of JSON for each entry, and then the members. */
 export function createTableWriter(): TableWriter {
   const members: [number, number][] = [];
   const blocks: Promise<Buffer[]>[] = [];

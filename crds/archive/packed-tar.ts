@@ -13,8 +13,13 @@ export async function openPacked(
 
 /** The error of unpacking. The message of zlib would not help the person who packed the archive. */
 export function unpackError(error: unknown): unknown {
-  if (!/^Z_/.test(String((error as { code?: unknown }).code))) return error;
+  if (!isOfZlib(error)) return error;
   return new ArchiveError("Corrupt", "its compression is damaged or cut off", { cause: error });
+}
+
+/** Whether a decompression failed, and not what it reads from. */
+export function isOfZlib(error: unknown): error is Error {
+  return error instanceof Error && /^Z_/.test(String((error as NodeJS.ErrnoException).code));
 }
 
 /** Reads chunks until there are two bytes, or until the end. */

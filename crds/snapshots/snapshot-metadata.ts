@@ -2,23 +2,23 @@ import * as v from "valibot";
 import type { TableMark } from "../archive/archive-table.ts";
 import { type Descent, lineageSchema } from "./lineage.ts";
 
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
-const sha256 = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
+export const countSchema = v.pipe(v.number(), v.integer(), v.minValue(0));
+export const sha256Schema = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 
 /** The metadata that is written with an archive. Other fields are of other versions of the program, and are ignored. */
 export const snapshotMetadataSchema = v.object({
-  sha256,
-  sizeBytes: count,
+  sha256: sha256Schema,
+  sizeBytes: countSchema,
   tenantId: v.string(),
   workloadRef: v.string(),
-  uid: count,
-  gid: count,
+  uid: countSchema,
+  gid: countSchema,
   createdAt: v.pipe(v.string(), v.isoTimestamp()),
-  entries: count,
-  contentBytes: count,
+  entries: countSchema,
+  contentBytes: countSchema,
   overlayDirs: v.array(v.string()),
   podUid: v.optional(v.string()),
-  table: v.optional(v.object({ sizeBytes: count, sha256 })),
+  table: v.optional(v.object({ sizeBytes: countSchema, sha256: sha256Schema })),
   lineage: v.optional(lineageSchema),
   copied: v.optional(v.literal(true)),
 });

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { type SnapshotMetadata, snapshotMetadataSchema } from "./snapshot-metadata.ts";
+import { countSchema, type SnapshotMetadata, sha256Schema, snapshotMetadataSchema } from "./snapshot-metadata.ts";
 import type { SnapshotVersion } from "./snapshot-store.ts";
 
 /**
@@ -36,8 +36,6 @@ export const MARKED = "x-tenancy-marked";
 /** The id of an upload, and of its commit. */
 export const UPLOAD_ID = /^[0-9a-f]{32}$/;
 
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
-export const sha256Schema = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const metadata = v.pipe(
   snapshotMetadataSchema,
   v.transform((read): SnapshotMetadata => read),
@@ -59,12 +57,12 @@ export const keptSchema = v.object({
 
 export const receivedSchema = v.object({
   /** Undefined if the archive of `?from` does not exist. */
-  received: v.optional(v.object({ sha256: sha256Schema, sizeBytes: count, metadata: v.optional(metadata) })),
+  received: v.optional(v.object({ sha256: sha256Schema, sizeBytes: countSchema, metadata: v.optional(metadata) })),
 });
 
 const most = v.object({
-  ...{ history: count, replaced: count },
-  ...{ tenantBytes: v.optional(count), workloadBytes: v.optional(count) },
+  ...{ history: countSchema, replaced: countSchema },
+  ...{ tenantBytes: v.optional(countSchema), workloadBytes: v.optional(countSchema) },
 });
 
 export const commitSchema = v.object({
@@ -75,17 +73,17 @@ export const commitSchema = v.object({
   metadata,
 });
 
-export const roomSchema = v.object({ sizeBytes: count, keep: v.optional(keptAsSchema), most });
+export const roomSchema = v.object({ sizeBytes: countSchema, keep: v.optional(keptAsSchema), most });
 
 export const committedSchema = v.object({ revision: v.string(), metadata });
 export const deletedSchema = v.object({ deleted: v.boolean() });
-export const spaceSchema = v.object({ freeBytes: count, totalBytes: count });
+export const spaceSchema = v.object({ freeBytes: countSchema, totalBytes: countSchema });
 export const usageSchema = v.object({
-  ...{ archives: count, bytes: count },
-  workloads: v.record(v.string(), v.object({ archives: count, bytes: count })),
+  ...{ archives: countSchema, bytes: countSchema },
+  workloads: v.record(v.string(), v.object({ archives: countSchema, bytes: countSchema })),
 });
-export const partHeadSchema = v.object({ range: v.object({ from: count, to: count }) });
-export const contextHeadSchema = v.object({ sizeBytes: count });
+export const partHeadSchema = v.object({ range: v.object({ from: countSchema, to: countSchema }) });
+export const contextHeadSchema = v.object({ sizeBytes: countSchema });
 export const keepContextSchema = v.object({
   id: v.pipe(v.string(), v.regex(UPLOAD_ID)),
   sha256: sha256Schema,
@@ -95,7 +93,7 @@ export const keepContextSchema = v.object({
 export const nameSchema = v.object({ tenantId: v.string(), workloadRef: v.string() });
 export const endSchema = v.object({
   /** The number of lines before this one. */
-  end: count,
+  end: countSchema,
   /** The `after` of the next page; undefined at the end of the list. */
   next: v.optional(nameSchema),
 });
@@ -106,7 +104,7 @@ export const entrySchema = v.object({
   workloadRef: v.string(),
   version: v.optional(v.string()),
   kept: v.optional(keptAsSchema),
-  sizeBytes: count,
+  sizeBytes: countSchema,
   usedAt: v.string(),
   metadata: v.optional(metadata),
 });

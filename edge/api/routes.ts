@@ -17,7 +17,6 @@ import { openApiRoutes } from "./openapi/routes.ts";
 import { poolRoutes } from "./pools.ts";
 import { type SessionServices, sessionRoutes } from "./session.ts";
 import { snapshotRoutes } from "./snapshots/routes.ts";
-import { savedRoutes } from "./snapshots/saved-routes.ts";
 import { hasArchive } from "./snapshots/store.ts";
 import { type UploadServices, uploadRoutes } from "./snapshots/upload.ts";
 import { createSnapshotTotals } from "./snapshots/usage.ts";
@@ -64,7 +63,6 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...poolRoutes(services),
     ...snapshotRoutes(services),
     ...versionRoutes(services),
-    ...savedRoutes(services),
     ...uploadRoutes(services),
     ...buildRoutes(services),
     ...triggerRoutes(services),

@@ -7,15 +7,23 @@ import { pathParam, queryText, tenantIdRule, workloadNameRule } from "../../http
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { doneSchema } from "../openapi/schemas.ts";
+import { archiveRoute } from "./archive.ts";
 import { noteErasure, refuseWhileSaved } from "./claims-of-snapshot.ts";
+import { diffRoute } from "./diff.ts";
+import { savedFileRoutes } from "./files.ts";
 import { snapshotListRoutes } from "./list.ts";
+import { limitSavedFiles } from "./saved-files.ts";
 import { askStore, noSnapshot, type SnapshotServices, storeState } from "./store.ts";
 import { versionRule } from "./versions.ts";
 
-/** `GET /api/v1/snapshots` and related routes, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`. */
+/** Lists of snapshots, what is read of one, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`. */
 export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
+  const withSavedFiles = limitSavedFiles();
   return [
     ...snapshotListRoutes(services),
+    archiveRoute(services, withSavedFiles),
+    ...savedFileRoutes(services, withSavedFiles),
+    diffRoute(services, withSavedFiles),
     {
       method: "DELETE",
       path: "/api/v1/tenants/:id/snapshots/:workload",

@@ -7,6 +7,7 @@ import * as v from "valibot";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
+import { countSchema, sha256Schema } from "../../../crds/snapshots/snapshot-metadata.ts";
 import {
   type ByteRange,
   QuotaError,
@@ -22,7 +23,6 @@ import {
   MARKED,
   roomSchema,
   type StoreRefusal,
-  sha256Schema,
   TOKEN,
   touchSchema,
   UPLOAD_ID,
@@ -104,7 +104,7 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         const unusedForMs = query.get("unused-for-ms");
         const only = {
           replaces: query.get("replaces") ?? undefined,
-          unusedForMs: unusedForMs === null ? undefined : v.parse(wholeNumber, Number(unusedForMs)),
+          unusedForMs: unusedForMs === null ? undefined : v.parse(countSchema, Number(unusedForMs)),
         };
         return send(response, { deleted: await volume.delete(key, only, signal) });
       }
@@ -155,9 +155,9 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
   }
 
   async function receiveContext({ request, query, signal }: Call, workload: string, id: string) {
-    const mostBytes = v.parse(wholeNumber, Number(query.get("most") ?? Number.NaN));
+    const mostBytes = v.parse(countSchema, Number(query.get("most") ?? Number.NaN));
     const asked = query.get("volume");
-    const volumeBytes = asked === null ? undefined : v.parse(wholeNumber, Number(asked));
+    const volumeBytes = asked === null ? undefined : v.parse(countSchema, Number(asked));
     return await volume.receiveContext(workload, bodyOf(request), { id: checkId(id), mostBytes, volumeBytes, signal });
   }
 
@@ -232,10 +232,8 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
   return server;
 }
 
-const wholeNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
-
 function rangeIn(query: URLSearchParams): ByteRange {
-  const [from, to] = ["from", "to"].map((name) => v.parse(wholeNumber, Number(query.get(name) ?? Number.NaN)));
+  const [from, to] = ["from", "to"].map((name) => v.parse(countSchema, Number(query.get(name) ?? Number.NaN)));
   return { from: from ?? 0, to: to ?? 0 };
 }
 

@@ -3,6 +3,7 @@ import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { ArchiveError, quote } from "../../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
+import { isOfZlib } from "../../../crds/archive/packed-tar.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import type { OpenArchive, StoreCall } from "../../../crds/snapshots/snapshot-store.ts";
@@ -173,9 +174,8 @@ class NoArchive extends Error {
 
 /** An error of zlib as one of the archive. */
 function corrupt(error: unknown): unknown {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  if (code === undefined || !/^Z_/.test(code)) return error;
-  return new ArchiveError("Corrupt", `it cannot be decompressed: ${(error as Error).message}`, { cause: error });
+  if (!isOfZlib(error)) return error;
+  return new ArchiveError("Corrupt", `it cannot be decompressed: ${error.message}`, { cause: error });
 }
 
 function ignore(): void {
