@@ -6,7 +6,15 @@ import { createContextReader } from "./context-reader.ts";
 import { createEntryReader, type GivenNames } from "./entry-reader.ts";
 import type { PathKind } from "./path-kinds.ts";
 import { MAX_PAX_BYTES, readPaxHeader } from "./pax-header.ts";
-import { BLOCK, readTarHeader, type TarEntry, type TarHeader, tarPadding, writeTarHeader } from "./tar-header.ts";
+import {
+  BLOCK,
+  readTarHeader,
+  type TarEntry,
+  type TarHeader,
+  tarPadding,
+  tarTypes,
+  writeTarHeader,
+} from "./tar-header.ts";
 
 export interface ArchiveCheckOptions {
   /** Where every entry must be, as returned by `overlayRoots`; `context` for a build context, which has no roots. */
@@ -42,6 +50,13 @@ export interface ArchiveCheck {
   /** Takes a tar archive and returns one with the same entries, each header written again. */
   readonly stream: Transform;
   readonly contents: ArchiveContents;
+  /**
+   * Counts an entry that comes before those of the stream, with a content that was checked before. Call this before the
+   * stream gets its first byte.
+   *
+   * @throws ArchiveError as the stream does
+   */
+  keep(entry: TarEntry): void;
   /** The kind of a path of overlay directories, according to the entries so far. */
   readonly kindOf: (path: string) => PathKind | undefined;
 }
@@ -61,6 +76,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
     : createEntryReader({ roots, limits, leaveOutPipes, onDangling: options.onDangling });
   const contents: ArchiveContents = { entries: 0, bytes: 0, bytesIn: 0 };
   const block = Buffer.alloc(BLOCK);
+  let keptBytes = 0;
   let filled = 0;
   let state: "header" | "content" | "names" | "lastZeros" | "ended" | "trailer" = "header";
   /** Bytes of the content and then of its padding that are still to come. */
@@ -94,8 +110,25 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
     if (entry === undefined) return;
     contents.entries += 1;
     const written = writeTarHeader(entry);
-    options.onEntry?.(entry, { at: contents.bytes, contentAt: contents.bytes + written.length });
+    const at = contents.bytes - keptBytes;
+    options.onEntry?.(entry, { at, contentAt: at + written.length });
     put(written);
+  }
+
+  function keep(entry: TarEntry): void {
+    const { path, target, type } = entry;
+    const kept = reader.read({ ...entry, name: path, linkName: target, type: tarTypes[type] }, { path, target });
+    if (kept === undefined || rewrite(kept) === undefined) throw new Error("Cannot leave out an entry that is kept");
+    const bytes = writeTarHeader(entry).length + entry.size + tarPadding(entry.size).length;
+    contents.entries += 1;
+    contents.bytes += bytes;
+    keptBytes += bytes;
+    checkBytes();
+  }
+
+  function checkBytes(): void {
+    if (contents.bytesIn + keptBytes <= limits.maxBytes) return;
+    throw new ArchiveError("TooLarge", `it holds more than ${limits.maxBytes} bytes`);
   }
 
   function startContent(size: number): void {
@@ -154,9 +187,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
 
   function take(chunk: Buffer): void {
     if (state !== "trailer") contents.bytesIn += chunk.length;
-    if (contents.bytesIn > limits.maxBytes) {
-      throw new ArchiveError("TooLarge", `it holds more than ${limits.maxBytes} bytes`);
-    }
+    checkBytes();
     let offset = 0;
     while (offset < chunk.length || isAtEntryEnd()) {
       if (isAtEntryEnd()) {
@@ -205,7 +236,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
       );
     },
   });
-  return { stream, contents, kindOf: reader.kindOf };
+  return { stream, contents, keep, kindOf: reader.kindOf };
 }
 
 /** Reads the content of an entry that names the next one: GNU's types `L` and `K`, and pax's `x` and `g`. */

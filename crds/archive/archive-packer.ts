@@ -1,5 +1,6 @@
 import { createHash, type Hash } from "node:crypto";
 import { createTableWriter, type TableMark, type TableWriter } from "./archive-table.ts";
+import { type Kept, packKept } from "./compose-archive.ts";
 import { createGzipMembers } from "./gzip-members.ts";
 import { type TarEntry, tarPadding } from "./tar-header.ts";
 
@@ -31,7 +32,8 @@ interface Begun extends EntryPlace {
   readonly entry: TarEntry;
 }
 
-export function createArchivePacker(): ArchivePacker {
+/** @param kept entries of another archive, with which this one begins. @default none */
+export function createArchivePacker(kept?: Kept): ArchivePacker {
   const writer = createTableWriter();
   /** Entries whose content has not been packed yet. */
   const begun: Begun[] = [];
@@ -53,7 +55,9 @@ export function createArchivePacker(): ArchivePacker {
       for (let piece = contentAt + PIECE_BYTES; piece < end; piece += PIECE_BYTES) cutAt(piece);
     },
     async *pack(tar) {
-      const digests = createDigests(begun, writer);
+      const before = kept && packKept(kept, writer);
+      if (before !== undefined) yield* before.content;
+      const digests = createDigests(begun, { add: moved(writer, before?.bytes ?? 0) });
       const members = createGzipMembers(writer.addMember);
       let at = 0;
       for await (const chunk of tar) {
@@ -81,8 +85,12 @@ export function createArchivePacker(): ArchivePacker {
   };
 }
 
+function moved({ add }: TableWriter, bytes: number): TableWriter["add"] {
+  return (entry, { at, sha256 }) => add(entry, { at: at + bytes, sha256 });
+}
+
 /** Adds each entry to the table when its content has passed. */
-function createDigests(begun: Begun[], table: TableWriter): { take(chunk: Uint8Array): void } {
+function createDigests(begun: Begun[], table: Pick<TableWriter, "add">): { take(chunk: Uint8Array): void } {
   let at = 0;
   let hash: Hash | undefined;
 

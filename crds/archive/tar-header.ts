@@ -82,7 +82,13 @@ export interface TarEntry {
   readonly target: string;
 }
 
-const types: Readonly<Record<TarEntryType, string>> = { file: "0", hardlink: "1", symlink: "2", directory: "5" };
+/** The character of each type in a header. */
+export const tarTypes: Readonly<Record<TarEntryType, string>> = {
+  file: "0",
+  hardlink: "1",
+  symlink: "2",
+  directory: "5",
+};
 const nameBytes = 100;
 
 /**
@@ -94,7 +100,7 @@ export function writeTarHeader(entry: TarEntry): Buffer {
   const blocks: Buffer[] = [];
   if (entry.target.length >= nameBytes) blocks.push(...longName("K", entry.target));
   if (path.length >= nameBytes) blocks.push(...longName("L", path));
-  blocks.push(header({ ...entry, path, type: types[entry.type] }));
+  blocks.push(header({ ...entry, path, type: tarTypes[entry.type] }));
   return blocks.length === 1 && blocks[0] !== undefined ? blocks[0] : Buffer.concat(blocks);
 }
 
