@@ -51,8 +51,8 @@ export interface ArchiveCheck {
   readonly stream: Transform;
   readonly contents: ArchiveContents;
   /**
-   * Counts an entry that comes before those of the stream, with a content that was checked before. Call this before the
-   * stream gets its first byte.
+   * Counts an entry that comes before those of the stream, with a content that was checked before. It is not given to
+   * `rewrite`. Call this before the stream gets its first byte.
    *
    * @throws ArchiveError as the stream does
    */
@@ -118,7 +118,7 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   function keep(entry: TarEntry): void {
     const { path, target, type } = entry;
     const kept = reader.read({ ...entry, name: path, linkName: target, type: tarTypes[type] }, { path, target });
-    if (kept === undefined || rewrite(kept) === undefined) throw new Error("Cannot leave out an entry that is kept");
+    if (kept === undefined) throw new ArchiveError("Corrupt", "it has an odd entry");
     const bytes = writeTarHeader(entry).length + entry.size + tarPadding(entry.size).length;
     contents.entries += 1;
     contents.bytes += bytes;

@@ -16,7 +16,7 @@ import { tarPadding } from "./tar-header.ts";
 /** An archive with its table. */
 export interface TabledArchive {
   readonly table: ArchiveTable;
-  /** All its bytes. */
+  /** All its bytes. It may use the memory of a piece again once the next one is asked for. */
   readonly content: AsyncIterable<Uint8Array>;
 }
 
@@ -55,13 +55,15 @@ export function composeArchive({ changes, ...kept }: Kept & { readonly changes: 
   async function* content(): AsyncGenerator<Buffer> {
     const part = packKept(kept, writer);
     yield* part.content;
-    const reader = createReader(changes.content);
     for (const entry of changes.table.entries()) writer.add(entry, placeOf(entry, part.bytes));
-    for (const member of changes.table.members) {
-      writer.addMember(member);
-      yield* reader.take(member.bytes);
+    for (const member of changes.table.members) writer.addMember(member);
+    const reader = createReader(changes.content);
+    try {
+      yield* reader.take(changes.table.members.reduce((sum, { bytes }) => sum + bytes, 0));
+      await reader.end();
+    } finally {
+      await reader.close();
     }
-    await reader.end();
     const table = await writer.finish();
     mark = table?.mark;
     if (table !== undefined) yield table.bytes;
@@ -88,34 +90,46 @@ export function packKept(
     const reader = createReader(base.content);
     let shared = 0;
     let at = 0;
+    /** Of members next to each other that are copied as they are. */
+    let copied = 0;
 
     function endMember(): void {
       members.end();
       shared = 0;
     }
 
-    for (const member of base.table.members) {
-      const slices = ranges.within({ from: at, to: at + member.contentBytes });
-      const bytes = slices.reduce((sum, { from, to }) => sum + to - from, 0);
-      if (bytes === 0) {
-        for await (const _ of reader.take(member.bytes));
-      } else if (bytes === member.contentBytes) {
-        endMember();
-        yield* members.rest();
-        writer.addMember(member);
-        yield* reader.take(member.bytes);
-      } else {
-        const unpacked = await unpackMember(member, reader);
-        if (shared + bytes > SHARED_BYTES) endMember();
-        for (const { from, to } of slices) members.take(unpacked.subarray(from - at, to - at));
-        shared += bytes;
-        yield* members.parts();
+    try {
+      for (const member of base.table.members) {
+        const slices = ranges.within({ from: at, to: at + member.contentBytes });
+        const bytes = slices.reduce((sum, { from, to }) => sum + to - from, 0);
+        const isWhole = bytes > 0 && bytes === member.contentBytes;
+        if (!isWhole) {
+          yield* reader.take(copied);
+          copied = 0;
+        }
+        if (bytes === 0) {
+          for await (const _ of reader.take(member.bytes));
+        } else if (isWhole) {
+          endMember();
+          yield* members.rest();
+          writer.addMember(member);
+          copied += member.bytes;
+        } else {
+          const unpacked = await unpackMember(member, reader);
+          if (shared + bytes > SHARED_BYTES) endMember();
+          for (const { from, to } of slices) members.take(unpacked.subarray(from - at, to - at));
+          shared += bytes;
+          yield* members.parts();
+        }
+        at += member.contentBytes;
       }
-      at += member.contentBytes;
+      yield* reader.take(copied);
+      endMember();
+      yield* members.rest();
+      await reader.end();
+    } finally {
+      await reader.close();
     }
-    endMember();
-    yield* members.rest();
-    await reader.end();
   }
 
   return { bytes: ranges.bytes, content: content() };
@@ -165,7 +179,7 @@ function placeOf({ at, sha256 }: TableEntry, moved: number): Place {
 
 async function unpackMember({ bytes, contentBytes }: GzipMember, reader: Reader): Promise<Buffer> {
   const parts: Buffer[] = [];
-  for await (const part of reader.take(bytes)) parts.push(part);
+  for await (const part of reader.take(bytes)) parts.push(Buffer.from(part));
   const unpacked = await unpack(Buffer.concat(parts)).catch((cause: unknown) => {
     throw new ArchiveError("Corrupt", "a part of it cannot be decompressed", { cause });
   });
@@ -178,6 +192,8 @@ interface Reader {
   take(bytes: number): AsyncGenerator<Buffer>;
   /** Reads what is left. */
   end(): Promise<void>;
+  /** Ends the reading, wherever it is. */
+  close(): Promise<void>;
 }
 
 function createReader(content: AsyncIterable<Uint8Array>): Reader {
@@ -199,6 +215,9 @@ function createReader(content: AsyncIterable<Uint8Array>): Reader {
     },
     async end() {
       while ((await pieces.next()).done !== true);
+    },
+    async close() {
+      await pieces.return?.();
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { TableMark } from "../archive/archive-table.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import type { PageFilter, StorePage } from "./store-pages.ts";
@@ -84,12 +85,35 @@ export interface RoomCall extends StoreCall, Pick<CommitCall, "keep" | "most"> {
   readonly sizeBytes: number;
 }
 
+/** A kept archive of which entries stay in a new one, before the entries that are sent. */
+export interface Onto {
+  /** Its SHA-256. */
+  readonly base: string;
+  /** A bit for each entry of its table, the lowest of a byte first: whether it stays. */
+  readonly keeps: Uint8Array;
+  /** Identifies the table of what is sent. Called at its end. */
+  readonly table: () => TableMark | undefined;
+}
+
+/** An archive that is stored and not yet the newest. */
+export interface StoredArchive {
+  readonly sizeBytes: number;
+  /** Of an archive that was composed; undefined if it has too many entries for one. */
+  readonly table?: TableMark | undefined;
+}
+
 export interface PutCall extends CommitCall {
+  /**
+   * The archive that is sent has changes of a kept one, and a table. What becomes the newest is composed of both.
+   *
+   * @throws ArchiveError from the call if the kept archive does not exist, is damaged or has no table
+   */
+  readonly onto?: Onto | undefined;
   /**
    * Called when the whole archive is stored, before it becomes the newest. If it throws, the call fails with that
    * error.
    */
-  readonly describe: () => SnapshotDescription;
+  readonly describe: (stored: StoredArchive) => SnapshotDescription;
 }
 
 /** The result of a commit. */
@@ -123,6 +147,8 @@ export interface StoreEntry extends StoreUse {
  * it replaces, so the state shows whether it succeeded.
  */
 export interface SnapshotStore {
+  /** Whether `put` takes `onto`. */
+  readonly composes: boolean;
   /** @throws ArchiveError if the archive belongs to another tenant */
   look(key: SnapshotKey, call: StoreCall): Promise<KeptSnapshots>;
   /**

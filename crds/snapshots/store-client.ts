@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
 import * as v from "valibot";
+import { ArchiveError } from "../archive/archive-error.ts";
 import { NetworkError } from "../client/api-error.ts";
 import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
 import {
   type ByteRange,
   type CommitCall,
+  type Onto,
   type SnapshotStore,
   type StoreCall,
   StoreConflict,
@@ -15,6 +17,7 @@ import type { StoreConnection } from "./store-connection.ts";
 import { compareKeys, type PageFilter, type StorePage } from "./store-pages.ts";
 import {
   committedSchema,
+  composedSchema,
   deletedSchema,
   entrySchema,
   keptSchema,
@@ -51,6 +54,18 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     return await repeat(signal, () =>
       ask(committedSchema, { method: "POST", path: pathOf("keys", key), body, signal }),
     );
+  }
+
+  /** @throws ArchiveError if there is no table of what was sent */
+  async function compose(
+    { base, keeps, table: tableOf }: Onto,
+    { path, signal }: { path: string; signal: AbortSignal },
+  ) {
+    const table = tableOf();
+    if (table === undefined) throw new ArchiveError("TooLarge", "its changes have no table");
+    const body = Buffer.from(JSON.stringify({ base, keeps: Buffer.from(keeps).toString("base64"), table }));
+    // The server recognizes an upload that it has already composed by the id.
+    return await repeat(signal, () => ask(composedSchema, { method: "POST", path, body, signal }));
   }
 
   function askPage<T extends SnapshotKey>(
@@ -102,6 +117,8 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
   const marked = async (signal: AbortSignal) => ({ [MARKED]: String(await wasMarked(signal)) });
 
   return {
+    composes: true,
+
     look: (key, call) =>
       limited(call, (signal) =>
         repeat(signal, async () => {
@@ -134,7 +151,9 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         let metadata: SnapshotMetadata;
         try {
           const sent = await send(archive, { path, headers, signal });
-          metadata = { ...sent, tenantId, workloadRef, ...call.describe() };
+          const stored = call.onto === undefined ? sent : await compose(call.onto, { path, signal });
+          const { sha256, sizeBytes } = stored;
+          metadata = { sha256, sizeBytes, tenantId, workloadRef, ...call.describe(stored) };
         } catch (error) {
           // If the connection has ended, the server detects it itself.
           if (!signal.aborted && !(error instanceof NetworkError)) await giveUp(path);

@@ -14,6 +14,7 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * | `GET /v1/archives/<tenant>/<workload>/<sha256>` | the metadata as a line, then the archive; an empty line if there is none |
  * | the same with `?from=<offset>&to=<offset>` | the metadata and `partHeadSchema` as one line, then these bytes |
  * | `PUT /v1/uploads/<tenant>/<workload>/<id>` with an archive, or with `?from=<tenant>/<workload>/<sha256>` and no body | `receivedSchema` |
+ * | `POST /v1/uploads/<tenant>/<workload>/<id>` with `ontoSchema` | `composedSchema`: the upload is now a whole archive |
  * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: the upload is deleted |
  * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 if the state is another one |
  * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}` if an archive of that size would be kept; else 507 |
@@ -64,6 +65,17 @@ const most = v.object({
   ...{ history: countSchema, replaced: countSchema },
   ...{ tenantBytes: v.optional(countSchema), workloadBytes: v.optional(countSchema) },
 });
+
+const table = v.object({ sizeBytes: countSchema, sha256: sha256Schema });
+/** The entries of a kept archive that come before those of an upload. */
+export const ontoSchema = v.object({
+  base: sha256Schema,
+  /** In base64: a bit for each entry of its table, the lowest of a byte first. */
+  keeps: v.pipe(v.string(), v.base64()),
+  /** Of the upload. */
+  table,
+});
+export const composedSchema = v.object({ sha256: sha256Schema, sizeBytes: countSchema, table: v.optional(table) });
 
 export const commitSchema = v.object({
   id: v.pipe(v.string(), v.regex(UPLOAD_ID)),

@@ -130,6 +130,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   }
 
   return {
+    composes: false,
     check: (call) =>
       limited(call, async (signal) => {
         await ensureProbed(signal);
@@ -167,7 +168,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           const { sha256, sizeBytes } = await uploads.write(at, archive, signal);
           const { tenantId, workloadRef } = key;
           function describe(): S3Version {
-            const described = call.describe();
+            const described = call.describe({ sizeBytes });
             const overlayDirs = [...described.overlayDirs];
             return { sha256, sizeBytes, tenantId, workloadRef, ...described, overlayDirs, blob };
           }

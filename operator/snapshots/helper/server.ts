@@ -21,6 +21,7 @@ import {
   keepContextSchema,
   MARK,
   MARKED,
+  ontoSchema,
   roomSchema,
   type StoreRefusal,
   TOKEN,
@@ -112,6 +113,11 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         return await sendArchive(call, key, last);
       case "PUT uploads":
         return send(response, { received: await receive(call, key, last) });
+      case "POST uploads": {
+        const { keeps, ...onto } = v.parse(ontoSchema, await readJson(request));
+        const given = { ...onto, id: checkId(last), keeps: Buffer.from(keeps, "base64") };
+        return send(response, await volume.compose(key, given));
+      }
       case "DELETE uploads":
         await volume.discard(key, checkId(last));
         return send(response, {});

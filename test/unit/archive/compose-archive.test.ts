@@ -52,7 +52,7 @@ async function checkComposed(composed: Packed, items: readonly Item[]): Promise<
 }
 
 test("is what a whole save would have been, after each of some changes", async () => {
-  for (let seed = 1; seed <= 12; seed += 1) {
+  for (let seed = 1; seed <= 6; seed += 1) {
     const random = createRandom(seed);
     let items = randomItems(random, "a");
     let archive = await pack(items);

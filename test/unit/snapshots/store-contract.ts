@@ -49,18 +49,22 @@ export async function save(
 }
 
 /** The content of the newest archive or of a version, or a part of it. */
-export async function load(
+export async function load(...archive: Parameters<typeof loadBytes>): Promise<string | undefined> {
+  return (await loadBytes(...archive))?.toString("utf8");
+}
+
+export async function loadBytes(
   store: SnapshotStore,
   from: SnapshotKey = key,
   sha256?: string,
   range?: ByteRange,
-): Promise<string | undefined> {
+): Promise<Buffer | undefined> {
   const wanted = sha256 ?? (await store.look(from, call)).newest?.sha256;
   const opened = wanted === undefined ? undefined : await store.open(from, wanted, { ...call, range });
   if (opened === undefined) return undefined;
   const parts: Uint8Array[] = [];
   for await (const part of opened.content) parts.push(part);
-  return Buffer.concat(parts).toString("utf8");
+  return Buffer.concat(parts);
 }
 
 /** All archives of a key, with what is recorded of them in their source. */

@@ -8,8 +8,10 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { compose, fileOf, type Packed, pack } from "../archive/packed-archives.ts";
 import { makeHelperProgram, startHelperProcess } from "./helper-process.ts";
-import { call, key, load, save } from "./store-contract.ts";
+import { call, key, loadBytes, save } from "./store-contract.ts";
+import { saveTabled } from "./tabled-saves.ts";
 
 const KILLS = 12;
 /** As many until calls were met before and after what they do. */
@@ -31,29 +33,36 @@ async function contentsOf(store: SnapshotStore, key: SnapshotKey): Promise<strin
   const { newest, versions, state } = await store.look(key, call);
   assert.ok(["kept", "none", "unmarked"].includes(state), state);
   const digests = [newest, ...versions].flatMap((one) => (one === undefined ? [] : [one.sha256]));
-  // Each is read whole: `load` fails where its bytes are not those of its digest.
-  return await Promise.all(digests.map(async (sha256) => (await load(store, key, sha256)) ?? "(not there)"));
+  // Each is read whole: `loadBytes` fails where its bytes are not those of its digest.
+  return await Promise.all(
+    digests.map(async (sha256) => (await loadBytes(store, key, sha256))?.toString("latin1") ?? "(not there)"),
+  );
 }
 
 function shown(contents: readonly string[]): string {
-  return contents.map((content) => createHash("sha256").update(content).digest("hex").slice(0, 8)).join(" ");
+  return contents.map((content) => createHash("sha256").update(content, "latin1").digest("hex").slice(0, 8)).join(" ");
 }
 
 test("at whatever moment, the volume has what was there before the call or after it, whole", async (context) => {
   const bundle = await makeHelperProgram(context.folder);
   let server = await startHelperProcess(bundle, context);
   const contents = new Map(KEYS.map((key) => [key, [] as string[]]));
+  const saves = createSaves();
   const outcomes = { before: 0, after: 0, answered: 0 };
   const hasMetBoth = () => outcomes.before > 0 && outcomes.answered + outcomes.after > 0;
   try {
     const begun = performance.now();
-    await Promise.all(KEYS.map((key) => begin(server.store, { key, contents: [], minute: -1 }).outcome));
+    for (const key of KEYS)
+      await begin(server.store, { key, contents: [], save: await saves.next(undefined), minute: -1 }).outcome;
     // The moments are to be in the middle of the calls, which take longer on a busy machine.
     let tookMs = performance.now() - begun;
     for (const key of KEYS) contents.set(key, await contentsOf(server.store, key));
     for (let kills = 0; kills < KILLS || (kills < MOST_KILLS && !hasMetBoth()); kills += 1) {
       const { store } = server;
-      const calls = KEYS.map((key) => begin(store, { key, contents: contents.get(key) ?? [], minute: kills }));
+      const next = await Promise.all(KEYS.map((key) => saves.next(contents.get(key)?.[0])));
+      const calls = KEYS.map((key, index) =>
+        begin(store, { key, contents: contents.get(key) ?? [], save: next[index] as NextSave, minute: kills }),
+      );
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 1.5 * tookMs));
       await server.kill();
       const ended = await Promise.all(calls.map(async (one) => ({ ...one, how: await one.outcome })));
@@ -89,15 +98,43 @@ interface Begun {
   readonly outcome: Promise<"answered" | "failed">;
 }
 
+interface NextSave extends Pick<Parameters<typeof saveTabled>[1], "archive" | "onto"> {
+  /** The archive that is there once it is done. */
+  readonly content: string;
+}
+
+/** Makes the next save of a key: of all files, or of a change of what is there. */
+function createSaves(): { next(present: string | undefined): Promise<NextSave> } {
+  const known = new Map<string, Packed>();
+  return {
+    async next(present) {
+      const archive = await pack(
+        Array.from({ length: 1 + Math.floor(Math.random() * 5) }, (_, index) =>
+          fileOf(`data/${known.size}-${index}`, randomBytes(Math.floor(Math.random() ** 3 * 1_000_000))),
+        ),
+      );
+      const base = known.get(present ?? "");
+      const sha256 = createHash("sha256")
+        .update(present ?? "", "latin1")
+        .digest("hex");
+      const onto = base && Math.random() < 0.5 ? { base: sha256, kept: new Set([0, 2]) } : undefined;
+      const whole = base && onto ? await compose(base, onto.kept, archive) : archive;
+      const content = whole.archive.toString("latin1");
+      known.set(content, whole);
+      return { archive, onto, content };
+    },
+  };
+}
+
 /** Saves or deletes, without waiting for it. */
 function begin(
   store: SnapshotStore,
-  { key, contents, minute }: { key: SnapshotKey; contents: readonly string[]; minute: number },
+  { key, contents, save, minute }: { key: SnapshotKey; contents: readonly string[]; save: NextSave; minute: number },
 ): Begun {
-  const content = randomBytes(1 + Math.floor(Math.random() ** 3 * 2_000_000)).toString("latin1");
+  const { content } = save;
   const createdAt = new Date(Date.UTC(2026, 0, 1) + minute * 60_000).toISOString();
   const isDeletion = contents.length > 0 && Math.random() < 0.2;
-  const act = isDeletion ? store.delete(key, call) : save(store, content, key, { keep: "replaced", createdAt });
+  const act = isDeletion ? store.delete(key, call) : saveTabled(store, { ...save, to: key, createdAt });
   const outcome = act.then(
     () => "answered" as const,
     (error: unknown) => {

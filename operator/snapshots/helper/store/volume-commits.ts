@@ -137,6 +137,8 @@ export function createVolumeCommits(options: {
     const record = recordPath(archive, sha256);
     await writeRecord(record, { metadata, commit: id }, id);
     await rename(upload.path, archive);
+    // A rollback to the newest archive: a rename leaves both names of one file.
+    await rm(upload.path, { force: true });
     await syncFolders(folder, root);
     uploads.forget(key, id);
     // If this server was suspended until now, another one may have written versions and records unknown here.

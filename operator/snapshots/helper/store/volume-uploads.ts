@@ -1,9 +1,14 @@
-import { mkdir, open, readdir, rm, utimes } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, rename, rm, utimes } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { ArchiveError } from "../../../../crds/archive/archive-error.ts";
+import type { TableMark } from "../../../../crds/archive/archive-table.ts";
+import { composeArchive } from "../../../../crds/archive/compose-archive.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import { StoreConflict } from "../../../../crds/snapshots/snapshot-store.ts";
 import { linkSignals } from "../../../../crds/waits.ts";
+import { atMost } from "./at-most.ts";
+import { openTabled } from "./tabled-file.ts";
 import type { Turns } from "./turns.ts";
 import { cannotStore, ifThere, linkOrCopy, placesOf, removeIfEmpty } from "./volume-files.ts";
 import { type FoundFile, MARK, type VolumeState } from "./volume-state.ts";
@@ -11,6 +16,8 @@ import type { VolumeTenants } from "./volume-tenants.ts";
 import { type WrittenFile, writeFile } from "./write-file.ts";
 
 const MOST_LOOKS = 3;
+/** Each takes up to 40 MiB of memory, and the time of a core. */
+const MOST_COMPOSING = 2;
 
 interface UploadOptions {
   /** 32 hexadecimal digits. */
@@ -33,6 +40,12 @@ export interface VolumeUploads {
     from: SnapshotKey & { readonly sha256: string },
     options: UploadOptions,
   ): Promise<(WrittenFile & { metadata: SnapshotMetadata }) | undefined>;
+  /**
+   * Makes a received archive a whole one: entries of a kept archive that stay come before its own.
+   *
+   * @throws ArchiveError if the kept archive does not exist, is damaged or has no table; StoreConflict as `take` does
+   */
+  compose(key: SnapshotKey, onto: Onto): Promise<ComposedFile>;
   /** A complete upload. @throws StoreConflict if there is none */
   take(key: SnapshotKey, id: string): ReceivedFile;
   /** Call this when the upload was committed. */
@@ -47,6 +60,23 @@ export interface VolumeUploads {
 
 export interface ReceivedFile extends WrittenFile {
   readonly path: string;
+  /** The entries of a kept archive are being added, or were. */
+  readonly composing?: { readonly stop: AbortController; readonly ended: Promise<ComposedFile> };
+}
+
+/** What an upload is composed with. */
+export interface Onto extends Pick<UploadOptions, "id"> {
+  /** SHA-256 of the kept archive. */
+  readonly base: string;
+  /** A bit for each entry of its table, the lowest of a byte first: whether it stays. */
+  readonly keeps: Uint8Array;
+  /** Of the received archive. */
+  readonly table: TableMark;
+}
+
+export interface ComposedFile extends WrittenFile {
+  /** Undefined if there are too many entries for one. */
+  readonly table: TableMark | undefined;
 }
 
 export function createVolumeUploads(options: {
@@ -59,6 +89,7 @@ export function createVolumeUploads(options: {
   const { root } = state;
   /** Received uploads without a commit, by key and id; during the upload, the controller that aborts it. */
   const uploads = new Map<string, Map<string, ReceivedFile | AbortController>>();
+  const composing = atMost(MOST_COMPOSING);
 
   /** Creates the tenant's folder. On a volume that ignores case, two tenants may share one name. */
   async function makeFolder(key: SnapshotKey): Promise<void> {
@@ -96,12 +127,15 @@ export function createVolumeUploads(options: {
     return `${placesOf(root, key).archive}.${id.slice(0, 8)}.partial`;
   }
 
+  /** While an upload is composed. */
+  function composedOf(key: SnapshotKey, id: string): string {
+    return `${placesOf(root, key).archive}.${id}.partial`;
+  }
+
   /** The newest upload wins: earlier ones cannot be committed any more. */
   async function drop(key: SnapshotKey, why: string): Promise<void> {
     const { archive, folder } = placesOf(root, key);
-    for (const upload of uploads.get(archive)?.values() ?? []) {
-      if (upload instanceof AbortController) upload.abort(new StoreConflict(`Cannot store the archive: ${why}`));
-    }
+    for (const upload of uploads.get(archive)?.values() ?? []) end(upload, why);
     uploads.delete(archive);
     const isPartial = (name: string) =>
       name.startsWith(`${basename(archive)}.`) &&
@@ -135,6 +169,14 @@ export function createVolumeUploads(options: {
     known.set(id, upload);
   }
 
+  function take(key: SnapshotKey, id: string): ReceivedFile {
+    const upload = uploads.get(placesOf(root, key).archive)?.get(id);
+    if (upload === undefined || upload instanceof AbortController) {
+      throw new StoreConflict("Cannot store the archive: a newer upload has replaced it, or it never arrived");
+    }
+    return upload;
+  }
+
   function forget(key: SnapshotKey, id: string): void {
     const { archive } = placesOf(root, key);
     const known = uploads.get(archive);
@@ -146,11 +188,46 @@ export function createVolumeUploads(options: {
     checkSnapshotKey(key);
     const { archive, folder } = placesOf(root, key);
     const upload = uploads.get(archive)?.get(id);
-    if (upload instanceof AbortController)
-      upload.abort(new StoreConflict("Cannot store the archive: the upload was cancelled"));
+    if (upload !== undefined) end(upload, "the upload was cancelled");
     forget(key, id);
-    await rm(partialOf(key, id), { force: true });
+    for (const path of [partialOf(key, id), composedOf(key, id)]) await rm(path, { force: true });
     await removeIfEmpty(folder);
+  }
+
+  /** @returns the upload, as it is after this */
+  async function composeUpload(
+    key: SnapshotKey,
+    { upload, onto, signal }: { upload: ReceivedFile; onto: Onto; signal: AbortSignal },
+  ): Promise<ComposedFile> {
+    const { id, base, keeps, table } = onto;
+    signal.throwIfAborted();
+    const path = composedOf(key, id);
+    const kept = await state.open(key, base);
+    if (kept === undefined) throw new ArchiveError("NoVersion", "the archive that it continues does not exist");
+    let received: FileHandle | undefined;
+    try {
+      const { metadata } = kept;
+      if (metadata.table === undefined) throw new ArchiveError("Corrupt", "the archive that it continues has no table");
+      received = await open(upload.path, "r");
+      const whole = composeArchive({
+        base: await openTabled(kept.handle, { ...metadata, table: metadata.table }),
+        keeps,
+        changes: await openTabled(received, { ...upload, table }),
+      });
+      const written = await writeFile(await open(path, "wx", 0o600), whole.content, { signal });
+      await turns.take(key.tenantId, async () => {
+        const { composing } = take(key, id);
+        await rename(path, upload.path);
+        finish(key, id, { ...written, path: upload.path, ...(composing && { composing }) });
+      });
+      return { ...written, table: whole.table() };
+    } catch (error) {
+      await rm(path, { force: true });
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      await kept.handle.close();
+      await received?.close();
+    }
   }
 
   return {
@@ -203,21 +280,28 @@ export function createVolumeUploads(options: {
       });
     },
 
-    take(key, id) {
-      const upload = uploads.get(placesOf(root, key).archive)?.get(id);
-      if (upload === undefined || upload instanceof AbortController) {
-        throw new StoreConflict("Cannot store the archive: a newer upload has replaced it, or it never arrived");
-      }
-      return upload;
+    async compose(key, onto) {
+      const upload = take(key, onto.id);
+      if (upload.composing !== undefined) return await upload.composing.ended;
+      const stop = new AbortController();
+      const ended = composing(() => composeUpload(key, { upload, onto, signal: stop.signal }));
+      finish(key, onto.id, { ...upload, composing: { stop, ended } });
+      return await ended;
     },
 
+    take,
     forget,
     drop,
     discard,
     holds(path) {
-      const { archive, digits } = /^(?<archive>.*)\.(?<digits>[0-9a-f]{8})\.partial$/.exec(path)?.groups ?? {};
+      const { archive, digits } = /^(?<archive>.*)\.(?<digits>[0-9a-f]{8,32})\.partial$/.exec(path)?.groups ?? {};
       const ids = [...(uploads.get(archive ?? "")?.keys() ?? [])];
       return digits !== undefined && ids.some((id) => id.startsWith(digits));
     },
   };
+}
+
+function end(upload: ReceivedFile | AbortController, why: string): void {
+  const stop = upload instanceof AbortController ? upload : upload.composing?.stop;
+  stop?.abort(new StoreConflict(`Cannot store the archive: ${why}`));
 }

@@ -14,7 +14,7 @@ import { createVolumeUsage, type VolumeUsage } from "./volume-usage.ts";
 /** The archives and build contexts in a folder. Only commands of an earlier version change the folder beside this. */
 export interface Volume
   extends Pick<VolumeState, "look" | "open">,
-    Pick<VolumeUploads, "receive" | "receiveKept" | "discard">,
+    Pick<VolumeUploads, "receive" | "receiveKept" | "compose" | "discard">,
     VolumeCommits,
     Omit<VolumeContexts, "holdsContext">,
     Pick<VolumeList, "list" | "names">,
@@ -48,10 +48,10 @@ export function createVolume(options: VolumeOptions): Volume {
   const { touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, tenants, owner, turns, now });
   const usage = createVolumeUsage({ tenants, turns, listTenant: (tenantId) => listTenant(tenantId, true) });
   const { look, open } = state;
-  const { receive, receiveKept } = uploads;
+  const { receive, receiveKept, compose } = uploads;
   const { holdsContext, ...contexts } = createVolumeContexts({ root, space, turns, now });
   return {
-    ...{ look, open, receive, receiveKept, list, names, touch, space },
+    ...{ look, open, receive, receiveKept, compose, list, names, touch, space },
     ...createVolumeCommits({ state, tenants, uploads, owner, podUid, usage, turns, now }),
     ...contexts,
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 
-const WRITE_BYTES = 1024 * 1024;
+const WRITE_BYTES = 512 * 1024;
 
 export interface WrittenFile {
   readonly sha256: string;
@@ -9,7 +9,8 @@ export interface WrittenFile {
 }
 
 /**
- * Writes a stream to an open file in large pieces, syncs it to the disk and closes it.
+ * Writes a stream to an open file in large pieces, syncs it to the disk and closes it. The stream may use the memory of
+ * a piece again once the next one is asked for.
  *
  * @param options.check called with the number of bytes before they are written; if it throws, the writing ends
  */
@@ -21,42 +22,53 @@ export async function writeFile(
   const { signal, check } = options;
   const hash = createHash("sha256");
   let sizeBytes = 0;
-  let pieces: Uint8Array[] = [];
-  let bytes = 0;
+  let filling: Buffer | undefined;
+  let other: Buffer | undefined;
+  let filled = 0;
+  let writing = Promise.resolve();
+
+  /** Writes what the buffer has, while the other one is filled. */
   async function write(): Promise<void> {
+    await writing;
     await check?.(sizeBytes);
-    for (let left = pieces; left.length > 0; ) {
-      const { bytesWritten } = await handle.writev(left);
-      left = withoutFirst(left, bytesWritten);
-    }
-    pieces = [];
-    bytes = 0;
+    writing = writeAll(handle, filling?.subarray(0, filled));
+    writing.catch(ignore);
+    [filling, other] = [other, filling];
+    filled = 0;
   }
+
   try {
     for await (const piece of content) {
       signal.throwIfAborted();
       hash.update(piece);
       sizeBytes += piece.length;
-      bytes += piece.length;
-      pieces.push(piece);
-      if (bytes >= WRITE_BYTES) await write();
+      for (let from = 0; from < piece.length; ) {
+        filling ??= Buffer.allocUnsafeSlow(WRITE_BYTES);
+        const part = piece.subarray(from, from + WRITE_BYTES - filled);
+        filling.set(part, filled);
+        filled += part.length;
+        from += part.length;
+        if (filled === WRITE_BYTES) await write();
+      }
     }
     await write();
+    await writing;
     signal.throwIfAborted();
     await handle.sync();
   } finally {
+    await writing.catch(ignore);
     await handle.close();
   }
   return { sha256: hash.digest("hex"), sizeBytes };
 }
 
-/** The pieces without their first `written` bytes. */
-function withoutFirst(pieces: readonly Uint8Array[], written: number): Uint8Array[] {
-  let done = written;
-  const left: Uint8Array[] = [];
-  for (const piece of pieces) {
-    if (done < piece.length) left.push(piece.subarray(done));
-    done = Math.max(0, done - piece.length);
+async function writeAll(handle: FileHandle, bytes: Buffer | undefined): Promise<void> {
+  for (let left = bytes; left !== undefined && left.length > 0; ) {
+    const { bytesWritten } = await handle.write(left);
+    left = left.subarray(bytesWritten);
   }
-  return left;
+}
+
+function ignore(): void {
+  // The failure is thrown where it is awaited.
 }
