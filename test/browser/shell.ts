@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createDeferred } from "../../crds/waits.ts";
 import { eventually } from "../eventually.ts";
 import { CUT, openPage, UNAUTHORIZED } from "./browser.ts";
 import { KEY, type Stage, sharedKeyedStage } from "./stage.ts";
@@ -44,6 +45,40 @@ test("the key is asked for over the page, and a wrong one is told in the API's w
   await page.getByRole("button", { name: "Log out" }).click();
   await field.waitFor();
   assert.is(await page.getByRole("row", { name: /alice/ }).count(), 0);
+  await close();
+});
+
+test("an answer to what was asked before the login does not ask for the key again", async () => {
+  const { page, expect, close } = await openPage(stage.browser);
+  expect(UNAUTHORIZED);
+  const late = createDeferred<void>();
+  let held = 0;
+  let asked = 0;
+  await page.route("**/api/v1/session", async (route) => {
+    if (route.request().method() !== "GET") return await route.continue();
+    asked += 1;
+    const isHeld = asked > 1;
+    const response = await route.fetch();
+    if (isHeld) {
+      held += 1;
+      await late.promise;
+    }
+    await route.fulfill({ response });
+  });
+  await page.goto(`${stage.edge.url}/dashboard/claims`);
+  const field = page.getByLabel("API key");
+  // Its connection was refused, so it looks whether it is still logged in.
+  await eventually(() => held > 0);
+  await field.fill(KEY);
+  await page.keyboard.press("Enter");
+  await page.getByRole("row", { name: /alice hello Active/ }).waitFor();
+  const answered = page.waitForResponse(
+    (response) => response.url().endsWith("/session") && response.request().method() === "GET",
+  );
+  late.resolve();
+  await (await answered).finished();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await field.waitFor();
   await close();
 });
 

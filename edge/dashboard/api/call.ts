@@ -21,6 +21,9 @@ export class CallError extends Error {
 /** True after a 401 response; the login then covers the page. */
 export const isLoginAsked = signal(false);
 
+/** Increases with each login; reads that were refused are then repeated. */
+export const logins = signal(0);
+
 export interface CallOptions {
   readonly body?: unknown;
   /** Value of `If-Match`: the version that the object must still have. */
@@ -57,6 +60,7 @@ export function ifGone(error: unknown): undefined {
  */
 export async function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
   const { body, ifMatch, signal: aborted } = options;
+  const login = logins.value;
   let response: Response;
   try {
     response = await fetch(`/api/v1${path}`, {
@@ -74,6 +78,8 @@ export async function send(method: string, path: string, options: CallOptions = 
     if (aborted?.aborted === true) throw cause;
     throw new CallError("the edge cannot be reached", { status: 0, cause });
   }
+  // Sent before the login and refused after it: this must not ask for the key again.
+  if (response.status === 401 && logins.value !== login) return await send(method, path, options);
   return await okResponse(response);
 }
 

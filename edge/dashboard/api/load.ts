@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { CallError } from "./call.ts";
-import { logins } from "./session.ts";
+import { CallError, logins } from "./call.ts";
 
 /** The result of a read, and the error of the last one. */
 export interface Loaded<T> {

@@ -1,11 +1,8 @@
 import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { CallError, call, isLoginAsked } from "./call.ts";
+import { CallError, call, isLoginAsked, logins } from "./call.ts";
 
 type Session = ApiTypes["Session"];
-
-/** Increases with each login; reads that were refused are then repeated. */
-export const logins = signal(0);
 
 /** Why the logout failed; the browser still has its session. */
 export const logOutProblem = signal<string | undefined>(undefined);
@@ -15,9 +12,12 @@ export const session = signal<Session | undefined>(undefined);
 
 /** Checks whether the page may call the API, and shows the login if not. */
 export async function checkSession(): Promise<void> {
+  const login = logins.value;
   try {
-    session.value = await call<Session>("GET", "/session");
-    if (session.value.asksForKey && !session.value.active) isLoginAsked.value = true;
+    const found = await call<Session>("GET", "/session");
+    if (logins.value !== login) return;
+    session.value = found;
+    if (found.asksForKey && !found.active) isLoginAsked.value = true;
   } catch (error) {
     // The banner already reports that the edge cannot be reached.
     if (!(error instanceof CallError)) throw error;
