@@ -11,6 +11,7 @@ import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
+import { createDeferred } from "../../crds/waits.ts";
 import { eventually } from "../eventually.ts";
 import { rawTar } from "../unit/archive/raw-tar.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "../unit/edge/snapshots-folder.ts";
@@ -26,6 +27,8 @@ let served: ServedStore;
 let stage: FakeStage;
 /** What is stored waits for it, so that an upload is not read any further. */
 let held: Promise<void> | undefined;
+/** Whether all that was to be stored was stored or refused. */
+let puts: Promise<unknown> = Promise.resolve();
 
 const most = { history: 3, replaced: 3, tenantBytes: 10_000_000_000, workloadBytes: 20_000_000_000 };
 const key = (tenantId: string): SnapshotKey => ({ tenantId, workloadRef: "notes" });
@@ -37,8 +40,9 @@ test.before(async () => {
   const store: SnapshotStore = {
     ...served.store,
     async put(...given) {
-      await held;
-      return await served.store.put(...given);
+      const put = Promise.resolve(held).then(() => served.store.put(...given));
+      puts = Promise.allSettled([puts, put]);
+      return await put;
     },
   };
   stage = await startFakeStage({ store, most, snapshotLimitBytes: 2 ** 30, clock: systemClock });
@@ -272,10 +276,12 @@ test("a large upload says how much is sent, is stopped, and is not left without 
   const { page, assertAccessible, close } = await openPage(stage.browser);
   await page.goto(addressOf("hal"));
   await page.getByText("No saved versions.").waitFor();
-  let goOn = (): void => undefined;
-  held = new Promise((resolve) => {
-    goOn = resolve;
-  });
+  const hold = (): (() => void) => {
+    const holding = createDeferred<void>();
+    held = holding.promise;
+    return () => holding.resolve();
+  };
+  let goOn = hold();
   const large = archive(randomBytes(32_000_000));
   await choose(page, large);
   const progress = page.getByRole("progressbar", { name: "Upload progress" });
@@ -285,7 +291,10 @@ test("a large upload says how much is sent, is stopped, and is not left without 
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("alert").getByText("Upload cancelled.").waitFor();
   await progress.waitFor({ state: "detached" });
+  goOn();
+  await puts;
 
+  goOn = hold();
   await choose(page, large);
   await progress.waitFor();
   await page.getByRole("navigation").getByRole("link", { name: "Claims" }).click();
