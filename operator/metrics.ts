@@ -83,6 +83,12 @@ export function createMetrics() {
     labelNames: ["operation"],
     registers,
   });
+  const podBytes = new Counter({
+    name: "tenancy_snapshot_pod_bytes_total",
+    help: "Bytes that came from pods for saves, or went to them for restores",
+    labelNames: ["operation"],
+    registers,
+  });
   let askStore: () => Promise<StoreState | undefined> = async () => undefined;
   let asking: ReturnType<typeof askStore> | undefined;
   let caches: ObservedCaches | undefined;
@@ -262,12 +268,15 @@ export function createMetrics() {
     },
     /** Measures a save or a restore of files. */
     async timeSnapshot<T extends (SnapshotMetadata & { readonly isUnchanged?: boolean }) | undefined>(
-      operation: "save" | "restore",
-      work: () => Promise<T>,
+      { operation, onBytes }: { operation: "save" | "restore"; onBytes: (bytes: number) => void },
+      work: (onBytes: (bytes: number) => void) => Promise<T>,
     ): Promise<T> {
       const end = snapshotSeconds.startTimer({ operation });
       try {
-        const snapshot = await work();
+        const snapshot = await work((bytes) => {
+          podBytes.inc({ operation }, bytes);
+          onBytes(bytes);
+        });
         const isUnchanged = snapshot?.isUnchanged === true;
         end({ outcome: isUnchanged ? "unchanged" : "done" });
         snapshotBytes.inc({ operation }, isUnchanged ? 0 : (snapshot?.sizeBytes ?? 0));

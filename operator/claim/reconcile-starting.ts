@@ -10,6 +10,7 @@ import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, type PodState, podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
+import type { RestoreInto } from "../snapshots/snapshots.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { patchClaimStatus } from "./claim-status.ts";
@@ -93,9 +94,12 @@ function hasRun(pod: Pod): boolean {
 }
 
 /** How files are restored into the pod now; undefined if none are. */
-function filesInto(pod: Pod, { state }: PodState): "running" | "waiting" | undefined {
+function filesInto(pod: Pod, { state }: PodState): RestoreInto | undefined {
   // The program of a `cold+data` pod starts only after its files are restored.
-  if (state === "ready") return pod.metadata.annotations?.[annotation.source] === "pool+data" ? "running" : undefined;
+  if (state === "ready") {
+    if (pod.metadata.annotations?.[annotation.source] !== "pool+data") return undefined;
+    return startsOnClaim(pod.spec) ? "held" : "running";
+  }
   return state === "starting" && waitsForFiles(pod) ? "waiting" : undefined;
 }
 

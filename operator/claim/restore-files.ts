@@ -4,6 +4,7 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { TOOLS_CONTAINER } from "../snapshots/pods/pod-tools.ts";
+import type { RestoreInto } from "../snapshots/snapshots.ts";
 import type { ClaimContext } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
 
@@ -33,7 +34,7 @@ export function waitsForFiles(pod: Pod): boolean {
  * written files of its own (docs/decisions/snapshots.md#a-pod-is-restored-into-once).
  */
 export async function restoreFiles(
-  { claim, pod, into }: { claim: Claim; pod: Pod; into: "running" | "waiting" },
+  { claim, pod, into }: { claim: Claim; pod: Pod; into: RestoreInto },
   context: ClaimContext,
 ): Promise<RestoreAnswer> {
   const { tenantId, workloadRef } = claim.spec;
@@ -55,8 +56,8 @@ export async function restoreFiles(
     async (signal, onBytes) => {
       const ended = refillPause.restoring(workloadRef);
       try {
-        const restored = await metrics.timeSnapshot("restore", () =>
-          snapshots.restore({ tenantId, workloadRef }, pod, { into, sha256, signal, onBytes }),
+        const restored = await metrics.timeSnapshot({ operation: "restore", onBytes }, (counted) =>
+          snapshots.restore({ tenantId, workloadRef }, pod, { into, sha256, signal, onBytes: counted }),
         );
         if (restored?.lost !== undefined) reportLost(claim, restored.lost, context);
         return restored;

@@ -96,8 +96,8 @@ function runCopy(claim: Claim, pod: Pod, context: ClaimContext): WorkState<Saved
         for (;;) {
           try {
             return await inSpan(step(), () =>
-              metrics.timeSnapshot("save", () =>
-                snapshots.save(key, pod, { overlayId, isErased, signal, isFenced, onBytes }),
+              metrics.timeSnapshot({ operation: "save", onBytes }, (counted) =>
+                snapshots.save(key, pod, { overlayId, isErased, signal, isFenced, onBytes: counted }),
               ),
             );
           } catch (error) {

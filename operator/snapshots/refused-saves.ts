@@ -16,11 +16,9 @@ export interface RefusableSave {
   readonly reader: QuietFilesReader | undefined;
   /** The least size of the archive. Call it once the list is complete. */
   leastBytes(): number;
-  /** Runs a save, and stores its refusal by a quota. @param save has to pipe its archive through `count` */
-  run<T>(save: (count: CountBytes) => Promise<T>): Promise<T>;
+  /** Runs a save, and stores its refusal by a quota. @param save has to call `note` with the size of its archive */
+  run<T>(save: (note: (sizeBytes: number) => void) => Promise<T>): Promise<T>;
 }
-
-export type CountBytes = (archive: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
 interface Refusal {
   readonly sizeBytes: number;
@@ -37,13 +35,6 @@ export function createRefusedSaves(): RefusedSaves {
       const reader = known && createQuietFilesReader();
       let files: QuietFiles | undefined;
       let sizeBytes = 0;
-      const count: CountBytes = async function* (archive) {
-        sizeBytes = 0;
-        for await (const piece of archive) {
-          sizeBytes += piece.length;
-          yield piece;
-        }
-      };
       return {
         reader,
         leastBytes() {
@@ -53,7 +44,9 @@ export function createRefusedSaves(): RefusedSaves {
         },
         async run(save) {
           try {
-            const saved = await save(count);
+            const saved = await save((bytes) => {
+              sizeBytes = bytes;
+            });
             refusals.delete(uid);
             return saved;
           } catch (error) {

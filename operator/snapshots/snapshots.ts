@@ -6,6 +6,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
+import { readArchiveTable } from "../../crds/snapshots/read-table.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import {
@@ -24,21 +25,26 @@ import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts"
 import { launchedProgram } from "../launcher/launch-command.ts";
 import { type Stopped, stopProgram } from "../launcher/stop-program.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
+import { type ChangeList, createChangeList } from "./pods/changed-files.ts";
 import { POD_PACE } from "./pods/overlay-pod.ts";
 import { TOOLS_CONTAINER } from "./pods/pod-tools.ts";
 import { runPreSave } from "./pods/pre-save.ts";
 import { restoreCommand } from "./pods/restore-command.ts";
-import { type RestoredSnapshot, restoreOverlay } from "./pods/restore-overlay.ts";
-import { saveOverlay } from "./pods/save-overlay.ts";
+import { MOST_RESTORE_OUTPUT_BYTES, type RestoredSnapshot, restoreOverlay } from "./pods/restore-overlay.ts";
+import { type BaseArchive, saveOverlay } from "./pods/save-overlay.ts";
 import { createUnchangedCheck, type RestoredFiles } from "./pods/unchanged-files.ts";
-import { type CountBytes, createRefusedSaves } from "./refused-saves.ts";
-import type { ArchiveRoom } from "./streams/archive-room.ts";
+import { createRefusedSaves } from "./refused-saves.ts";
+import { type ArchiveRoom, checkArchiveSize } from "./streams/archive-room.ts";
 import { createPrestartedCommands } from "./streams/prestarted-commands.ts";
 import { createTransferHeap } from "./streams/transfer-heap.ts";
 
 // For calls that only read metadata or rename a file.
 const LOOK_LIMIT_MS = 20_000;
 const LIST_LIMIT_MS = 120_000;
+/** An archive of more entries is saved whole: to compare one takes about 500 bytes of memory for each. */
+const MOST_COMPARED = 50_000;
+/** Of all pods together: 16 MiB. The files of further pods are saved whole. */
+const MOST_FOLDERS = 2_000_000;
 /** With a million tenants, each folder is read. */
 const TIDY_LIMIT_MS = 3_600_000;
 
@@ -99,14 +105,14 @@ export interface Snapshots {
    * Restores an archive into a pod; undefined if the archive does not exist.
    *
    * @param sha256 of the archive. @default the newest
-   * @param into whether the workload runs already, or its start waits for the restore
+   * @param into whether the workload runs already, is held by its launcher, or its container waits for the restore
    * @param onBytes called with the number of bytes sent to the pod
    */
   restore(
     key: SnapshotKey,
     pod: Pod,
     options: {
-      into: "running" | "waiting";
+      into: RestoreInto;
       sha256?: string | undefined;
       signal: AbortSignal;
       onBytes?: ((bytes: number) => void) | undefined;
@@ -142,6 +148,12 @@ export interface Snapshots {
   close(): void;
 }
 
+/**
+ * What runs in a pod while files are restored into it: its program, its launcher that starts the program later, or only
+ * the container that restores them.
+ */
+export type RestoreInto = "running" | "held" | "waiting";
+
 /** Moves files between pods and a store. */
 export function createSnapshots(options: {
   exec: Exec;
@@ -157,7 +169,10 @@ export function createSnapshots(options: {
   const { exec, archives, mark, most, namespace, timeoutMs, room, log } = options;
   const looks = createArchiveLooks({ archives, mark, log });
   const refused = createRefusedSaves();
-  const prestarted = createPrestartedCommands({ exec, what: "restore the files", minInput: POD_PACE, timeoutMs });
+  const prestarted = createPrestartedCommands({
+    ...{ exec, what: "restore the files", minInput: POD_PACE, timeoutMs },
+    mostOutputBytes: MOST_RESTORE_OUTPUT_BYTES,
+  });
   const withTransferHeap = createTransferHeap();
   /** By the pods' uids. */
   const restored = new Map<string, RestoredFiles & { readonly sha256: string }>();
@@ -199,6 +214,52 @@ export function createSnapshots(options: {
     return opened !== undefined && (await looks.look(key, call)).revision === replaces;
   }
 
+  function remember(pod: Pod, files: RestoredFiles & { readonly sha256: string }): void {
+    const known = [...restored.values()].reduce((sum, { folders }) => sum + (folders?.count ?? 0), 0);
+    const hasRoom = known + (files.folders?.count ?? 0) <= MOST_FOLDERS;
+    restored.set(idOf(pod), hasRoom ? files : { ...files, folders: undefined });
+  }
+
+  /** Undefined if the archive has no table that can be read now, or its files are too many. */
+  async function knownFiles(
+    key: SnapshotKey,
+    { table, ...newest }: SnapshotMetadata,
+    { files, roots, signal }: { files: RestoredFiles; roots: readonly string[]; signal: AbortSignal },
+  ): Promise<(BaseArchive & { readonly list: ChangeList }) | undefined> {
+    const { folders, at } = files;
+    const { sha256, sizeBytes, entries } = newest;
+    if (table === undefined || folders === undefined || entries > MOST_COMPARED) return undefined;
+    const onRefusal = (error: unknown): void =>
+      log?.warn({ ...key, sha256, error }, "an archive cannot be continued: all files of the pod are saved");
+    try {
+      const call = { signal, timeoutMs: LOOK_LIMIT_MS };
+      const read = await readArchiveTable(archives, { ...key, sha256, sizeBytes, table }, call);
+      if (read === undefined) return undefined;
+      const content = wholeOf({ ...key, sha256 }, { signal, timeoutMs });
+      const archive = archives.composes ? undefined : { table: read, content };
+      const list = createChangeList({ table: read, folders, at }, { roots });
+      return { list, changes: list.changes, sizeBytes, archive, onRefusal };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      onRefusal(error);
+      return undefined;
+    }
+  }
+
+  /** The bytes of an archive. */
+  async function* wholeOf(
+    { sha256, ...key }: SnapshotKey & { readonly sha256: string },
+    asked: StoreCall,
+  ): AsyncGenerator<Uint8Array> {
+    const opened = await open(key, { sha256, ...asked });
+    if (opened === undefined) throw new ArchiveError("NoVersion", "the archive that has all else does not exist");
+    try {
+      yield* opened.content;
+    } finally {
+      opened.close();
+    }
+  }
+
   return {
     find: (key, options) => looks.find(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     async runPreSave(pod, signal) {
@@ -221,8 +282,10 @@ export function createSnapshots(options: {
       const from = overlay(pod, WORKLOAD_CONTAINER);
       const files = restored.get(idOf(pod));
       const isNewest = !isErased && newest !== undefined && files?.sha256 === newest.sha256;
-      const unchanged = isNewest ? createUnchangedCheck(files, { roots: overlayRoots(from.overlayDirs) }) : undefined;
-      const readers = [unchanged, attempt.reader].filter((reader) => reader !== undefined);
+      const roots = overlayRoots(from.overlayDirs);
+      const unchanged = isNewest ? createUnchangedCheck(files, { roots }) : undefined;
+      const known = isNewest ? await knownFiles(key, newest, { files, roots, signal }) : undefined;
+      const readers = [unchanged, known?.list, attempt.reader].filter((reader) => reader !== undefined);
       let isUnchanged = false;
       async function present(): Promise<SnapshotMetadata | undefined> {
         if (newest !== undefined && unchanged?.isUnchanged() === true) {
@@ -238,17 +301,19 @@ export function createSnapshots(options: {
         return undefined;
       }
       if (readers.length === 0) await present();
-      const save = (count: CountBytes) =>
+      const save = (noteSize: (bytes: number) => void) =>
         saveOverlay({
           ...from,
           ...{ overlayId, space: archives.space, room, signal, onBytes },
-          asked: readers.length === 0 ? undefined : { readers, present },
-          async write(archive, { describe, ...call }) {
-            const { metadata } = await archives.put(key, count(archive), {
-              ...{ ...call, replaces, keep, most },
-              describe() {
+          asked: readers.length === 0 ? undefined : { readers, present, base: known },
+          async write(archive, { describe, onto, ...call }) {
+            const { metadata } = await archives.put(key, archive, {
+              ...{ ...call, replaces, keep, most, onto: onto && newest && { ...onto, base: newest.sha256 } },
+              describe(stored) {
                 if (isFenced()) throw new Error("Cannot save the files: another operator may be active");
-                return { ...describe(), podUid };
+                noteSize(stored.sizeBytes);
+                if (room !== undefined) checkArchiveSize(stored.sizeBytes, room);
+                return { ...describe(stored), podUid };
               },
             });
             return metadata;
@@ -261,16 +326,14 @@ export function createSnapshots(options: {
     },
     restore(key, pod, { into, sha256, signal, onBytes }) {
       const opensGate = into === "waiting";
+      // Another runtime, such as gVisor, may report different file times.
+      const isRecorded = into !== "running" && sha256 !== undefined && pod.spec.runtimeClassName === undefined;
       return withTransferHeap(() =>
         restoreOverlay({
           ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
           open: (call) => open(key, { sha256, ...call }),
           ...{ opensGate, signal, onBytes },
-          onRestored(files) {
-            // Another runtime, such as gVisor, may report different file times; do not cache them.
-            if (sha256 === undefined || pod.spec.runtimeClassName !== undefined) return;
-            restored.set(idOf(pod), { ...files, sha256 });
-          },
+          onRestored: isRecorded ? (files) => remember(pod, { ...files, sha256 }) : undefined,
           takePrestarted: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
         }),
       );

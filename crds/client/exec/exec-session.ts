@@ -45,9 +45,10 @@ export function createExecSession(
     maxSilenceMs: number | undefined;
     minOutput?: Pace | undefined;
     minInput?: Pace | undefined;
+    isWaiting?: (() => boolean) | undefined;
   },
 ): ExecSession {
-  const { stdout, maxSilenceMs = Number.POSITIVE_INFINITY, minOutput, minInput } = options;
+  const { stdout, maxSilenceMs = Number.POSITIVE_INFINITY, minOutput, minInput, isWaiting = () => false } = options;
   const ended: Deferred<string> = createDeferred();
   const stderr: Buffer[] = [];
   let stderrBytes = 0;
@@ -64,6 +65,10 @@ export function createExecSession(
     const now = performance.now();
     // While the socket is paused, the silence of the other end proves nothing.
     if (socket.isPaused) heardAt = outputAt = now;
+    else if (isWaiting()) {
+      outputAt = now;
+      output.end();
+    } else output.begin();
     if (now - heardAt > maxDeafMs) fail(cut("the server does not answer any more"));
     else if (now - outputAt > maxSilenceMs) fail(cut(`no output for ${Math.round((now - outputAt) / 1000)} s`));
     else if (now - sendingSince > maxUntakenMs)

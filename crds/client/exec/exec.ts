@@ -28,6 +28,8 @@ export interface ExecOptions extends ExecTarget {
   readonly minOutput?: Pace | undefined;
   /** The exec fails if the input is taken more slowly than this while there is some to send. @default no limit */
   readonly minInput?: Pace | undefined;
+  /** Whether the command waits for input that takes time to make: then its output may stop. @default never */
+  readonly isWaiting?: (() => boolean) | undefined;
   /** Milliseconds from the connection to the end of the command. */
   readonly timeoutMs: number;
 }
@@ -72,8 +74,8 @@ export function createExec(options: { config: ClusterConfig; clock?: Clock | und
         timeoutMs: asked.timeoutMs,
         signal,
         onSocket(socket) {
-          const { stdout, maxSilenceMs, minOutput, minInput } = asked;
-          session = createExecSession(socket, { stdout, maxSilenceMs, minOutput, minInput });
+          const { stdout, maxSilenceMs, minOutput, minInput, isWaiting } = asked;
+          session = createExecSession(socket, { stdout, maxSilenceMs, minOutput, minInput, isWaiting });
         },
       }).catch((error: unknown) => {
         session?.close();

@@ -1,7 +1,9 @@
 import { setImmediate } from "node:timers/promises";
-import { type ArchiveTable, readTable, type TableEntry } from "../../../crds/archive/archive-table.ts";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import type { ArchiveTable, TableEntry } from "../../../crds/archive/archive-table.ts";
 import { quote } from "../../../crds/quote.ts";
-import type { OpenArchive } from "../../../crds/snapshots/snapshot-store.ts";
+import { readArchiveTable } from "../../../crds/snapshots/read-table.ts";
+import { archiveDigits } from "../../../crds/snapshots/snapshot-key.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { type AskedVersion, againReplaced } from "./read-version.ts";
 import { pathText } from "./saved-paths.ts";
@@ -58,32 +60,22 @@ export function limitSavedFiles(): WithSavedFiles {
 }
 
 async function readFiles({ key, version, services }: AskedVersion): Promise<SavedFiles> {
-  const { table: mark, sizeBytes, sha256 } = version;
+  const digits = archiveDigits(version.sha256);
+  const { table: mark } = version;
   if (mark === undefined) {
     const why = "it was saved before such lists were written, or has more than 200000 entries";
-    throw new HttpError(409, `version ${sha256.slice(0, 16)} has no list of its files: ${why}; download its archive`);
+    throw new HttpError(409, `version ${digits} has no list of its files: ${why}; download its archive`);
   }
-  const range = { from: sizeBytes - mark.sizeBytes, to: sizeBytes };
-  const bytes = await askStore(async ({ archives }, call) => {
-    const opened = await archives.open(key, sha256, { ...call, range });
-    return opened && (await allOf(opened));
-  }, services);
-  if (bytes === undefined) throw againReplaced();
-  const table = await readTable(bytes, mark).catch((cause: unknown) => {
-    const message = `the list of the files of version ${sha256.slice(0, 16)} is damaged: try its archive`;
-    throw new HttpError(500, message, { cause });
-  });
+  const archive = { ...version, ...key, table: mark };
+  const table = await askStore(({ archives }, call) => readArchiveTable(archives, archive, call), services).catch(
+    (error: unknown) => {
+      if (!(error instanceof ArchiveError)) throw error;
+      const message = `the list of the files of version ${digits} is damaged: try its archive`;
+      throw new HttpError(500, message, { cause: error });
+    },
+  );
+  if (table === undefined) throw againReplaced();
   return { members: table.members, entries: await entriesOf(table) };
-}
-
-async function allOf({ content, close }: OpenArchive): Promise<Buffer> {
-  try {
-    const parts: Uint8Array[] = [];
-    for await (const part of content) parts.push(part);
-    return Buffer.concat(parts);
-  } finally {
-    close();
-  }
 }
 
 /** As a program that unpacks the archive would have them: a path that is there twice is the last one. */

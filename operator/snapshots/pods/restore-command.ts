@@ -1,6 +1,7 @@
 import type { ExecTarget } from "../../../crds/client/exec/exec-outcome.ts";
 import { fedScript } from "../streams/feed-command.ts";
 import { ANSWER } from "../streams/prestarted-commands.ts";
+import { SAY_FOLDERS } from "./folders.ts";
 import { type OverlayPod, overlayCommand } from "./overlay-pod.ts";
 import { SAY_POD_TIME } from "./pod-time.ts";
 import { RESTORE_GATE, TOOLS_IMAGE_BUSYBOX } from "./pod-tools.ts";
@@ -11,6 +12,9 @@ export const RESTORE_BEGIN = Buffer.from("begin\n");
 /** Announces the frames of a tar archive to unpack, or of lines for a shell whose `$b` is busybox. */
 export const RESTORE_TAR = Buffer.from("tar\n");
 export const RESTORE_SHELL = Buffer.from("shell\n");
+
+/** Asks for what `readFolders` and `readPodTime` read, once all files are unpacked. */
+export const RESTORE_STATE = Buffer.from("state\n");
 
 /** Ends the input, if all of it was good. */
 export const RESTORE_END = Buffer.from("restored\n");
@@ -38,19 +42,18 @@ restore() {
     case "$word" in
       tar) receive | "$b" tar x -o -f - || return 1 ;;
       shell) receive | "$b" sh || return 1 ;;
-      restored) say_time; open_gate; return ;;
+      state) say_state "$@" ;;
+      restored) open_gate; return ;;
       *) return 1 ;;
     esac
   done
   return 1
 }
-# Later changes of files get a later time than this one, and earlier changes do not: a tick of the clock of file times
-# takes 10 ms at most.
-say_time() {
-  [ -n "$gate" ] || return 0
-  "$b" usleep 12000 || return 0
-  ${SAY_POD_TIME}
+# Earlier changes of files have an earlier time than this one: a tick of the clock of file times takes 10 ms at most.
+say_state() {
+  ${SAY_FOLDERS}
   "$b" usleep 12000
+  ${SAY_POD_TIME}
 }
 open_gate() {
   [ -n "$gate" ] || return 0

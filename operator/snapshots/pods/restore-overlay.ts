@@ -11,9 +11,17 @@ import { linkSignals } from "../../../crds/waits.ts";
 import { feedCommand } from "../streams/feed-command.ts";
 import { END, frames } from "../streams/frames.ts";
 import { asked, type PrestartedCommand } from "../streams/prestarted-commands.ts";
+import { type Folders, readFolders } from "./folders.ts";
 import { decompress, type OverlayPod, POD_PACE } from "./overlay-pod.ts";
 import { type PodTime, readPodTime } from "./pod-time.ts";
-import { RESTORE_BEGIN, RESTORE_END, RESTORE_SHELL, RESTORE_TAR, restoreCommand } from "./restore-command.ts";
+import {
+  RESTORE_BEGIN,
+  RESTORE_END,
+  RESTORE_SHELL,
+  RESTORE_STATE,
+  RESTORE_TAR,
+  restoreCommand,
+} from "./restore-command.ts";
 import { createRestorePlan } from "./restore-plan.ts";
 import { createEntryList, type RestoredFiles } from "./unchanged-files.ts";
 
@@ -28,8 +36,8 @@ export interface RestoreOverlayOptions {
   /** Whether the init container waits. Then the workload starts only after all files are restored. */
   readonly opensGate: boolean;
   /**
-   * Called with the restored files, if the workload starts only after the restore, so that nothing else has changed
-   * them.
+   * Called with the restored files. Give it only if no program has begun that could change them. It is not called for a
+   * small archive if the pod waits for nothing else.
    * @default not called
    */
   readonly onRestored?: ((files: RestoredFiles) => void) | undefined;
@@ -50,6 +58,10 @@ export interface RestoredSnapshot extends SnapshotMetadata {
 
 const PIECE_BYTES = 256 * 1024;
 const MOST_LOST = 100;
+/** Of a compressed archive. To save a smaller one whole costs less than the claim would wait. */
+const SMALL_BYTES = 4 * 1024 * 1024;
+/** Of about ten thousand folders. If there are more, the next save reads all files. */
+export const MOST_RESTORE_OUTPUT_BYTES = 1024 * 1024;
 
 /**
  * Restores an archive into the overlay directories of a pod, and deletes what was in them before.
@@ -78,8 +90,9 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
     if (found !== undefined) yield* inPieces(found.content);
     isWhole = found !== undefined;
   }
-  const entries = opensGate && onRestored !== undefined ? createEntryList(roots) : undefined;
+  const entries = onRestored && createEntryList(roots);
   let at: PodTime | undefined;
+  let folders: Folders | undefined;
   const lost: string[] = [];
   const check = createArchiveCheck({
     ...{ roots, limits },
@@ -102,7 +115,9 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
   }
 
   async function* input(): AsyncGenerator<Uint8Array> {
-    if ((await opened) === undefined) throw new NoArchive();
+    const found = await opened;
+    if (found === undefined) throw new NoArchive();
+    const { sizeBytes } = found.metadata;
     yield RESTORE_BEGIN;
     yield RESTORE_TAR;
     const { value } = await first;
@@ -113,7 +128,13 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
     yield END;
     if (plan.hasDirectories()) yield* part(RESTORE_TAR, plan.directoryTimes());
     if (plan.hasModes()) yield* part(RESTORE_SHELL, plan.modeCommands());
+    if (onRestored !== undefined && (opensGate || sizeBytes >= SMALL_BYTES)) yield RESTORE_STATE;
     yield RESTORE_END;
+  }
+
+  function onOutput(output: string): void {
+    at = readPodTime(output);
+    if (at !== undefined) folders ??= readFolders(output);
   }
 
   try {
@@ -121,17 +142,12 @@ export async function restoreOverlay(options: RestoreOverlayOptions): Promise<Re
     if (command === undefined) {
       const target = restoreCommand(pod, { roots, opensGate });
       const fed = { exec, target, what: "restore the files", input: asked(input()), minInput: POD_PACE };
-      await feedCommand({
-        ...{ ...fed, signal, timeoutMs },
-        onOutput(output) {
-          at = readPodTime(output);
-        },
-      });
+      await feedCommand({ ...fed, ...{ signal, timeoutMs, onOutput, mostOutputBytes: MOST_RESTORE_OUTPUT_BYTES } });
     } else {
-      await command.feed({ input: input(), signal, timeoutMs });
+      await command.feed({ input: input(), signal, timeoutMs, onOutput });
     }
     const digest = entries?.digest();
-    if (digest !== undefined && at !== undefined) onRestored?.({ digest, at });
+    if (digest !== undefined && at !== undefined) onRestored?.({ digest, at, folders });
     const metadata = (await opened)?.metadata;
     return metadata && (lost.length > 0 ? { ...metadata, lost } : metadata);
   } catch (error) {

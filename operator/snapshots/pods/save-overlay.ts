@@ -3,18 +3,48 @@ import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
 import { createArchivePacker } from "../../../crds/archive/archive-packer.ts";
+import type { TabledArchive } from "../../../crds/archive/compose-archive.ts";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
+import { BLOCK, type TarEntry } from "../../../crds/archive/tar-header.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { type Acknowledgement, createAcknowledgement } from "../../../crds/snapshots/acknowledgement.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
-import type { SnapshotDescription, SnapshotStore, StoreCall } from "../../../crds/snapshots/snapshot-store.ts";
+import {
+  type Onto,
+  type PutCall,
+  QuotaError,
+  type SnapshotStore,
+  type StoreCall,
+  StoreError,
+} from "../../../crds/snapshots/snapshot-store.ts";
 import { linkSignals } from "../../../crds/waits.ts";
 import { type ArchiveRoom, createRoomCheck } from "../streams/archive-room.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
+import type { Changes } from "./changed-files.ts";
 import { createListParser, LIST_FUNCTIONS, LIST_HEAD, type ListParser, type ListReader } from "./file-list.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
 import { createSavedFiles, type Judgement, type ListAfter, type SavedFiles } from "./saved-files.ts";
+
+/** What is asked once the readers have read the list of the files. */
+export interface AskedFirst {
+  readonly readers: readonly ListReader[];
+  /** An archive that has the files already: then nothing is saved. */
+  present(): Promise<SnapshotMetadata | undefined>;
+  /** An archive that may have most of the files. */
+  readonly base: BaseArchive | undefined;
+}
+
+/** An archive that was restored into the pod. Only what has changed since is sent. */
+export interface BaseArchive {
+  /** What has to be read; undefined if that is everything. */
+  changes(): Changes | undefined;
+  readonly sizeBytes: number;
+  /** If the store does not compose the new archive of it and the changes. */
+  readonly archive: TabledArchive | undefined;
+  /** Called if no archive can be made of it: then everything is read. */
+  onRefusal(error: unknown): void;
+}
 
 export interface SaveOverlayOptions {
   readonly exec: Exec;
@@ -22,10 +52,11 @@ export interface SaveOverlayOptions {
    * Stores the archive. Its error fails the save, and an error of the archive fails it.
    *
    * @param call.describe called at the end of the archive; throws unless the whole archive is good
+   * @param call.onto what stays of the base archive; undefined if this archive has all files
    */
   readonly write: (
     archive: AsyncIterable<Uint8Array>,
-    call: StoreCall & { readonly describe: () => SnapshotDescription },
+    call: StoreCall & { readonly describe: PutCall["describe"]; readonly onto: Omit<Onto, "base"> | undefined },
   ) => Promise<SnapshotMetadata>;
   /** The space of the store, if it has a bound. */
   readonly space: SnapshotStore["space"];
@@ -37,14 +68,8 @@ export interface SaveOverlayOptions {
   /** Identifies these directories in the pod. @default any are accepted */
   readonly overlayId?: string | undefined;
   readonly limits: ArchiveLimits;
-  /**
-   * `present` is called once the readers have read the list of the files. If it returns an archive, that one has the
-   * files already, and nothing is saved.
-   * @default the files are saved
-   */
-  readonly asked?:
-    | { readonly readers: readonly ListReader[]; present(): Promise<SnapshotMetadata | undefined> }
-    | undefined;
+  /** @default all files are saved */
+  readonly asked?: AskedFirst | undefined;
   readonly signal: AbortSignal;
   /** Called with the number of bytes received from the pod. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
@@ -80,13 +105,26 @@ ${LIST_FUNCTIONS}
 echo "$("$b" id -u) $("$b" id -g) $([ ! -r "$id" ] || "$b" cat "$id")"
 ${LIST_HEAD}
 list "$@" || { echo end; exit 1; }
+names=
+pack() { "$b" tar c -f - -- "$@"; }
+# Names are quoted for the shell.
+pack_part() {
+  eval "set -- $names"
+  if [ $# = 0 ]; then "$b" dd if=/dev/zero bs=1024 count=1 status=none; else "$b" tar c --no-recursion -f - -- "$@"; fi
+}
 if [ -n "$asks" ]; then
-  read -r word && [ "$word" = save ] || exit 0
+  read -r word length || exit 0
+  case "$word" in
+    save) ;;
+    part) names="$("$b" dd bs=65536 count="$length" iflag=fullblock,count_bytes status=none)" || exit 1
+      pack() { pack_part; } ;;
+    *) exit 0 ;;
+  esac
 fi
 {
   report="$(
     {
-      { "$b" tar c -f - -- "$@"; echo "ended with $?" >&2; } |
+      { pack "$@"; echo "ended with $?" >&2; } |
         "$b" dd bs=${blockBytes} iflag=fullblock conv=sync >&3
     } 2>&1 | judge
   )"
@@ -123,15 +161,13 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
     try {
       return await tryToSave(options, { files, isFirst: attempt === 1, isLast: attempt === MOST_TRIES });
     } catch (error) {
-      if (!(error instanceof FilesMoved)) throw error;
+      if (!(error instanceof ReadAgain)) throw error;
     }
   }
 }
 
-/** The archive lacks some of the files. */
-class FilesMoved extends Error {
-  override readonly message = "the files have moved while they were read";
-}
+/** The archive lacks some of the files, which have moved while they were read, or is of no use. */
+class ReadAgain extends Error {}
 
 async function tryToSave(
   options: SaveOverlayOptions,
@@ -145,10 +181,12 @@ async function tryToSave(
   const { signal } = stop;
   const space = () => options.space({ signal, timeoutMs: SPACE_LIMIT_MS });
   const acknowledgement = createAcknowledgement();
+  let waits = false;
+  let changes: Changes | undefined;
   const missing = new Set(roots);
   const listed = createListParser([...(asked?.readers ?? []), files.before], { maxEntries, heads: roots.length });
   const output = createOutput(listed, options.onBytes);
-  const packer = createArchivePacker();
+  let packer = createArchivePacker();
   const check = createArchiveCheck({
     ...{ roots, limits, leaveOutPipes: true, onDangling: files.dangling },
     rewrite(entry) {
@@ -156,19 +194,19 @@ async function tryToSave(
       files.archived(entry);
       return entry;
     },
-    onEntry: packer.begin,
+    onEntry: (entry, place) => packer.begin(entry, place),
     onTrailer: (chunk) => end.take(chunk),
   });
   files.begin(check.kindOf);
   const end = createEnd({ files, listed, acknowledgement, limits, isLast, bytesIn: () => check.contents.bytesIn });
 
   const target = overlayCommand(pod, script, [asked === undefined ? "" : "asks", ...roots]);
-  const streams = { stdin: acknowledgement.stdin, stdout: output.stream, minOutput: POD_PACE };
+  const streams = { stdin: acknowledgement.stdin, stdout: output.stream, minOutput: POD_PACE, isWaiting: () => waits };
   const source = exec({ ...target, ...streams, signal, timeoutMs, maxSilenceMs }).then((ended) => {
     const { isWhole, problem } = end.judge({ ...ended, words: output.words() });
     const [gone] = missing;
     if (gone !== undefined) throw failed(`${Buffer.from(gone, "latin1")} was not there`);
-    if (!isWhole && !isLast) throw new FilesMoved();
+    if (!isWhole && !isLast) throw new ReadAgain();
     if (problem !== undefined) throw failed(`they changed while they were read, in ${MOST_TRIES} tries: ${problem}`);
     output.stream.end();
   });
@@ -179,29 +217,51 @@ async function tryToSave(
   });
   sourceFailed.catch(ignore);
 
+  const checked = pipeline(output.stream, check.stream, ignore);
+  /** The pod sends its files once the base archive, if this end reads it, was read. */
+  async function* tar(): AsyncGenerator<Uint8Array> {
+    waits = false;
+    if (asked !== undefined) acknowledgement.say(changes === undefined ? "save" : `part ${changes.names.length}`);
+    if (changes !== undefined) acknowledgement.stdin.push(changes.names);
+    yield* checked;
+  }
+
   try {
     if (asked !== undefined) {
       await Promise.race([output.isListed, sourceFailed]);
+      waits = true;
       const present = await asked.present();
       if (present !== undefined) {
+        waits = false;
         acknowledgement.send();
         await sourceFailed.catch(ignore);
         return present;
       }
-      acknowledgement.say("save");
+      changes = asked.base?.changes();
+      for (const entry of changes?.kept ?? []) {
+        missing.delete(entry.path);
+        files.archived(entry, true);
+        check.keep(entry);
+      }
     }
-    const compressed = packer.pack(pipeline(output.stream, check.stream, ignore));
-    const finished = room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space }), ignore);
+    const archive = asked?.base?.archive;
+    if (changes !== undefined && archive !== undefined) {
+      packer = createArchivePacker({ base: archive, keeps: changes.keeps });
+    }
+    const compressed = packer.pack(tar());
+    const onto = changes && archive === undefined ? { keeps: changes.keeps, table: packer.table } : undefined;
+    const moreBytes = onto && Math.min(asked?.base?.sizeBytes ?? 0, bytesOf(changes?.kept ?? []));
+    const finished =
+      room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space, moreBytes }), ignore);
     return await write(finished, {
-      signal,
-      timeoutMs,
-      describe: () => ({
+      ...{ signal, timeoutMs, onto },
+      describe: (stored) => ({
         ...userIn(output.owner(), overlayId),
         createdAt: new Date(now()).toISOString(),
         entries: check.contents.entries,
         contentBytes: check.contents.bytes,
         overlayDirs,
-        table: packer.table(),
+        table: onto === undefined ? packer.table() : stored.table,
       }),
     });
   } catch (error) {
@@ -209,11 +269,13 @@ async function tryToSave(
     output.stream.destroy();
     // A store that fails stops reading, which ends the pod's stream. Throw the store's error, not the end of the
     // stream.
-    await sourceFailed.catch((cause: unknown) => {
-      const { code } = cause as NodeJS.ErrnoException;
-      if (code !== "ABORT_ERR" && code !== "ERR_STREAM_PREMATURE_CLOSE") throw cause;
-    });
-    throw error;
+    const failure = await sourceFailed.then(
+      () => error,
+      (cause: unknown) => (isEndOfStream(cause) ? error : cause),
+    );
+    if (changes === undefined || !mayBeOfBase(failure)) throw failure;
+    asked?.base?.onRefusal(failure);
+    throw new ReadAgain();
   } finally {
     stop.close();
   }
@@ -287,7 +349,7 @@ function createEnd(options: {
   take(chunk: Buffer): void;
   /**
    * @throws ExecFailure unless the pod has confirmed that it read and sent all files, and all bytes have arrived
-   * @throws FilesMoved if a moved file may be the cause
+   * @throws ReadAgain if a moved file may be the cause
    */
   judge(ended: { exitCode: number; stderr: string; words: string }): Judgement;
 } {
@@ -352,7 +414,7 @@ function createEnd(options: {
       const said = [words, text, reading?.rest ?? ""].map((part) => /^failed\n(.*)\nend\n$/s.exec(part)?.[1]);
       const why = said.find((part) => part !== undefined);
       // If a file with a line break in its name vanished, the message looks like another failure.
-      if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new FilesMoved();
+      if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new ReadAgain();
       if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
       if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {
         throw failed(stderr.trim() || `it ended with ${exitCode} and does not say that all was sent`, exitCode);
@@ -361,6 +423,25 @@ function createEnd(options: {
       return result;
     },
   };
+}
+
+function isEndOfStream(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === "ABORT_ERR" || code === "ERR_STREAM_PREMATURE_CLOSE";
+}
+
+/**
+ * Whether a save of all files may succeed: if the base archive is damaged, gone or cannot be read, there is no room to
+ * compose it, the store is an earlier one that does not, or the pod takes fewer names.
+ */
+function mayBeOfBase(error: unknown): boolean {
+  if (error instanceof QuotaError) return false;
+  return error instanceof ArchiveError || error instanceof StoreError || error instanceof ExecFailure;
+}
+
+/** What the entries take in a tar, or more. */
+function bytesOf(entries: readonly TarEntry[]): number {
+  return entries.reduce((sum, { size }) => sum + size + 4 * BLOCK, 0);
 }
 
 function failed(why: string, exitCode = 1): ExecFailure {

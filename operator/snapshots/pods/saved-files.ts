@@ -19,7 +19,8 @@ export interface SavedFiles {
   begin(kindOf: (path: string) => PathKind | undefined): void;
   /** Reads the list before the archive. */
   readonly before: Pick<ListReader, "file">;
-  archived(entry: TarEntry): void;
+  /** @param isKept whether it is known to be the file of the list before */
+  archived(entry: TarEntry, isKept?: boolean): void;
   /** Notes a hard link to a file that the archive lacks. */
   dangling(link: { path: string; target: string }): void;
   /** Whether the archive has all of the list before. It is then good if the list after is the same. */
@@ -93,7 +94,7 @@ export function createSavedFiles(): SavedFiles {
       },
     },
     shapeBefore: () => shape.value(),
-    archived({ path: name, type, target, mtime, size }) {
+    archived({ path: name, type, target, mtime, size }, isKept = false) {
       const path = paths.add(name);
       if (type === "hardlink") {
         const linked = paths.add(target);
@@ -102,7 +103,7 @@ export function createSavedFiles(): SavedFiles {
         links.count += 1;
         areLinksSure &&= inodeBefore.get(path) !== 0 && inodeBefore.get(path) === inodeBefore.get(linked);
       }
-      contentArchived.set(path, type === "hardlink" ? 0 : contentOf(type, { mtime, size }));
+      contentArchived.set(path, isKept || type === "hardlink" ? 0 : contentOf(type, { mtime, size }));
       if (archivedIn.get(path) !== attempt && listedIn.get(path) === attempt) matched += 1;
       archivedIn.set(path, attempt);
     },

@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import type { TarEntry } from "../../../crds/archive/tar-header.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
+import type { Folders } from "./folders.ts";
 import { type PodTime, wasSetBack } from "./pod-time.ts";
 
 /** Two changes of a file have different times if they are this far apart. */
-const TICK_NANOSECONDS = 10_000_000;
+export const TICK_NANOSECONDS = 10_000_000;
 
 /**
  * Types of file systems, in hexadecimal, whose files show a later time from the first write to a mapped page on: ext4,
@@ -19,6 +20,8 @@ export interface RestoredFiles {
   /** A digest of the metadata of all files. */
   readonly digest: string;
   readonly at: PodTime;
+  /** Undefined if they are too many. */
+  readonly folders: Folders | undefined;
 }
 
 /** A digest of the entries that are unpacked into a pod. Its memory does not grow with their number. */
@@ -72,7 +75,7 @@ function createSetDigest(): { add(line: string): void; value(): string } {
 export interface UnchangedCheck extends ListReader {
   /**
    * Whether no file was changed since the restore. Call it once the list is complete. All names, types, modes, sizes
-   * and times have to be the same, and no ctime may be after the restore: a program cannot set the ctime. Directories
+   * and times have to be the same, and each ctime has to be before the end of the restore: a program cannot set the ctime. Directories
    * count too: the files in a renamed directory keep their ctime
    * (docs/decisions/snapshots.md#unchanged-files-are-not-saved).
    *
@@ -92,7 +95,7 @@ export function createUnchangedCheck(restored: RestoredFiles, { roots }: { roots
 
   function isGood({ mode: raw, links, inode, size, mtime, mtimeText, ctime, path }: ListedFile): boolean {
     const root = roots.find((folder) => `${path}/`.startsWith(`${folder}/`));
-    if (root === undefined || ctime > restored.at.now) return false;
+    if (root === undefined || ctime >= restored.at.now) return false;
     const kind = raw & TYPE;
     const mode = raw & 0o7777;
     if (kind !== FILE && kind !== DIRECTORY && kind !== SYMLINK) return false;

@@ -15,34 +15,39 @@ const SMALL_BYTES = 16 * 1024 * 1024;
 const KEPT_SHARE = 20;
 const LOOK_EVERY_BYTES = 32 * 1024 * 1024;
 
+/** @throws ArchiveError if an archive is larger than one may be */
+export function checkArchiveSize(bytes: number, { maxArchiveBytes }: ArchiveRoom): void {
+  if (bytes <= maxArchiveBytes) return;
+  const what = `it takes more than ${shown(maxArchiveBytes)}`;
+  throw new ArchiveError("TooLarge", `${what}, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`);
+}
+
 /**
  * Passes an archive on until it exceeds its limit, so that one large archive fails before it takes the room of all
  * others.
  *
  * @param options.space returns the present space of the volume, which includes the received part of this archive;
  *   undefined if the store has no bound
+ * @param options.moreBytes that the store adds to the archive at its end. @default 0
  * @throws ArchiveError through the stream
  */
 export function createRoomCheck(
   room: ArchiveRoom,
-  { space }: { space: () => ReturnType<SnapshotStore["space"]> },
+  { space, moreBytes = 0 }: { space: () => ReturnType<SnapshotStore["space"]>; moreBytes?: number | undefined },
 ): Transform {
   const { maxArchiveBytes, volumeBytes } = room;
   let bytes = 0;
-  let nextLook = SMALL_BYTES;
+  let nextLook = SMALL_BYTES - moreBytes;
 
   async function check(): Promise<void> {
-    if (bytes > maxArchiveBytes) {
-      const what = `it takes more than ${shown(maxArchiveBytes)}`;
-      throw new ArchiveError("TooLarge", `${what}, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`);
-    }
+    checkArchiveSize(bytes, room);
     if (bytes <= nextLook) return;
     nextLook = bytes + LOOK_EVERY_BYTES;
     const found = await space();
     if (found === undefined) return;
     const { freeBytes, totalBytes } = found;
     const kept = Math.min(totalBytes, volumeBytes) / KEPT_SHARE;
-    if (freeBytes >= kept) return;
+    if (freeBytes - moreBytes >= kept) return;
     const why = `the snapshots volume has ${shown(freeBytes)} left, of which ${shown(kept)} are for archives of up to ${shown(SMALL_BYTES)}`;
     throw new ArchiveError("TooLarge", `${why}: enlarge the volume, or delete snapshots`);
   }

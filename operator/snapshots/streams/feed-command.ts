@@ -15,14 +15,16 @@ export interface FeedCommandOptions {
   readonly timeoutMs: number;
   /** The least pace at which the command has to read. @default none */
   readonly minInput?: Pace | undefined;
-  /** Called with the last 16 KiB of the output, whenever it grows. */
+  /** Called with the last bytes of the output, whenever it grows. */
   readonly onOutput?: ((output: string) => void) | undefined;
+  /** How many bytes of the output count. @default 16 KiB */
+  readonly mostOutputBytes?: number | undefined;
 }
 
 const exitStatusLine = /^exit-status (\d+)$/m;
 /** Lines that a script writes during its work; error messages leave them out. */
 const answerLines = /^answer .*$/gm;
-const maxOutputBytes = 16 * 1024;
+const MOST_WORDS = 16 * 1024;
 
 /**
  * Runs a shell script that reads an input (see `fedScript`), until it writes the line `exit-status <exit code>`.
@@ -34,7 +36,7 @@ const maxOutputBytes = 16 * 1024;
  * @throws the error of the input, and as `Exec` does
  */
 export async function feedCommand(options: FeedCommandOptions): Promise<void> {
-  const { exec, target, what, input, signal, timeoutMs, minInput, onOutput } = options;
+  const { exec, target, what, input, signal, timeoutMs, minInput, onOutput, mostOutputBytes = MOST_WORDS } = options;
   const ending = linkSignals(signal);
   let output = "";
   let exitStatus: number | undefined;
@@ -43,7 +45,7 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
   const stdout = new Writable({
     write(chunk: Buffer, _encoding, callback) {
       // A script writes little. If one does not stop, its last output counts.
-      output = (output + chunk.toString("utf8")).slice(-maxOutputBytes);
+      output = (output + chunk.toString("utf8")).slice(-mostOutputBytes);
       onOutput?.(output);
       const found = exitStatusLine.exec(output)?.[1];
       if (found !== undefined) {
@@ -75,8 +77,8 @@ export async function feedCommand(options: FeedCommandOptions): Promise<void> {
     ending.close();
   }
   if (exitStatus === 0) return;
-  const said = output.replace(exitStatusLine, "").replace(answerLines, "").trim() || `exit code ${exitStatus}`;
-  throw new ExecFailure(`Cannot ${what}: ${said}`, { exitCode: exitStatus });
+  const said = output.replace(exitStatusLine, "").replace(answerLines, "").trim().slice(-MOST_WORDS);
+  throw new ExecFailure(`Cannot ${what}: ${said || `exit code ${exitStatus}`}`, { exitCode: exitStatus });
 }
 
 /**

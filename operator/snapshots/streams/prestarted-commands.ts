@@ -18,7 +18,7 @@ export async function* asked(input: AsyncIterable<Uint8Array>): AsyncGenerator<U
 /** A command that waits in a pod and has just answered. */
 export interface PrestartedCommand {
   /** Continues as `feedCommand` does, after the answered question. */
-  feed(options: Pick<FeedCommandOptions, "input" | "signal" | "timeoutMs">): Promise<void>;
+  feed(options: Pick<FeedCommandOptions, "input" | "signal" | "timeoutMs" | "onOutput">): Promise<void>;
 }
 
 /**
@@ -58,7 +58,7 @@ interface Command {
   /** Milliseconds since its answer; 0 before that. */
   readonly answerAge: () => number;
   readonly ended: Promise<void>;
-  readonly give: (input: AsyncIterable<Uint8Array>) => void;
+  readonly give: (input: AsyncIterable<Uint8Array>, onOutput: FeedCommandOptions["onOutput"]) => void;
 }
 
 export function createPrestartedCommands(options: {
@@ -67,11 +67,13 @@ export function createPrestartedCommands(options: {
   what: string;
   /** The least pace at which they have to read. */
   minInput: Pace;
+  /** How many bytes of their output count. @default as of `feedCommand` */
+  mostOutputBytes?: number | undefined;
   clock?: Clock | undefined;
   /** Milliseconds that a command may take once it is taken. */
   timeoutMs: number;
 }): PrestartedCommands {
-  const { exec, what, minInput, clock = systemClock, timeoutMs } = options;
+  const { exec, what, minInput, mostOutputBytes, clock = systemClock, timeoutMs } = options;
   /** The command of each pod, or the pause before its next one. */
   const waiting = new Map<string, Command | { readonly cancelRetry: () => void }>();
 
@@ -80,6 +82,7 @@ export function createPrestartedCommands(options: {
     const asked = createDeferred<boolean>();
     const answered = createDeferred<void>();
     let answeredAt: number | undefined;
+    let onOutput: FeedCommandOptions["onOutput"];
     const given = createDeferred<Iterable<never> | AsyncIterable<Uint8Array>>();
     async function* input(): AsyncGenerator<Uint8Array> {
       if (!(await asked.promise)) return;
@@ -87,9 +90,10 @@ export function createPrestartedCommands(options: {
       yield* await given.promise;
     }
     const ended = feedCommand({
-      ...{ exec, target, what, input: input(), minInput },
+      ...{ exec, target, what, input: input(), minInput, mostOutputBytes },
       ...{ signal: stop.signal, timeoutMs: LONGEST_MS + timeoutMs },
       onOutput(output) {
+        onOutput?.(output);
         if (!output.includes(ANSWER)) return;
         answeredAt ??= clock.now();
         answered.resolve();
@@ -102,7 +106,10 @@ export function createPrestartedCommands(options: {
       answered: answered.promise,
       answerAge: () => (answeredAt === undefined ? 0 : clock.now() - answeredAt),
       ended,
-      give: given.resolve,
+      give(input, listener) {
+        onOutput = listener;
+        given.resolve(input);
+      },
     };
     waiting.set(id, command);
     const note = (error?: unknown): void => {
@@ -165,7 +172,7 @@ export function createPrestartedCommands(options: {
           const cancelTimeout = clock.after(fed.timeoutMs, () => stop.abort(late));
           const ignoreFedAbort = onAbort(fed.signal, fail);
           if (fed.signal.aborted) fail();
-          else give(fed.input);
+          else give(fed.input, fed.onOutput);
           try {
             await ended;
           } finally {

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
+import { setTimeout as pause } from "node:timers/promises";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type WebSocket, WebSocketServer } from "ws";
@@ -192,6 +193,16 @@ test("fails when the command sends a byte at a time, or takes one, and says so",
   );
   const takes = await failure(context.exec({ ...target, stdin, minInput: pace }));
   assert.match(takes.message, /it has taken less than 64 KiB\/s for 0.5 s/);
+});
+
+test("waits for a command that waits for its input, and for no longer", async (context) => {
+  const pace = { bytesPerSecond: 64 * 1024, overMs: 200 };
+  let waits = true;
+  context.behave = (socket) => say(socket, 1, "x");
+  const silent = failure(context.exec({ ...target, maxSilenceMs: 200, minOutput: pace, isWaiting: () => waits }));
+  assert.is(await Promise.race([silent, pause(1000)]), undefined);
+  waits = false;
+  assert.match((await silent).message, /no output for|it has sent less than/);
 });
 
 test("fails as its input or its output does", async (context) => {

@@ -13,12 +13,13 @@ import { launcherCases, launcherTests, prepareLauncher } from "./launcher.ts";
 import { type LifeContext, lifeSuite } from "./life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 import { preparePreSave, preSaveCases } from "./pre-save.ts";
-import { saveAllAfterRestart, unchangedCases } from "./unchanged.ts";
+import { prepareHeld, saveAllAfterRestart, unchangedCases } from "./unchanged.ts";
 
 const test = lifeSuite("files over a release and the next claim", {
   name: "lifecycle",
   async prepare(life) {
-    await Promise.all([prepareIdle(life), preparePreSave(life), prepareLauncher(life), life.createWorkload("cold")]);
+    const prepared = [prepareIdle(life), preparePreSave(life), prepareLauncher(life), prepareHeld(life)];
+    await Promise.all([...prepared, life.createWorkload("cold")]);
   },
 });
 

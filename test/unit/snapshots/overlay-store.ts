@@ -10,7 +10,7 @@ export function overlayStore(
 ): Pick<SaveOverlayOptions, "write" | "space"> & Pick<RestoreOverlayOptions, "open"> {
   return {
     space: store.space,
-    async write(archive, { describe, ...call }) {
+    async write(archive, { describe, onto: _, ...call }) {
       const { revision: replaces } = await store.look(key, call);
       const most = { history: 0, replaced: 0 };
       return (await store.put(key, archive, { ...call, replaces, most, describe })).metadata;

@@ -273,8 +273,8 @@ exec "$REAL" "$@"
         async write(content, { describe }) {
           const parts: Uint8Array[] = [];
           for await (const part of content) parts.push(part);
-          describe();
           archive = Buffer.concat(parts);
+          describe({ sizeBytes: archive.length });
           return {} as SnapshotMetadata;
         },
       }).finally(untilCommandsEnd);

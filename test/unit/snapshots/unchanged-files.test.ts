@@ -22,11 +22,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Callback, suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { TableEntry } from "../../../crds/archive/archive-table.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { createChangeList } from "../../../operator/snapshots/pods/changed-files.ts";
 import { createListParser } from "../../../operator/snapshots/pods/file-list.ts";
 import { readPodTime, SAY_FILE_SYSTEM, SAY_POD_TIME } from "../../../operator/snapshots/pods/pod-time.ts";
 import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
@@ -307,12 +309,27 @@ function isUnchanged(output: string, path = "data/file"): boolean {
   const entries = createEntryList(roots);
   const entry = { type: "file", mode: 0o644, uid: 0, gid: 0, target: "" } as const;
   entries.add({ ...entry, path, mtime: 1_700_000_000, size: 3 });
-  const check = createUnchangedCheck({ digest: entries.digest(), at }, { roots });
+  const check = createUnchangedCheck({ digest: entries.digest(), at, folders: undefined }, { roots });
   const parser = createListParser([check], { maxEntries: 1000, heads: roots.length });
   for (let start = 0; start < output.length && parser.end === undefined; start += 7) {
     parser.take(Buffer.from(output.slice(start, start + 7), "latin1"));
   }
   return parser.end !== undefined && check.isUnchanged();
+}
+
+const inFolder = { mode: 0o644, uid: 0, gid: 0, mtime: 1_700_000_000, target: "", at: 0 } as const;
+const archived = (path: string, sha256: string): TableEntry => ({ ...inFolder, type: "file", path, size: 3, sha256 });
+const archivedFolder: TableEntry = {
+  ...{ ...inFolder, type: "directory", mode: 0o755, path: "data", size: 0, sha256: undefined },
+};
+
+/** What has to be read, by a list of files that are in an archive; undefined if that is everything. */
+function namesToRead(output: string, files: readonly TableEntry[], isStill = true): string | undefined {
+  const entries = [archivedFolder, ...files];
+  const table = { members: [], entries: () => entries[Symbol.iterator]() as Generator<TableEntry> };
+  const list = createChangeList({ table, at, folders: { count: 1, has: () => isStill } }, { roots });
+  createListParser([list], { maxEntries: 1000, heads: roots.length }).take(Buffer.from(output));
+  return list.changes()?.names.toString();
 }
 
 test("createListParser: a list that says something else, or does not stop, is refused", () => {
@@ -380,9 +397,51 @@ test("createUnchangedCheck: a clock that was set back, or times that are rounded
       known("2026-11-23 01:00:10.500000000", "10.00"),
       known(now, "1000.00", "2026-11-23 00:00:10.000000000"),
       known(now, "1000.00", "2026-11-23 00:00:10.500000001"),
+      known(now, "1000.00", now),
     ],
-    [true, true, false, false, false, false],
+    [true, true, false, false, false, false, false],
   );
+});
+
+test("createChangeList: only what may have changed is read, and in any doubt everything", () => {
+  const one = [archived("data/file", "one")];
+  const read = (time: string, uptime: string, ctime = before) => namesToRead(list(time, uptime, file(ctime)), one);
+  const later = "2026-11-23 01:00:10.500000000";
+  assert.is(read(later, "4600.00"), "");
+  assert.is(namesToRead(list(later, "4600.00", file(before)), one, false), "'data' 'data/file'", "another folder");
+  // The first is of the tick in which the restore ended.
+  for (const ctime of [now, "2026-11-23 00:00:10.500000001"]) {
+    const both = [...one, archived("data/other", "other")];
+    const names = namesToRead(list(later, "4600.00", file(ctime), file(before, "data/other")), both);
+    assert.is(names, "'data' 'data/file'", ctime);
+  }
+  assert.equal(
+    [
+      read("2026-11-23 00:59:10.500000000", "4600.00"),
+      read(later, "10.00"),
+      read(now, "1000.00", "2026-11-23 00:00:10.000000000"),
+      namesToRead(list(later, "4600.00", file(before)).replace("ef53", "1021994"), one),
+      namesToRead(list(later, "4600.00", file(before)).replace(END, "good 0 1\n"), one),
+      namesToRead(list(later, "4600.00", file(before)).replace(folder(before), ""), one),
+    ],
+    Array(6).fill(undefined),
+    "a clock that was set back, a restart, rounded times, a file system in memory, a vanished name, a missing folder",
+  );
+});
+
+// https://github.com/torvalds/linux/blob/master/fs/xfs/xfs_inode.c: xfs_cross_rename
+test("createChangeList: names that were exchanged on XFS show in their folder alone", () => {
+  const paths = ["data/one", "data/two", "data/three"];
+  const files = paths.map((path) => archived(path, path === "data/three" ? "data/two" : path));
+  const lines = paths.map((path) => file(before, path));
+  const [still, touched] = [before, "2026-11-23 00:00:10.500000001"].map((ctime) =>
+    list(now, "1000.00", ...lines).replace(folder(before), folder(ctime)),
+  ) as [string, string];
+  const onXfs = (output: string) => output.replace("ef53", "58465342");
+  assert.is(namesToRead(onXfs(still), files), "");
+  assert.is(namesToRead(onXfs(touched), files), "'data' 'data/one' 'data/two' 'data/three'");
+  assert.is(namesToRead(onXfs(touched), files.slice(1)), "'data' 'data/one'", "two of the same content");
+  assert.is(namesToRead(touched, files), "", "on ext4");
 });
 
 test("a pod's clocks are read together, also where the node stops the shell between them", () => {

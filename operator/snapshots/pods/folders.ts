@@ -1,0 +1,47 @@
+import { createHash } from "node:crypto";
+
+/** The folders of a pod by their paths and inodes, 8 bytes each. */
+export interface Folders {
+  readonly count: number;
+  /** Whether this folder was there under this path. */
+  has(folder: { readonly path: string; readonly inode: string }): boolean;
+}
+
+/**
+ * For a shell whose `$b` is busybox: writes the overlay directories and the folders in them for `readFolders`. The names
+ * are encoded, since a line break in one of them could make another answer of it. No path has two slashes.
+ */
+export const SAY_FOLDERS = `echo -n "answer of folders "
+"$b" find "$@" -type d -exec "$b" stat -c '%d:%i %n//' {} + | "$b" base64 -w 0
+echo`;
+
+const LIST = /^answer of folders ([A-Za-z0-9+/=]+)$/m;
+
+/** The folders in the output of a script; undefined if they are not in it. */
+export function readFolders(output: string): Folders | undefined {
+  const [, list] = LIST.exec(output) ?? [];
+  if (list === undefined) return undefined;
+  const known: bigint[] = [];
+  for (const line of Buffer.from(list, "base64").toString("latin1").split("//\n")) {
+    if (line === "") continue;
+    const [, inode, path] = /^(\d+:\d+) (?:\.\/)?(.+)$/s.exec(line) ?? [];
+    if (inode === undefined || path === undefined) return undefined;
+    known.push(numberOf(path, inode));
+  }
+  const sorted = new BigUint64Array(known).sort();
+  return { count: sorted.length, has: ({ path, inode }) => isIn(sorted, numberOf(path, inode)) };
+}
+
+function numberOf(path: string, inode: string): bigint {
+  return createHash("sha256").update(`${inode} ${path}`, "latin1").digest().readBigUInt64LE();
+}
+
+function isIn(sorted: BigUint64Array, wanted: bigint): boolean {
+  let [from, to] = [0, sorted.length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((sorted[middle] as bigint) < wanted) from = middle + 1;
+    else to = middle;
+  }
+  return sorted[from] === wanted;
+}

@@ -1,0 +1,510 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { randomBytes, randomInt } from "node:crypto";
+import * as fs from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import { NetworkError } from "../../../crds/client/api-error.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import type { Pod } from "../../../crds/kubernetes.ts";
+import { annotation } from "../../../crds/labels.ts";
+import {
+  type MostKept,
+  type SnapshotStore,
+  StoreError,
+  StoreFullError,
+} from "../../../crds/snapshots/snapshot-store.ts";
+import { SAY_FILE_SYSTEM } from "../../../operator/snapshots/pods/pod-time.ts";
+import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
+import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import type { ArchiveRoom } from "../../../operator/snapshots/streams/archive-room.ts";
+import { errorOf } from "../../error-of.ts";
+import { createRandom } from "../../random.ts";
+import { localExec } from "./local-exec.ts";
+import { staticBusybox } from "./static-busybox.ts";
+import { call, key, loadBytes, MOST } from "./store-contract.ts";
+import { isOverVolume, type ServedStore, serveStore } from "./store-server.ts";
+import { makeTree, treeLines } from "./tree.ts";
+
+interface Context {
+  folder: string;
+  exec: Exec;
+  served: ServedStore;
+  /** The store as the operator has it. */
+  archives: { -readonly [call in keyof SnapshotStore]: SnapshotStore[call] };
+  snapshots: Snapshots;
+  gates: ChildProcess[];
+  /** What was sent to the store since it was last emptied. */
+  sent: { bytes: number; onto: boolean }[];
+  /** What came from pods, and how many saves asked for a part of the files, since this was last set. */
+  read: { bytes: number; parts: number };
+}
+
+/** How many saves of changed files are compared. */
+const SEQUENCES = Number(process.env.TENANCY_MODEL_SEQUENCES ?? 20);
+/** Of a tree, each after some changes. */
+const SAVES = 20;
+
+const test = suite<Context>("increments");
+const { signal } = call;
+const led = { signal, isFenced: () => false };
+
+test.before.each(async (context) => {
+  const folder = fs.mkdtempSync(join(tmpdir(), "tenancy-increments-"));
+  fs.mkdirSync(join(folder, "volume"));
+  const served = await serveStore(join(folder, "volume"));
+  const exec: Exec = ({ command, ...asked }) => {
+    const root = join(folder, asked.pod);
+    const known: Record<string, string> = {
+      ...{ [TOOLS_BUSYBOX]: staticBusybox, [TOOLS_IMAGE_BUSYBOX]: staticBusybox },
+      ...{ "/": root, [RESTORE_GATE]: `${root}.gate` },
+    };
+    asked.stdin?.on("data", (chunk: Buffer) => {
+      if (/^part /.test(chunk.toString())) read.parts += 1;
+    });
+    const there = (word: string): string => known[word] ?? word.replace(SAY_FILE_SYSTEM, "echo file system ef53");
+    return localExec({ ...asked, command: command.map(there) });
+  };
+  const sent: Context["sent"] = [];
+  const read = { bytes: 0, parts: 0 };
+  const archives: Context["archives"] = {
+    ...served.store,
+    async put(to, archive, asked) {
+      const put = { bytes: 0, onto: asked.onto !== undefined };
+      sent.push(put);
+      async function* count(): AsyncGenerator<Uint8Array> {
+        for await (const piece of archive) {
+          put.bytes += piece.length;
+          yield piece;
+        }
+      }
+      return await served.store.put(to, count(), asked);
+    },
+  };
+  Object.assign(context, { folder, exec, served, archives, sent, read, gates: [] });
+  context.snapshots = createFor(context);
+});
+
+function createFor(
+  context: Context,
+  { most = {}, room }: { most?: Partial<MostKept>; room?: ArchiveRoom } = {},
+): Snapshots {
+  const mark = { advice: "", wasSeen: async () => false, remember: async () => undefined };
+  const { archives } = context;
+  return createSnapshots({
+    ...{ exec: (asked) => context.exec(asked), mark, archives, namespace: "n", timeoutMs: 60_000, room },
+    most: { ...MOST, ...most },
+  });
+}
+
+test.after.each(async ({ folder, gates, served, snapshots }) => {
+  for (const gate of gates) gate.kill();
+  snapshots.close();
+  await served.close();
+  fs.rmSync(folder, { recursive: true, maxRetries: 20 });
+});
+
+function podOf(name: string, sha256 = ""): Pod {
+  return {
+    metadata: {
+      ...{ name, uid: `uid of ${name}` },
+      annotations: { [annotation.overlayDirs]: '["/data"]', [annotation.resumedFrom]: sha256 },
+    },
+    spec: { containers: [] },
+  };
+}
+
+/** Restores the newest archive into a new pod whose program has not begun. */
+async function restore(
+  { folder, snapshots, served, gates }: Context,
+  name: string,
+  into: "waiting" | "held" = "waiting",
+): Promise<{ pod: Pod; data: string }> {
+  const root = join(folder, name);
+  fs.mkdirSync(join(root, "data"), { recursive: true });
+  execFileSync(staticBusybox, ["mkfifo", `${root}.gate`]);
+  gates.push(spawn(staticBusybox, ["cat", `${root}.gate`], { stdio: "ignore" }));
+  const { newest } = await served.store.look(key, call);
+  const pod = podOf(name, newest?.sha256);
+  if (into === "held") snapshots.prepare(pod);
+  await snapshots.restore(key, pod, { into, sha256: newest?.sha256, signal });
+  return { pod, data: join(root, "data") };
+}
+
+/** Unpacks the newest archive with another program. */
+async function unpack({ folder, served }: Context, name: string): Promise<string> {
+  const to = join(folder, name);
+  fs.mkdirSync(to);
+  const input = await loadBytes(served.store);
+  if (input === undefined) throw new Error("there is no archive");
+  execFileSync("tar", ["-xpzf", "-", "-C", to], { input, maxBuffer: Number.POSITIVE_INFINITY });
+  return join(to, "data");
+}
+
+/** Saves a folder with some files, of which the archive has 5 MiB. */
+async function saveFirst({ folder, snapshots }: Context): Promise<void> {
+  const from = join(folder, "from/data");
+  for (let dir = 0; dir < 10; dir += 1) {
+    fs.mkdirSync(join(from, `dir ${dir}`), { recursive: true });
+    for (let file = 0; file < 50; file += 1) {
+      fs.writeFileSync(join(from, `dir ${dir}`, `file ${file}`), Buffer.alloc(8 * 1024, `${dir} ${file} `));
+    }
+  }
+  fs.writeFileSync(join(from, "large"), randomBytes(5 * 1024 * 1024));
+  await snapshots.save(key, podOf("from"), led);
+}
+
+/** The lines that only one of two folders has. */
+function differences(got: string, want: string): string[] {
+  const [ours, theirs] = [new Set(treeLines(got)), new Set(treeLines(want))];
+  const more = [...ours].filter((line) => !theirs.has(line)).map((line) => `+ ${line}`);
+  return [...more, ...[...theirs].filter((line) => !ours.has(line)).map((line) => `- ${line}`)];
+}
+
+/** What a save sent, if it is what the pod has then. */
+async function saved(context: Context, { pod, data }: { pod: Pod; data: string }): Promise<Context["sent"]> {
+  context.sent.length = 0;
+  await context.snapshots.save(key, pod, {
+    ...led,
+    onBytes(bytes) {
+      context.read.bytes += bytes;
+    },
+  });
+  const unpacked = await unpack(context, `unpacked from ${pod.metadata.name}`);
+  assert.equal(differences(unpacked, data), []);
+  fs.rmSync(join(unpacked, ".."), { recursive: true });
+  return context.sent;
+}
+
+/** Of a store that composes, what is sent has only the changes. */
+const MOST_SENT = isOverVolume ? 40_000 : Number.POSITIVE_INFINITY;
+
+for (const into of ["waiting", "held"] as const) {
+  test(`of many files a few changed ones are read, and the archive has all (${into})`, async (context) => {
+    await saveFirst(context);
+    for (let round = 0; round < 3; round += 1) {
+      const { pod, data } = await restore(context, `pod ${round}`, into);
+      fs.writeFileSync(join(data, "dir 3/file 7"), `changed in ${round}`);
+      fs.writeFileSync(join(data, `dir 4/new 'quoted' \n ${round}`), "new");
+      fs.rmSync(join(data, `dir 5/file ${round}`));
+      fs.renameSync(join(data, `dir 6/file ${round}`), join(data, `dir 7/moved ${round}`));
+      fs.linkSync(join(data, "dir 8/file 1"), join(data, `dir 8/link ${round}`));
+      context.read.bytes = 0;
+      const [sent, ...more] = await saved(context, { pod, data });
+      assert.ok(context.read.bytes < 300_000, `${context.read.bytes} bytes came from the pod`);
+      assert.ok(
+        sent && more.length === 0 && sent.onto === isOverVolume && sent.bytes < MOST_SENT,
+        JSON.stringify(sent),
+      );
+      const back = await restore(context, `back ${round}`, into);
+      assert.equal(differences(back.data, data), []);
+      assert.is((await context.snapshots.save(key, back.pod, led)).isUnchanged, true);
+    }
+  });
+}
+
+test("all names, types and modes are read as parts too", async (context) => {
+  await saveFirst(context);
+  const { pod, data } = await restore(context, "pod");
+  fs.mkdirSync(join(data, "all"));
+  makeTree(join(data, "all"));
+  fs.rmSync(join(data, "all/pipe"));
+  context.read.parts = 0;
+  const [sent] = await saved(context, { pod, data });
+  assert.equal([context.read.parts, sent?.onto], [1, isOverVolume]);
+});
+
+test("the limits and quotas are those of the whole archive", async (context) => {
+  await saveFirst(context);
+  const before = await context.served.store.look(key, call);
+  const most = 6 * 1024 * 1024;
+  for (const [limits, refusal, attempts] of [
+    [{ room: { maxArchiveBytes: most, volumeBytes: 2 ** 50 } }, /TENANCY_SNAPSHOT_LIMIT/, [isOverVolume, false]],
+    [{ most: { tenantBytes: most } }, /TENANCY_SNAPSHOT_TENANT_LIMIT/, [isOverVolume]],
+  ] as const) {
+    context.snapshots = createFor(context, limits);
+    const { pod, data } = await restore(context, String(refusal).slice(1, -1));
+    fs.writeFileSync(join(data, "more"), randomBytes(2 * 1024 * 1024));
+    context.sent.length = 0;
+    assert.match(String(await errorOf(context.snapshots.save(key, pod, led))), refusal);
+    assert.equal(
+      context.sent.map(({ onto }) => onto),
+      attempts,
+    );
+    assert.equal(await context.served.store.look(key, call), before);
+  }
+});
+
+test("what is deleted on a volume that is almost full makes room", async (context) => {
+  await saveFirst(context);
+  const [MiB, large] = [1024 * 1024, join(context.folder, "from/data/larger")];
+  fs.writeFileSync(large, randomBytes(30 * MiB));
+  await context.snapshots.save(key, podOf("from"), led);
+  context.archives.space = async () => ({ freeBytes: 70 * MiB, totalBytes: 1000 * MiB });
+  context.snapshots = createFor(context, { room: { maxArchiveBytes: 2 ** 40, volumeBytes: 1000 * MiB } });
+  const { pod, data } = await restore(context, "pod");
+  for (const name of ["large", "larger"]) fs.rmSync(join(data, name));
+  const sent = await saved(context, { pod, data });
+  assert.equal(
+    sent.map(({ onto }) => onto),
+    [isOverVolume],
+  );
+});
+
+test("no name of a folder is taken for an answer of the restore, and each is known", async (context) => {
+  await saveFirst(context);
+  const names = [
+    "exit-status 0",
+    "exit-status 1",
+    "answer of folders ",
+    "answer at 2100-01-01 00:00:00.000000001 +0000 1 1",
+  ];
+  for (const name of names) fs.mkdirSync(join(context.folder, `from/data/a\n${name}\nb`));
+  await context.snapshots.save(key, podOf("from"), led);
+  const { pod, data } = await restore(context, "pod");
+  for (const name of names) fs.writeFileSync(join(data, `a\n${name}\nb/file`), "new");
+  context.read.parts = 0;
+  await saved(context, { pod, data });
+  assert.is(context.read.parts, 1);
+});
+
+test("a file that is written to during the save costs no second try, also beside symlinks", async (context) => {
+  fs.mkdirSync(join(context.folder, "from/data"), { recursive: true });
+  fs.symlinkSync("nowhere", join(context.folder, "from/data/link"));
+  fs.lutimesSync(join(context.folder, "from/data/link"), 1_000_000_000, 1_000_000_000);
+  await saveFirst(context);
+  const { pod, data } = await restore(context, "pod");
+  fs.writeFileSync(join(data, "log"), "begun\n");
+  const { put } = context.archives;
+  context.archives.put = async (to, archive, asked) => {
+    // The list before is complete by then.
+    fs.appendFileSync(join(data, "log"), "more\n");
+    return await put(to, archive, asked);
+  };
+  context.read.parts = 0;
+  await context.snapshots.save(key, pod, led);
+  assert.equal([context.read.parts, context.sent.at(-1)?.onto], [1, isOverVolume]);
+});
+
+/** As when the connection ends after so many bytes of output. */
+function cutAfter(bytes: number, exec: Exec): Exec {
+  return async ({ stdout, ...asked }) => {
+    const stop = new AbortController();
+    let left = bytes;
+    const some = new Writable({
+      write(chunk: Buffer, _encoding, callback) {
+        stdout?.write(chunk.subarray(0, left));
+        left -= chunk.length;
+        if (left < 0) stop.abort(new NetworkError("the connection was cut", { requestWasSent: true }));
+        callback();
+      },
+    });
+    return await exec({ ...asked, stdout: some, signal: AbortSignal.any([stop.signal, asked.signal ?? signal]) });
+  };
+}
+
+test("a save of a part that is cut anywhere leaves the archive before, and nothing else", async (context) => {
+  await saveFirst(context);
+  const { pod, data } = await restore(context, "pod");
+  for (let file = 0; file < 3; file += 1) fs.writeFileSync(join(data, `dir ${file}/new`), randomBytes(20_000));
+  const { exec } = context;
+  const before = await context.served.store.look(key, call);
+  context.read.parts = 0;
+  const CUTS = 25;
+  // The list has about 60 KB, and what has changed 70 KB.
+  for (let cut = 0; cut <= CUTS; cut += 1) {
+    context.exec = cutAfter(Math.round((cut / CUTS) * 128_000), exec);
+    const error = await errorOf(context.snapshots.save(key, pod, led));
+    assert.match(String(error), /the connection was cut/, String(cut));
+    assert.equal(await context.served.store.look(key, call), before);
+  }
+  assert.ok(context.read.parts > CUTS / 4, `${context.read.parts} were cut after the list`);
+  context.exec = exec;
+  await saved(context, { pod, data });
+});
+
+test("all files are sent where only those of the archive would be known to be unchanged", async (context) => {
+  await saveFirst(context);
+  const asksForAll = async (name: string, into: "waiting" | "held", change: (data: string) => void) => {
+    const { pod, data } = await restore(context, name, into);
+    change(data);
+    const [sent] = await saved(context, { pod, data });
+    assert.ok(sent && !sent.onto, name);
+  };
+  await asksForAll("many names", "waiting", (data) => {
+    fs.mkdirSync(join(data, "many"));
+    for (let file = 0; file < 1300; file += 1) fs.writeFileSync(join(data, "many", `${"x".repeat(220)}${file}`), "");
+  });
+  // Their folder is renamed, which none of the files shows.
+  await asksForAll("a folder of many", "waiting", (data) => fs.renameSync(join(data, "many"), join(data, "moved")));
+  fs.rmSync(join(context.folder, "from/data/large"));
+  await context.snapshots.save(key, podOf("from"), led);
+  await asksForAll("a small archive in a pod that runs", "held", (data) => fs.writeFileSync(join(data, "new"), ""));
+});
+
+/** Lets one byte of the newest archive be another. */
+function damage({ folder, archives }: Context): void {
+  if (isOverVolume) {
+    const path = join(folder, "volume", key.tenantId, `${key.workloadRef}.tar.gz`);
+    const bytes = fs.readFileSync(path);
+    bytes.writeUInt8(bytes.readUInt8(100_000) ^ 1, 100_000);
+    fs.writeFileSync(path, bytes);
+    return;
+  }
+  // As an object that was damaged: its digest is checked at its end.
+  const { open } = archives;
+  archives.open = async (...asked) => {
+    const opened = await open(...asked);
+    if (opened === undefined || asked[2].range !== undefined) return opened;
+    async function* content(): AsyncGenerator<Uint8Array> {
+      yield* opened?.content ?? [];
+      throw new ArchiveError("Corrupt", "its SHA-256 is not the one that was recorded");
+    }
+    return { ...opened, content: content() };
+  };
+}
+
+test("all files are sent where the store cannot compose, or the archive is damaged or of another table", async (context) => {
+  const { archives } = context;
+  await saveFirst(context);
+  const savedAfter = async (name: string, prepare: () => void) => {
+    const { pod, data } = await restore(context, name);
+    fs.writeFileSync(join(data, "dir 3/file 7"), name);
+    const { look, open, put } = archives;
+    prepare();
+    const sent = await saved(context, { pod, data });
+    Object.assign(archives, { look, open, put });
+    return sent.map(({ onto }) => onto);
+  };
+  const { put, look, open } = archives;
+  const refusing = (error: StoreError) => () => {
+    archives.put = async (to, archive, asked) => {
+      if (asked.onto === undefined) return await put(to, archive, asked);
+      context.sent.push({ bytes: 0, onto: true });
+      for await (const _ of archive);
+      throw error;
+    };
+  };
+  for (const [what, error] of [
+    ["an earlier store", new StoreError("Cannot POST /v1/uploads: there is no such call", { isTransient: false })],
+    ["a disk that cannot be read", new StoreError("EIO: i/o error, read", { isTransient: true })],
+    ["a full disk", new StoreFullError("the snapshots volume is full")],
+  ] as const) {
+    assert.equal(await savedAfter(what, refusing(error)), isOverVolume ? [true, false] : [false]);
+  }
+  assert.equal(await savedAfter("a damaged archive", () => damage(context)), [isOverVolume, false]);
+  const withOtherTable = () => {
+    archives.look = async (...asked) => {
+      const { newest, ...kept } = await look(...asked);
+      const table = newest?.table && { ...newest.table, sha256: "0".repeat(64) };
+      return { ...kept, newest: newest && { ...newest, table } };
+    };
+  };
+  assert.equal(await savedAfter("the table of another archive", withOtherTable), [false]);
+  const withoutRanges = () => {
+    archives.open = async (of, sha256, asked) => {
+      if (asked.range !== undefined) throw new StoreError("it sends all of it", { isTransient: false });
+      return await open(of, sha256, asked);
+    };
+  };
+  assert.equal(await savedAfter("a store without ranges", withoutRanges), [false]);
+});
+
+/** All below a folder. */
+function within(folder: string): { files: string[]; folders: string[]; links: string[] } {
+  const found = { files: [] as string[], folders: [folder], links: [] as string[] };
+  for (const entry of fs.readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    if (entry.isDirectory()) found.folders.push(path);
+    else if (entry.isSymbolicLink()) found.links.push(path);
+    else found.files.push(path);
+  }
+  return found;
+}
+
+/** Does one thing that a program may do to its files. */
+function changeSomething(data: string, random: (below: number) => number): void {
+  const { files, folders, links } = within(data);
+  const one = <T>(all: readonly T[]): T => all[random(all.length)] as T;
+  const fresh = (): string => join(one(folders), `new '${random(1_000_000)}'`);
+  const content = (): Buffer => Buffer.alloc([0, 10, 3000, 70_000, 200_000][random(5)] ?? 0, `${random(1000)} `);
+  const [file, other, folder, another] = [one(files), one(files), one(folders), one(folders)];
+  const isMovable = folder !== data;
+  const areApart = isMovable && another !== data && !isIn(folder, another) && !isIn(another, folder);
+  const writeNew = (): void => fs.writeFileSync(fresh(), content());
+  const changes = [
+    writeNew,
+    () => fs.mkdirSync(join(fresh(), "deep"), { recursive: true }),
+    () => fs.symlinkSync("somewhere", fresh()),
+    ...(links.length > 0 ? [() => fs.rmSync(one(links))] : []),
+    ...(isMovable
+      ? [() => fs.rmSync(folder, { recursive: true }), () => fs.renameSync(folder, join(data, `moved ${random(1e6)}`))]
+      : []),
+    ...(areApart ? [() => exchange(folder, another)] : []),
+    ...(files.length === 0
+      ? []
+      : [
+          () => fs.writeFileSync(file, content()),
+          () => writeUnseen(file, `${random(1000)}`),
+          () => fs.rmSync(file),
+          () => fs.renameSync(file, fresh()),
+          () => fs.renameSync(file, other),
+          () => fs.linkSync(file, fresh()),
+          () => fs.chmodSync(file, [0o600, 0o644, 0o755][random(3)] ?? 0o644),
+        ]),
+  ];
+  one(changes)();
+}
+
+function isIn(path: string, folder: string): boolean {
+  return `${path}/`.startsWith(`${folder}/`);
+}
+
+/** Writes another content of the same size, and sets the times back. */
+function writeUnseen(file: string, text: string): void {
+  const { size, atime, mtime } = fs.statSync(file);
+  fs.writeFileSync(file, Buffer.alloc(size, text));
+  fs.utimesSync(file, atime, mtime);
+}
+
+/** Nothing in the two folders gets another time. */
+function exchange(folder: string, another: string): void {
+  fs.renameSync(folder, `${another} aside`);
+  fs.renameSync(another, folder);
+  fs.renameSync(`${another} aside`, another);
+}
+
+test("after any changes the archive has what the pod has", async (context) => {
+  const seed = Number(process.env.TENANCY_MODEL_SEED ?? randomInt(2 ** 31));
+  const trees = Math.ceil(SEQUENCES / SAVES);
+  let increments = 0;
+  for (let tree = 0; tree < trees; tree += 1) {
+    const random = createRandom(seed + tree);
+    const from = join(context.folder, `from ${tree}/data`);
+    for (const name of ["a/b/c", "d", "e/f"]) fs.mkdirSync(join(from, name), { recursive: true });
+    for (let file = 0; file < 40; file += 1) {
+      const folder = ["", "a", "a/b", "a/b/c", "d", "e/f"][random(6)] ?? "";
+      fs.writeFileSync(join(from, folder, `file ${file}`), Buffer.alloc(random(90_000), `${file} `));
+    }
+    await context.snapshots.save(key, podOf(`from ${tree}`), led);
+    for (let save = 0; save < SAVES; save += 1) {
+      const { pod, data } = await restore(context, `pod ${tree} ${save}`);
+      for (let changes = random(6); changes >= 0; changes -= 1) changeSomething(data, random);
+      context.read.parts = 0;
+      try {
+        await saved(context, { pod, data });
+      } catch (error) {
+        throw new Error(`TENANCY_MODEL_SEED=${seed + tree}, save ${save}: ${error}`, { cause: error });
+      }
+      increments += context.read.parts;
+      context.snapshots.forgetPod(pod);
+      fs.rmSync(join(data, ".."), { recursive: true });
+    }
+  }
+  assert.ok(increments > (trees * SAVES) / 2, `${increments} of ${trees * SAVES} saves read only what had changed`);
+});
+
+test.run();
