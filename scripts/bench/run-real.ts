@@ -6,6 +6,7 @@ import { startRealEnvironment } from "./environment/start-real-environment.ts";
 import { type BenchOptions, type PathName, REAL_PATHS } from "./options.ts";
 import { measureBesideReleases } from "./paths/beside-releases.ts";
 import { measureCold } from "./paths/cold.ts";
+import { measureIncrements } from "./paths/increments.ts";
 import { measureOnClaim } from "./paths/on-claim.ts";
 import { measureWithData } from "./paths/with-data.ts";
 import type { Measurement } from "./report/measurement.ts";
@@ -85,6 +86,12 @@ async function measure(
       return measureBesideReleases(environment, { mebibytes: 16, n: quick ? 10 : 30, log, signal });
     case "on-claim":
       return measureOnClaim(environment, { n: quick ? 10 : 30, log, signal });
+    case "increments": {
+      const small = { mebibytes: 64, fileKib: 64, percents: [100, 1, 0], n: quick ? 3 : 10 };
+      const large = { mebibytes: 1024, fileKib: 32, percents: [1, 0], n: quick ? 1 : 3 };
+      const measured = await measureIncrements(environment, { ...small, log, signal });
+      return [...measured, ...(await measureIncrements(environment, { ...large, log, signal }))];
+    }
     default:
       return path satisfies never;
   }

@@ -118,6 +118,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "cold+data":
     case "pool-beside":
     case "on-claim":
+    case "increments":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;

@@ -1,7 +1,7 @@
 import type { Log } from "../../cluster/log.ts";
 import type { BenchEnvironment } from "../environment/start-environment.ts";
 import { createWorkload } from "../fixtures/create-workload.ts";
-import { createInstanceShell, FILES_WORKLOAD, fillScript } from "../fixtures/files-workload.ts";
+import { createInstanceShell, FILES_DIGEST, FILES_WORKLOAD, filesOf, fillScript } from "../fixtures/files-workload.ts";
 import { createPool } from "../fixtures/pool.ts";
 import { releaseAll } from "../fixtures/release-all.ts";
 import { claimCall, createTally, timedClaim } from "../load/claim-call.ts";
@@ -10,8 +10,6 @@ import { reportEvery, withUsage } from "./with-usage.ts";
 
 const MiB = 2 ** 20;
 const POOL_SIZE = 2;
-
-const digest = "cd /data && $b find . -type f | $b sort | $b xargs $b sha256sum | $b sha256sum";
 
 /**
  * Claims that restore a tenant's files. Each is checked with a digest of all files, and released before the next, which
@@ -39,7 +37,7 @@ export async function measureWithData(
     const first = await claimCall(edge, claim);
     if (first.kind === "failed") throw new Error(`Cannot measure ${path}: the first claim failed: ${first.why}`);
     await run(first.instanceId, fillScript(mebibytes));
-    const expected = await run(first.instanceId, digest);
+    const expected = await run(first.instanceId, FILES_DIGEST);
     await release();
     const before = await environment.operator().metrics();
     const { machine, rssMb } = await reportEvery(
@@ -56,7 +54,7 @@ export async function measureWithData(
       }) as [number, number];
       return `${operation} ${((times * mebibytes * MiB) / 1e6 / seconds).toFixed(0)} MB/s`;
     };
-    const note = `${mebibytes} MiB in ${mebibytes * 16} files, digest checked; ${speed("restore")}, ${speed("save")}, by the operator's own clock`;
+    const note = `${mebibytes} MiB in ${filesOf(mebibytes)} files, digest checked; ${speed("restore")}, ${speed("save")}, by the operator's own clock`;
     return [{ path: `${path}-${mebibytes}mib`, ...tally.outcome, machine, rssMb, note }];
   } finally {
     await pool?.remove(signal);
@@ -69,7 +67,7 @@ export async function measureWithData(
       await timedClaim(edge, claim, tally);
       const { lastInstanceId } = tally;
       if (lastInstanceId === undefined) continue;
-      const seen = await run(lastInstanceId, digest);
+      const seen = await run(lastInstanceId, FILES_DIGEST);
       if (seen !== expected) throw new Error(`the files of ${lastInstanceId} are not those that were saved`);
       // Without a change, the release would save nothing.
       await run(lastInstanceId, "$b touch /data/1");
