@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,14 +17,11 @@ import {
   StoreError,
   StoreFullError,
 } from "../../../crds/snapshots/snapshot-store.ts";
-import { SAY_FILE_SYSTEM } from "../../../operator/snapshots/pods/pod-time.ts";
-import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import type { ArchiveRoom } from "../../../operator/snapshots/streams/archive-room.ts";
 import { errorOf } from "../../error-of.ts";
 import { createRandom } from "../../random.ts";
-import { localExec } from "./local-exec.ts";
-import { staticBusybox } from "./static-busybox.ts";
+import { execInFolders, makeWaitingPod } from "./local-pods.ts";
 import { call, key, loadBytes, MOST } from "./store-contract.ts";
 import { isOverVolume, type ServedStore, serveStore } from "./store-server.ts";
 import { makeTree, treeLines } from "./tree.ts";
@@ -56,17 +53,12 @@ test.before.each(async (context) => {
   const folder = fs.mkdtempSync(join(tmpdir(), "tenancy-increments-"));
   fs.mkdirSync(join(folder, "volume"));
   const served = await serveStore(join(folder, "volume"));
-  const exec: Exec = ({ command, ...asked }) => {
-    const root = join(folder, asked.pod);
-    const known: Record<string, string> = {
-      ...{ [TOOLS_BUSYBOX]: staticBusybox, [TOOLS_IMAGE_BUSYBOX]: staticBusybox },
-      ...{ "/": root, [RESTORE_GATE]: `${root}.gate` },
-    };
+  const inFolders = execInFolders(folder);
+  const exec: Exec = (asked) => {
     asked.stdin?.on("data", (chunk: Buffer) => {
       if (/^part /.test(chunk.toString())) read.parts += 1;
     });
-    const there = (word: string): string => known[word] ?? word.replace(SAY_FILE_SYSTEM, "echo file system ef53");
-    return localExec({ ...asked, command: command.map(there) });
+    return inFolders(asked);
   };
   const sent: Context["sent"] = [];
   const read = { bytes: 0, parts: 0 };
@@ -124,9 +116,7 @@ async function restore(
   into: "waiting" | "held" = "waiting",
 ): Promise<{ pod: Pod; data: string }> {
   const root = join(folder, name);
-  fs.mkdirSync(join(root, "data"), { recursive: true });
-  execFileSync(staticBusybox, ["mkfifo", `${root}.gate`]);
-  gates.push(spawn(staticBusybox, ["cat", `${root}.gate`], { stdio: "ignore" }));
+  gates.push(makeWaitingPod(root, ["data"]));
   const { newest } = await served.store.look(key, call);
   const pod = podOf(name, newest?.sha256);
   if (into === "held") snapshots.prepare(pod);

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync } from "node:child_process";
 import {
   appendFileSync,
   chmodSync,
@@ -23,18 +23,16 @@ import { join } from "node:path";
 import { type Callback, suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { TableEntry } from "../../../crds/archive/archive-table.ts";
-import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import { createChangeList } from "../../../operator/snapshots/pods/changed-files.ts";
 import { createListParser } from "../../../operator/snapshots/pods/file-list.ts";
-import { readPodTime, SAY_FILE_SYSTEM, SAY_POD_TIME } from "../../../operator/snapshots/pods/pod-time.ts";
-import { RESTORE_GATE, TOOLS_BUSYBOX, TOOLS_IMAGE_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
+import { readPodTime, SAY_POD_TIME } from "../../../operator/snapshots/pods/pod-time.ts";
 import { createEntryList, createUnchangedCheck } from "../../../operator/snapshots/pods/unchanged-files.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
-import { localExec } from "./local-exec.ts";
+import { execInFolders, makeWaitingPod } from "./local-pods.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, key, listAll, MOST, save } from "./store-contract.ts";
 import { isOverVolume, type ServedStore, serveStore } from "./store-server.ts";
@@ -63,17 +61,7 @@ async function prepare(context: Context): Promise<void> {
   chmodSync(folder, 0o755);
   mkdirSync(join(folder, "volume"));
   const served = await serveStore(join(folder, "volume"));
-  // The command of a pod, in the folder that stands for it.
-  const exec: Exec = ({ command, ...asked }) => {
-    const root = join(folder, asked.pod);
-    const known: Record<string, string> = {
-      ...{ [TOOLS_BUSYBOX]: staticBusybox, [TOOLS_IMAGE_BUSYBOX]: staticBusybox },
-      ...{ "/": root, [RESTORE_GATE]: `${root}.gate` },
-    };
-    // The folder may be on any file system.
-    const there = (word: string): string => known[word] ?? word.replace(SAY_FILE_SYSTEM, "echo file system ef53");
-    return localExec({ ...asked, command: command.map(there) });
-  };
+  const exec = execInFolders(folder);
   const mark = { advice: "", wasSeen: async () => false, remember: async () => undefined };
   const snapshots = createSnapshots({
     ...{ exec, mark, archives: served.store, most: MOST, namespace: "n", timeoutMs: 20_000 },
@@ -112,9 +100,7 @@ async function prepare(context: Context): Promise<void> {
     ...{ folder, gates, served, snapshots, saved },
     async restore(name, into = "waiting", spec = {}) {
       const root = join(folder, name);
-      for (const part of ["data", "more"]) mkdirSync(join(root, part), { recursive: true });
-      execFileSync(staticBusybox, ["mkfifo", `${root}.gate`]);
-      gates.push(spawn(staticBusybox, ["cat", `${root}.gate`], { stdio: "ignore" }));
+      gates.push(makeWaitingPod(root, ["data", "more"]));
       const pod = podIn(name, spec, saved.sha256);
       await snapshots.restore(key, pod, { into, sha256: saved.sha256, signal });
       if (into === "running") writeFileSync(`${root}.gate`, "");
