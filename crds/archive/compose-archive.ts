@@ -10,6 +10,7 @@ import {
   type TableMark,
   type TableWriter,
 } from "./archive-table.ts";
+import { createEntryBits } from "./entry-bits.ts";
 import { createGzipMembers, type GzipMember } from "./gzip-members.ts";
 import { tarPadding } from "./tar-header.ts";
 
@@ -23,7 +24,7 @@ export interface TabledArchive {
 /** Entries of an archive that stay in another one. */
 export interface Kept {
   readonly base: TabledArchive;
-  /** A bit for each entry of its table, the lowest of a byte first: whether it stays. */
+  /** Those of its entries that stay, as `EntryBits`. */
   readonly keeps: Uint8Array;
 }
 
@@ -82,8 +83,7 @@ export function packKept(
   { base, keeps }: Kept,
   writer: TableWriter,
 ): { readonly bytes: number; readonly content: AsyncGenerator<Buffer> } {
-  const isKept = (index: number) => (((keeps[index >> 3] ?? 0) >> (index & 7)) & 1) === 1;
-  const ranges = keptRanges(base.table, isKept, writer.add);
+  const ranges = keptRanges(base.table, createEntryBits(keeps).has, writer.add);
 
   async function* content(): AsyncGenerator<Buffer> {
     const members = createGzipMembers(writer.addMember);

@@ -89,7 +89,7 @@ export interface RoomCall extends StoreCall, Pick<CommitCall, "keep" | "most"> {
 export interface Onto {
   /** Its SHA-256. */
   readonly base: string;
-  /** A bit for each entry of its table, the lowest of a byte first: whether it stays. */
+  /** Those of its entries that stay, as `EntryBits`. */
   readonly keeps: Uint8Array;
   /** Identifies the table of what is sent. Called at its end. */
   readonly table: () => TableMark | undefined;

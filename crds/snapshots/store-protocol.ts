@@ -70,7 +70,7 @@ const table = v.object({ sizeBytes: countSchema, sha256: sha256Schema });
 /** The entries of a kept archive that come before those of an upload. */
 export const ontoSchema = v.object({
   base: sha256Schema,
-  /** In base64: a bit for each entry of its table, the lowest of a byte first. */
+  /** `EntryBits` of its table, in base64. */
   keeps: v.pipe(v.string(), v.base64()),
   /** Of the upload. */
   table,

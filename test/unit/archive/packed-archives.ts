@@ -4,6 +4,7 @@ import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { createArchivePacker } from "../../../crds/archive/archive-packer.ts";
 import { type ArchiveTable, readTable, type TableMark } from "../../../crds/archive/archive-table.ts";
 import { composeArchive } from "../../../crds/archive/compose-archive.ts";
+import { createEntryBits } from "../../../crds/archive/entry-bits.ts";
 import { type TarEntry, tarPadding, writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import { limits } from "./check-archive.ts";
 import { tarEnd } from "./raw-tar.ts";
@@ -48,11 +49,11 @@ export async function packed(archive: Buffer, mark: TableMark | undefined): Prom
   return { archive, mark, table: await readTable(archive.subarray(archive.length - mark.sizeBytes), mark) };
 }
 
-/** A bit for each entry that stays, the lowest of a byte first. */
+/** Entries that stay. */
 export function bitsOf(kept: ReadonlySet<number>): Uint8Array {
-  const bits = new Uint8Array(32);
-  for (const index of kept) bits[index >> 3] = (bits[index >> 3] ?? 0) | (1 << (index & 7));
-  return bits;
+  const bits = createEntryBits(new Uint8Array(32));
+  for (const number of kept) bits.add(number);
+  return bits.bytes;
 }
 
 /** Composes an archive of entries of one that stay and of changes. */

@@ -68,7 +68,7 @@ export interface ReceivedFile extends WrittenFile {
 export interface Onto extends Pick<UploadOptions, "id"> {
   /** SHA-256 of the kept archive. */
   readonly base: string;
-  /** A bit for each entry of its table, the lowest of a byte first: whether it stays. */
+  /** Those of its entries that stay, as `EntryBits`. */
   readonly keeps: Uint8Array;
   /** Of the received archive. */
   readonly table: TableMark;
