@@ -6,7 +6,6 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
-import { readArchiveTable } from "../../crds/snapshots/read-table.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import {
@@ -25,15 +24,15 @@ import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts"
 import { launchedProgram } from "../launcher/launch-command.ts";
 import { type Stopped, stopProgram } from "../launcher/stop-program.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
-import { type ChangeList, createChangeList } from "./pods/changed-files.ts";
 import { POD_PACE } from "./pods/overlay-pod.ts";
 import { TOOLS_CONTAINER } from "./pods/pod-tools.ts";
 import { runPreSave } from "./pods/pre-save.ts";
 import { restoreCommand } from "./pods/restore-command.ts";
 import { MOST_RESTORE_OUTPUT_BYTES, type RestoredSnapshot, restoreOverlay } from "./pods/restore-overlay.ts";
-import { type BaseArchive, saveOverlay } from "./pods/save-overlay.ts";
-import { createUnchangedCheck, type RestoredFiles } from "./pods/unchanged-files.ts";
+import { saveOverlay } from "./pods/save-overlay.ts";
+import { createUnchangedCheck } from "./pods/unchanged-files.ts";
 import { createRefusedSaves } from "./refused-saves.ts";
+import { createRestoredArchives } from "./restored-archives.ts";
 import { type ArchiveRoom, checkArchiveSize } from "./streams/archive-room.ts";
 import { createPrestartedCommands } from "./streams/prestarted-commands.ts";
 import { createTransferHeap } from "./streams/transfer-heap.ts";
@@ -41,10 +40,6 @@ import { createTransferHeap } from "./streams/transfer-heap.ts";
 // For calls that only read metadata or rename a file.
 const LOOK_LIMIT_MS = 20_000;
 const LIST_LIMIT_MS = 120_000;
-/** An archive of more entries is saved whole: to compare one takes about 500 bytes of memory for each. */
-const MOST_COMPARED = 50_000;
-/** Of all pods together: 16 MiB. The files of further pods are saved whole. */
-const MOST_FOLDERS = 2_000_000;
 /** With a million tenants, each folder is read. */
 const TIDY_LIMIT_MS = 3_600_000;
 
@@ -174,8 +169,6 @@ export function createSnapshots(options: {
     mostOutputBytes: MOST_RESTORE_OUTPUT_BYTES,
   });
   const withTransferHeap = createTransferHeap();
-  /** By the pods' uids. */
-  const restored = new Map<string, RestoredFiles & { readonly sha256: string }>();
 
   function overlay(pod: Pod, container: string) {
     const { overlayDirs, diskGb } = podFiles(pod);
@@ -214,51 +207,7 @@ export function createSnapshots(options: {
     return opened !== undefined && (await looks.look(key, call)).revision === replaces;
   }
 
-  function remember(pod: Pod, files: RestoredFiles & { readonly sha256: string }): void {
-    const known = [...restored.values()].reduce((sum, { folders }) => sum + (folders?.count ?? 0), 0);
-    const hasRoom = known + (files.folders?.count ?? 0) <= MOST_FOLDERS;
-    restored.set(idOf(pod), hasRoom ? files : { ...files, folders: undefined });
-  }
-
-  /** Undefined if the archive has no table that can be read now, or its files are too many. */
-  async function knownFiles(
-    key: SnapshotKey,
-    { table, ...newest }: SnapshotMetadata,
-    { files, roots, signal }: { files: RestoredFiles; roots: readonly string[]; signal: AbortSignal },
-  ): Promise<(BaseArchive & { readonly list: ChangeList }) | undefined> {
-    const { folders, at } = files;
-    const { sha256, sizeBytes, entries } = newest;
-    if (table === undefined || folders === undefined || entries > MOST_COMPARED) return undefined;
-    const onRefusal = (error: unknown): void =>
-      log?.warn({ ...key, sha256, error }, "an archive cannot be continued: all files of the pod are saved");
-    try {
-      const call = { signal, timeoutMs: LOOK_LIMIT_MS };
-      const read = await readArchiveTable(archives, { ...key, sha256, sizeBytes, table }, call);
-      if (read === undefined) return undefined;
-      const content = wholeOf({ ...key, sha256 }, { signal, timeoutMs });
-      const archive = archives.composes ? undefined : { table: read, content };
-      const list = createChangeList({ table: read, folders, at }, { roots });
-      return { list, changes: list.changes, sizeBytes, archive, onRefusal };
-    } catch (error) {
-      if (signal.aborted) throw error;
-      onRefusal(error);
-      return undefined;
-    }
-  }
-
-  /** The bytes of an archive. */
-  async function* wholeOf(
-    { sha256, ...key }: SnapshotKey & { readonly sha256: string },
-    asked: StoreCall,
-  ): AsyncGenerator<Uint8Array> {
-    const opened = await open(key, { sha256, ...asked });
-    if (opened === undefined) throw new ArchiveError("NoVersion", "the archive that has all else does not exist");
-    try {
-      yield* opened.content;
-    } finally {
-      opened.close();
-    }
-  }
+  const restored = createRestoredArchives({ archives, open, timeoutMs, log });
 
   return {
     find: (key, options) => looks.find(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
@@ -280,12 +229,12 @@ export function createSnapshots(options: {
       const keep = keptAs(before, { pod, podUid, most });
       const attempt = refused.begin(idOf(pod));
       const from = overlay(pod, WORKLOAD_CONTAINER);
-      const files = restored.get(idOf(pod));
+      const files = restored.of(idOf(pod));
       const isNewest = !isErased && newest !== undefined && files?.sha256 === newest.sha256;
       const roots = overlayRoots(from.overlayDirs);
       const unchanged = isNewest ? createUnchangedCheck(files, { roots }) : undefined;
-      const known = isNewest ? await knownFiles(key, newest, { files, roots, signal }) : undefined;
-      const readers = [unchanged, known?.list, attempt.reader].filter((reader) => reader !== undefined);
+      const base = isNewest ? await restored.baseOf(key, newest, { files, roots, signal }) : undefined;
+      const readers = [unchanged, base?.list, attempt.reader].filter((reader) => reader !== undefined);
       let isUnchanged = false;
       async function present(): Promise<SnapshotMetadata | undefined> {
         if (newest !== undefined && unchanged?.isUnchanged() === true) {
@@ -305,7 +254,7 @@ export function createSnapshots(options: {
         saveOverlay({
           ...from,
           ...{ overlayId, space: archives.space, room, signal, onBytes },
-          asked: readers.length === 0 ? undefined : { readers, present, base: known },
+          asked: readers.length === 0 ? undefined : { readers, present, base },
           async write(archive, { describe, onto, ...call }) {
             const { metadata } = await archives.put(key, archive, {
               ...{ ...call, replaces, keep, most, onto: onto && newest && { ...onto, base: newest.sha256 } },
@@ -333,7 +282,7 @@ export function createSnapshots(options: {
           ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
           open: (call) => open(key, { sha256, ...call }),
           ...{ opensGate, signal, onBytes },
-          onRestored: isRecorded ? (files) => remember(pod, { ...files, sha256 }) : undefined,
+          onRestored: isRecorded ? (files) => restored.remember(idOf(pod), { ...files, sha256 }) : undefined,
           takePrestarted: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
         }),
       );
@@ -347,7 +296,7 @@ export function createSnapshots(options: {
     cancelPrestarted: (pod) => prestarted.cancel(idOf(pod)),
     forgetPod(pod) {
       prestarted.cancel(idOf(pod));
-      restored.delete(idOf(pod));
+      restored.forget(idOf(pod));
       refused.forget(idOf(pod));
     },
     uses: (page, signal) => archives.uses(page, { signal, timeoutMs: LIST_LIMIT_MS }),

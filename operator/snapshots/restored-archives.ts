@@ -1,0 +1,88 @@
+import { ArchiveError } from "../../crds/archive/archive-error.ts";
+import type { Log } from "../../crds/log.ts";
+import { readArchiveTable } from "../../crds/snapshots/read-table.ts";
+import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
+import type { OpenArchive, SnapshotStore, StoreCall } from "../../crds/snapshots/snapshot-store.ts";
+import { type ChangeList, createChangeList } from "./pods/changed-files.ts";
+import type { BaseArchive } from "./pods/save-overlay.ts";
+import type { RestoredFiles } from "./pods/unchanged-files.ts";
+
+/** An archive of more entries is saved whole: to compare one takes about 500 bytes of memory for each. */
+const MOST_COMPARED = 50_000;
+/** Of all pods together: 16 MiB. The files of further pods are saved whole. */
+const MOST_FOLDERS = 2_000_000;
+const TABLE_LIMIT_MS = 20_000;
+
+/** The files that were restored, and the archive that had them. */
+interface RestoredArchive extends RestoredFiles {
+  readonly sha256: string;
+}
+
+/** What was restored into pods before their programs began. A save compares their files with it. */
+export interface RestoredArchives {
+  /** @param uid of the pod */
+  remember(uid: string, restored: RestoredArchive): void;
+  of(uid: string): RestoredArchive | undefined;
+  forget(uid: string): void;
+  /**
+   * The archive as the base of the next one; undefined if it has no table that can be read now, or too many files.
+   *
+   * @param options.files that were restored from it
+   */
+  baseOf(
+    key: SnapshotKey,
+    metadata: SnapshotMetadata,
+    options: { files: RestoredFiles; roots: readonly string[]; signal: AbortSignal },
+  ): Promise<(BaseArchive & { readonly list: ChangeList }) | undefined>;
+}
+
+/** @param options.open opens an archive, and checks that it is the one that was asked for */
+export function createRestoredArchives(options: {
+  archives: SnapshotStore;
+  open: (key: SnapshotKey, call: StoreCall & { sha256: string }) => Promise<OpenArchive | undefined>;
+  timeoutMs: number;
+  log: Log | undefined;
+}): RestoredArchives {
+  const { archives, open, timeoutMs, log } = options;
+  const restored = new Map<string, RestoredArchive>();
+
+  async function* contentOf(key: SnapshotKey, call: StoreCall & { sha256: string }): AsyncGenerator<Uint8Array> {
+    const opened = await open(key, call);
+    if (opened === undefined) throw new ArchiveError("NoVersion", "the archive that has all else does not exist");
+    try {
+      yield* opened.content;
+    } finally {
+      opened.close();
+    }
+  }
+
+  return {
+    remember(uid, files) {
+      const known = [...restored.values()].reduce((sum, { folders }) => sum + (folders?.count ?? 0), 0);
+      const hasRoom = known + (files.folders?.count ?? 0) <= MOST_FOLDERS;
+      restored.set(uid, hasRoom ? files : { ...files, folders: undefined });
+    },
+    of: (uid) => restored.get(uid),
+    forget: (uid) => void restored.delete(uid),
+    async baseOf(key, { table: mark, sha256, sizeBytes, entries }, { files, roots, signal }) {
+      const { folders, at } = files;
+      if (mark === undefined || folders === undefined || entries > MOST_COMPARED) return undefined;
+      const onRefusal = (error: unknown): void =>
+        log?.warn({ ...key, sha256, error }, "an archive cannot be continued: all files of the pod are saved");
+      try {
+        const call = { signal, timeoutMs: TABLE_LIMIT_MS };
+        const table = await readArchiveTable(archives, { ...key, sha256, sizeBytes, table: mark }, call);
+        if (table === undefined) return undefined;
+        const content = contentOf(key, { sha256, signal, timeoutMs });
+        const archive = archives.composes ? undefined : { table, content };
+        const list = createChangeList({ table, folders, at }, { roots });
+        return { list, changes: list.changes, sizeBytes, archive, onRefusal };
+      } catch (error) {
+        if (signal.aborted) throw error;
+        onRefusal(error);
+        return undefined;
+      }
+    },
+  };
+}
