@@ -1,8 +1,10 @@
 import type { ArchiveTable, TableEntry } from "../../../crds/archive/archive-table.ts";
+import { createEntryBits } from "../../../crds/archive/entry-bits.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
 import type { Folders } from "./folders.ts";
-import { type PodTime, wasSetBack } from "./pod-time.ts";
-import { DIRECTORY, FILE, SYMLINK, TICK_NANOSECONDS, TIMES_OF_MAPPED_FILES, TYPE } from "./unchanged-files.ts";
+import { createListTrust } from "./list-trust.ts";
+import type { PodTime } from "./pod-time.ts";
+import { DIRECTORY, FILE, SYMLINK, TYPE } from "./unchanged-files.ts";
 
 /** The shell in the pod gives them to tar as words, for which Linux has 2 MiB, unless the container's stack is limited. */
 const MOST_NAME_BYTES = 256 * 1024;
@@ -17,7 +19,7 @@ const TIMES_OF_EXCHANGED_FILES: ReadonlySet<string> = new Set(["ef53", "9123683e
 export interface Changes {
   /** The entries of the archive that stay, in its order. */
   readonly kept: readonly TableEntry[];
-  /** A bit for each entry of the archive's table, the lowest of a byte first: whether it stays. */
+  /** The same, as `EntryBits`. */
   readonly keeps: Uint8Array;
   /** What has to be read, in the order of the list, quoted for a shell: folders without what is in them. */
   readonly names: Buffer;
@@ -44,7 +46,8 @@ export function createChangeList(
   const { folders, at } = base;
   const archived = readEntries(base.table);
   const { entries, numberOf, fileOf } = archived;
-  const kept = createBits(entries.length);
+  const kept = createEntryBits(new Uint8Array(Math.ceil(entries.length / 8)));
+  const trust = createListTrust(at, { roots });
   /** What has to be read. */
   const paths = new Set<string>();
   /** The places in the list of what has to be read, or may still have to be: folders, and files with several names. */
@@ -56,9 +59,7 @@ export function createChangeList(
   const touched = new Set<string>();
   /** Folders that are where they were, as are all above them. */
   const still = new Set<string>();
-  const [listed, used, exact] = [new Set<string>(), new Set<string>(), new Set<string>()];
   let place = 0;
-  let isBad = archived.hasTwice;
 
   /** Whether the archive has this file, and under which number. */
   function keptAs(file: ListedFile, kind: number): number | undefined {
@@ -90,15 +91,8 @@ export function createChangeList(
   function take(file: ListedFile): void {
     const { path, inode, ctime } = file;
     const kind = file.mode & TYPE;
-    const root = roots.find((folder) => `${path}/`.startsWith(`${folder}/`));
-    if (root === undefined) throw new Error("Cannot compare the files: one is outside the overlay directories");
-    if (path === root) listed.add(root);
-    else {
-      used.add(root);
-      if (Number(ctime.slice(-9)) % TICK_NANOSECONDS !== 0) exact.add(root);
-    }
     if (kind === DIRECTORY && ctime >= at.now && !showsExchanges) touched.add(path);
-    if (kind === DIRECTORY && (path === root || still.has(parentOf(path))) && folders.has(file)) still.add(path);
+    if (kind === DIRECTORY && (roots.includes(path) || still.has(parentOf(path))) && folders.has(file)) still.add(path);
     // Others have no content and are not saved.
     if (kind !== FILE && kind !== DIRECTORY && kind !== SYMLINK) return;
     if (kind !== DIRECTORY && file.links > 1) {
@@ -121,22 +115,16 @@ export function createChangeList(
   }
 
   return {
-    time(time) {
-      isBad ||= wasSetBack(at, time);
-    },
+    ...trust,
     fileSystem(type) {
-      isBad ||= !TIMES_OF_MAPPED_FILES.has(type);
+      trust.fileSystem(type);
       showsExchanges &&= TIMES_OF_EXCHANGED_FILES.has(type);
     },
     file(file) {
-      if (!isBad) take(file);
-    },
-    end(vanished) {
-      isBad ||= vanished > 0;
+      if (trust.file(file)) take(file);
     },
     changes() {
-      // If a file system rounds times down, a change may show no later time. So each used one has to show exact times.
-      if (isBad || listed.size !== roots.length || [...used].some((root) => !exact.has(root))) return undefined;
+      if (archived.hasTwice || !trust.isTrusted()) return undefined;
       for (const all of names.values()) checkNames(all);
       const staying = entries.filter((_, number) => kept.has(number));
       if (entries.some((_, number) => kept.has(number) && !kept.has(fileOf(number)))) return undefined;
@@ -181,21 +169,6 @@ function readEntries(table: ArchiveTable): {
     hasLike: (entry) => digests.get(looksOf(entry)) === undefined,
     numberOf: (path) => numbers.get(path),
     fileOf: (number) => files.get(number) ?? number,
-  };
-}
-
-function createBits(length: number) {
-  const bytes = new Uint8Array(Math.ceil(length / 8));
-  const bitOf = (number: number): number => 1 << (number & 7);
-  return {
-    bytes,
-    has: (number: number) => ((bytes[number >> 3] ?? 0) & bitOf(number)) !== 0,
-    add(number: number) {
-      bytes[number >> 3] = (bytes[number >> 3] ?? 0) | bitOf(number);
-    },
-    delete(number: number) {
-      bytes[number >> 3] = (bytes[number >> 3] ?? 0) & ~bitOf(number);
-    },
   };
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ListReader } from "./file-list.ts";
+import { TIMES_OF_MAPPED_FILES } from "./list-trust.ts";
 import { type PodTime, wasSetBack } from "./pod-time.ts";
-import { TIMES_OF_MAPPED_FILES } from "./unchanged-files.ts";
 
 /**
  * After this time, the kernel has written out all changes through mapped memory. It shows a later time from the next

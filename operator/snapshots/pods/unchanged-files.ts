@@ -2,16 +2,8 @@ import { createHash } from "node:crypto";
 import type { TarEntry } from "../../../crds/archive/tar-header.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
 import type { Folders } from "./folders.ts";
-import { type PodTime, wasSetBack } from "./pod-time.ts";
-
-/** Two changes of a file have different times if they are this far apart. */
-export const TICK_NANOSECONDS = 10_000_000;
-
-/**
- * Types of file systems, in hexadecimal, whose files show a later time from the first write to a mapped page on: ext4,
- * XFS, Btrfs and F2FS. A file system in memory never does, and others do only when they write the page out.
- */
-export const TIMES_OF_MAPPED_FILES: ReadonlySet<string> = new Set(["ef53", "58465342", "9123683e", "f2f52010"]);
+import { createListTrust } from "./list-trust.ts";
+import type { PodTime } from "./pod-time.ts";
 
 export const [TYPE, FILE, DIRECTORY, SYMLINK] = [0o170_000, 0o100_000, 0o040_000, 0o120_000];
 
@@ -75,8 +67,8 @@ function createSetDigest(): { add(line: string): void; value(): string } {
 export interface UnchangedCheck extends ListReader {
   /**
    * Whether no file was changed since the restore. Call it once the list is complete. All names, types, modes, sizes
-   * and times have to be the same, and each ctime has to be before the end of the restore: a program cannot set the ctime. Directories
-   * count too: the files in a renamed directory keep their ctime
+   * and times have to be the same, and each ctime has to be before the end of the restore: a program cannot set it.
+   * Directories count too: the files in a renamed directory keep their ctime
    * (docs/decisions/snapshots.md#unchanged-files-are-not-saved).
    *
    * In any doubt, the files count as changed.
@@ -86,28 +78,20 @@ export interface UnchangedCheck extends ListReader {
 
 export function createUnchangedCheck(restored: RestoredFiles, { roots }: { roots: readonly string[] }): UnchangedCheck {
   const digest = createSetDigest();
+  const trust = createListTrust(restored.at, { roots });
   /** The inodes of files with several names. */
   const inodes = new Set<string>();
-  const listed = new Set<string>();
-  const fine = new Set<string>();
-  const used = new Set<string>();
-  let isBad = false;
+  let isChanged = false;
 
   function isGood({ mode: raw, links, inode, size, mtime, mtimeText, ctime, path }: ListedFile): boolean {
-    const root = roots.find((folder) => `${path}/`.startsWith(`${folder}/`));
-    if (root === undefined || ctime >= restored.at.now) return false;
+    if (ctime >= restored.at.now) return false;
     const kind = raw & TYPE;
     const mode = raw & 0o7777;
     if (kind !== FILE && kind !== DIRECTORY && kind !== SYMLINK) return false;
     // The overlay directory itself belongs to the pod, not to the archive.
-    if (path === root) {
-      listed.add(root);
-      return true;
-    }
+    if (roots.includes(path)) return true;
     // A restore sets whole seconds.
     if (kind !== SYMLINK && !mtimeText.endsWith(".000000000")) return false;
-    used.add(root);
-    if (Number(ctime.slice(-9)) % TICK_NANOSECONDS !== 0) fine.add(root);
     digest.add(`${kind} ${path}`);
     if (inodes.has(inode)) return true;
     if (kind === FILE && links !== 1) inodes.add(inode);
@@ -116,22 +100,11 @@ export function createUnchangedCheck(restored: RestoredFiles, { roots }: { roots
   }
 
   return {
-    time(time) {
-      isBad ||= wasSetBack(restored.at, time);
-    },
-    fileSystem(type) {
-      isBad ||= !TIMES_OF_MAPPED_FILES.has(type);
-    },
+    ...trust,
     file(file) {
       // One changed file decides.
-      isBad ||= !isGood(file);
+      isChanged ||= !(trust.file(file) && isGood(file));
     },
-    end(vanished) {
-      isBad ||= vanished > 0;
-    },
-    isUnchanged() {
-      // If a file system rounds times down, a change may show no later time. So each used one has to show exact times.
-      return !isBad && listed.size === roots.length && fine.size === used.size && digest.value() === restored.digest;
-    },
+    isUnchanged: () => !isChanged && trust.isTrusted() && digest.value() === restored.digest,
   };
 }

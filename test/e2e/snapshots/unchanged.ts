@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
-import { TIMES_OF_MAPPED_FILES } from "../../../operator/snapshots/pods/unchanged-files.ts";
+import { TIMES_OF_MAPPED_FILES } from "../../../operator/snapshots/pods/list-trust.ts";
 import type { Case } from "../../at-once.ts";
 import type { LifeContext } from "./life-suite.ts";
 import { idleProgram, type Lifecycle } from "./lifecycle.ts";
