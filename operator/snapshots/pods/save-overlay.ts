@@ -1,4 +1,4 @@
-import { pipeline, Transform } from "node:stream";
+import { pipeline } from "node:stream";
 import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
@@ -8,7 +8,7 @@ import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
 import { BLOCK, type TarEntry } from "../../../crds/archive/tar-header.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
-import { type Acknowledgement, createAcknowledgement } from "../../../crds/snapshots/acknowledgement.ts";
+import { createAcknowledgement } from "../../../crds/snapshots/acknowledgement.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import {
   type Onto,
@@ -22,9 +22,10 @@ import { linkSignals } from "../../../crds/waits.ts";
 import { type ArchiveRoom, createRoomCheck } from "../streams/archive-room.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
 import type { Changes } from "./changed-files.ts";
-import { createListParser, LIST_FUNCTIONS, LIST_HEAD, type ListParser, type ListReader } from "./file-list.ts";
+import { createListParser, LIST_FUNCTIONS, LIST_HEAD, type ListReader } from "./file-list.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
-import { createSavedFiles, type Judgement, type ListAfter, type SavedFiles } from "./saved-files.ts";
+import { BLOCK_BYTES, createEnd, createOutput, failed, ReadAgain } from "./save-output.ts";
+import { createSavedFiles, type SavedFiles } from "./saved-files.ts";
 
 /** What is asked once the readers have read the list of the files. */
 export interface AskedFirst {
@@ -84,19 +85,8 @@ const maxSilenceMs = 60_000;
 
 const SPACE_LIMIT_MS = 60_000;
 
-const failure = "Cannot save the overlay directories";
-
 /** How often the files are read if they move during the read. */
 const MOST_TRIES = 3;
-
-/** The most lists after an archive, if no two are the same. */
-const MOST_LISTS = 4;
-
-/** More than the output of a failure: ten lines of 500 bytes. */
-const maxMarkCharacters = 16 * 1024;
-
-/** dd pads its last block with zeros, so its count of blocks gives the count of bytes. */
-const blockBytes = 64 * 1024;
 
 // The script counts the failures itself, since messages may be lost on their way.
 const script = `b="$1"; cd "$2" || exit 1; asks="$3"; shift 3; export LC_ALL=C TZ=UTC0
@@ -125,7 +115,7 @@ fi
   report="$(
     {
       { pack "$@"; echo "ended with $?" >&2; } |
-        "$b" dd bs=${blockBytes} iflag=fullblock conv=sync >&3
+        "$b" dd bs=${BLOCK_BYTES} iflag=fullblock conv=sync >&3
     } 2>&1 | judge
   )"
 } 3>&1
@@ -165,9 +155,6 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
     }
   }
 }
-
-/** The archive lacks some of the files, which have moved while they were read, or is of no use. */
-class ReadAgain extends Error {}
 
 async function tryToSave(
   options: SaveOverlayOptions,
@@ -281,150 +268,6 @@ async function tryToSave(
   }
 }
 
-/** The output of the script: the owner of the files, their list, and then the archive, which it passes on. */
-function createOutput(
-  list: ListParser,
-  onBytes: ((bytes: number) => void) | undefined,
-): {
-  readonly stream: Transform;
-  /** Resolves when the list is complete. */
-  readonly isListed: Promise<void>;
-  owner(): string | undefined;
-  /** The error messages of a failed list. */
-  words(): string;
-} {
-  let pending = Buffer.alloc(0);
-  let owner: string | undefined;
-  let words: string | undefined;
-  let announce = ignore;
-  const isListed = new Promise<void>((resolve) => {
-    announce = resolve;
-  });
-
-  function take(chunk: Buffer): Buffer | undefined {
-    if (list.end !== undefined) return chunk;
-    let rest: Buffer | undefined = chunk;
-    if (owner === undefined) {
-      pending = Buffer.concat([pending, chunk]);
-      const end = pending.indexOf(10);
-      if (end > maxMarkCharacters || (end === -1 && pending.length > maxMarkCharacters)) {
-        throw new Error("Cannot read what a pod sends: it begins with other lines than it should");
-      }
-      if (end === -1) return undefined;
-      owner = pending.toString("utf8", 0, end);
-      rest = pending.subarray(end + 1);
-    }
-    if (words === undefined) rest = list.take(rest);
-    if (list.end !== undefined) announce();
-    else if (rest !== undefined) words = ((words ?? "") + rest.toString("latin1")).slice(0, maxMarkCharacters);
-    return list.end === undefined || rest?.length === 0 ? undefined : rest;
-  }
-
-  const stream = new Transform({
-    transform(chunk: Buffer, _encoding, callback) {
-      try {
-        onBytes?.(chunk.length);
-        callback(null, take(chunk));
-      } catch (error) {
-        callback(error as Error);
-      }
-    },
-  });
-  // Its error is thrown where it is awaited.
-  stream.on("error", ignore);
-  return { stream, isListed, owner: () => owner, words: () => words ?? "" };
-}
-
-/** The output of the script after the archive: its result, and then lists until the files stay the same. */
-function createEnd(options: {
-  files: SavedFiles;
-  /** The list before the archive. */
-  listed: ListParser;
-  acknowledgement: Acknowledgement;
-  limits: ArchiveLimits;
-  isLast: boolean;
-  /** Of the archive. */
-  bytesIn: () => number;
-}): {
-  take(chunk: Buffer): void;
-  /**
-   * @throws ExecFailure unless the pod has confirmed that it read and sent all files, and all bytes have arrived
-   * @throws ReadAgain if a moved file may be the cause
-   */
-  judge(ended: { exitCode: number; stderr: string; words: string }): Judgement;
-} {
-  const { files, listed, acknowledgement, limits, isLast, bytesIn } = options;
-  const { maxEntries } = limits;
-  let text = "";
-  let sent: number | undefined;
-  let reading: { readonly parser: ListParser; readonly after: ListAfter; rest: string | undefined } | undefined;
-  let lists = 0;
-  let shape: string | undefined;
-  let result: Judgement | undefined;
-
-  function readList(): void {
-    lists += 1;
-    const after = files.after();
-    reading = { after, parser: createListParser([after], { maxEntries, heads: undefined }), rest: undefined };
-    acknowledgement.say("list");
-  }
-
-  function endArchive(): void {
-    const [, blocks, digest] = /^good (\d+) \d+\nlist ([0-9a-f]{64}) {2}-\nend\n$/.exec(text) ?? [];
-    if (blocks !== undefined) sent = Number(blocks) * blockBytes;
-    if (sent !== bytesIn()) {
-      acknowledgement.send();
-    } else if (digest === listed.end?.digest && listed.end?.vanished === 0 && files.isWhole()) {
-      result = { isWhole: true, problem: undefined };
-      acknowledgement.send();
-    } else {
-      shape = listed.end?.vanished === 0 ? files.shapeBefore() : undefined;
-      readList();
-    }
-  }
-
-  function endList({ parser, after }: { parser: ListParser; after: ListAfter }): void {
-    if (parser.end === undefined) {
-      acknowledgement.send();
-      return;
-    }
-    const { judgement, shape: shapeNow } = after.judge();
-    const isStill = parser.end.vanished === 0 && shapeNow === shape;
-    // If no two lists are the same, the archive also needs the files that only one of them shows.
-    if (isStill || result === undefined) result = judgement;
-    else if (result.problem === undefined) result = { ...judgement, isWhole: judgement.isWhole && result.isWhole };
-    shape = parser.end.vanished === 0 ? shapeNow : undefined;
-    if (isStill || lists === MOST_LISTS) acknowledgement.send();
-    else readList();
-  }
-
-  return {
-    take(chunk) {
-      if (reading === undefined) {
-        text = (text + chunk.toString("latin1")).slice(0, maxMarkCharacters);
-        if (text.endsWith("\nend\n")) endArchive();
-        return;
-      }
-      if (reading.rest !== undefined) reading.rest += chunk.toString("latin1");
-      else reading.rest = reading.parser.take(chunk)?.toString("latin1");
-      reading.rest = reading.rest?.slice(0, maxMarkCharacters);
-      if (reading.rest?.endsWith("end\n")) endList(reading);
-    },
-    judge({ exitCode, stderr, words }) {
-      const said = [words, text, reading?.rest ?? ""].map((part) => /^failed\n(.*)\nend\n$/s.exec(part)?.[1]);
-      const why = said.find((part) => part !== undefined);
-      // If a file with a line break in its name vanished, the message looks like another failure.
-      if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new ReadAgain();
-      if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
-      if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {
-        throw failed(stderr.trim() || `it ended with ${exitCode} and does not say that all was sent`, exitCode);
-      }
-      if (result === undefined) throw failed(`of ${sent} bytes ${bytesIn()} arrived`, exitCode);
-      return result;
-    },
-  };
-}
-
 function isEndOfStream(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === "ABORT_ERR" || code === "ERR_STREAM_PREMATURE_CLOSE";
@@ -442,10 +285,6 @@ function mayBeOfBase(error: unknown): boolean {
 /** What the entries take in a tar, or more. */
 function bytesOf(entries: readonly TarEntry[]): number {
   return entries.reduce((sum, { size }) => sum + size + 4 * BLOCK, 0);
-}
-
-function failed(why: string, exitCode = 1): ExecFailure {
-  return new ExecFailure(`${failure}: ${why}`, { exitCode });
 }
 
 /** @param wanted the id of the overlay directories */
