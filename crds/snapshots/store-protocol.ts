@@ -14,7 +14,7 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * | `GET /v1/archives/<tenant>/<workload>/<sha256>` | the metadata as a line, then the archive; an empty line if there is none |
  * | the same with `?from=<offset>&to=<offset>` | the metadata and `partHeadSchema` as one line, then these bytes |
  * | `PUT /v1/uploads/<tenant>/<workload>/<id>` with an archive, or with `?from=<tenant>/<workload>/<sha256>` and no body | `receivedSchema` |
- * | `POST /v1/uploads/<tenant>/<workload>/<id>` with `ontoSchema` | `composedSchema`: the upload is now a whole archive |
+ * | `POST /v1/uploads/<tenant>/<workload>/<id>` with `ontoSchema` | `composedSchema`: the upload is a whole archive |
  * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: the upload is deleted |
  * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 if the state is another one |
  * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}` if an archive of that size would be kept; else 507 |

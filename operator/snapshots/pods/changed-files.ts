@@ -6,12 +6,12 @@ import { createListTrust } from "./list-trust.ts";
 import type { PodTime } from "./pod-time.ts";
 import { DIRECTORY, FILE, SYMLINK, TYPE } from "./unchanged-files.ts";
 
-/** The shell in the pod gives them to tar as words, for which Linux has 2 MiB, unless the container's stack is limited. */
+/** The shell in the pod gives them to tar as words, for which Linux has 2 MiB, or less with a limited stack. */
 const MOST_NAME_BYTES = 256 * 1024;
 
 /**
- * Types of file systems, in hexadecimal, on which a file gets a new ctime when its name is exchanged with that of another
- * one (`RENAME_EXCHANGE` of rename(2)): ext4 and Btrfs. On XFS only the folders do.
+ * Types of file systems, in hexadecimal, on which a file gets a new ctime when its name is exchanged with that of
+ * another one (`RENAME_EXCHANGE` of rename(2)): ext4 and Btrfs. On XFS only the folders do.
  */
 const TIMES_OF_EXCHANGED_FILES: ReadonlySet<string> = new Set(["ef53", "9123683e"]);
 
@@ -32,9 +32,9 @@ export interface ChangeList extends ListReader {
 }
 
 /**
- * A file is the one of the archive if its size, mode and time are, its last change was before the end of the restore, and every
- * folder above it has the inode that it had then. A program cannot set the time of the last change; and a rename sets
- * it for what is renamed, but not for what is below.
+ * A file is the one of the archive if its size, mode and time are, its last change was before the end of the restore,
+ * and every folder above it has the inode that it had then. A program cannot set the time of the last change; and a
+ * rename sets it for what is renamed, but not for what is below.
  *
  * @param base.folders of the pod right after the restore
  * @param base.at when no program had changed anything yet

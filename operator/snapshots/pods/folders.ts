@@ -8,8 +8,8 @@ export interface Folders {
 }
 
 /**
- * For a shell whose `$b` is busybox: writes the overlay directories and the folders in them for `readFolders`. The names
- * are encoded, since a line break in one of them could make another answer of it. No path has two slashes.
+ * For a shell whose `$b` is busybox: writes the overlay directories and the folders in them for `readFolders`. The
+ * names are encoded, since a line break in one of them could make another answer of it. No path has two slashes.
  */
 export const SAY_FOLDERS = `echo -n "answer of folders "
 "$b" find "$@" -type d -exec "$b" stat -c '%d:%i %n//' {} + | "$b" base64 -w 0

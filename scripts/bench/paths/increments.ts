@@ -24,8 +24,8 @@ interface Sample {
 }
 
 /**
- * Releases of sessions that differ in how many files they changed. The bytes are what the operator counted. The files of
- * each next claim are checked with a digest.
+ * Releases of sessions that differ in how many files they changed. The bytes are what the operator counted. The files
+ * of each next claim are checked with a digest.
  *
  * @param options.fileKib of each file
  * @param options.percents of the files that get other content, in turn
