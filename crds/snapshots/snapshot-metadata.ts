@@ -18,6 +18,9 @@ export const snapshotMetadataSchema = v.object({
   contentBytes: countSchema,
   overlayDirs: v.array(v.string()),
   podUid: v.optional(v.string()),
+  kind: v.optional(v.literal("checkpoint")),
+  session: v.optional(v.string()),
+  continues: v.optional(sha256Schema),
   table: v.optional(v.object({ sizeBytes: countSchema, sha256: sha256Schema })),
   lineage: v.optional(lineageSchema),
   copied: v.optional(v.literal(true)),
@@ -45,6 +48,15 @@ export interface SnapshotMetadata extends Descent {
    * Undefined for archives that older operators wrote.
    */
   readonly podUid?: string | undefined;
+  /**
+   * A checkpoint was saved while its session went on. It is an older version beside the newest archive, and the next
+   * save of its session replaces it.
+   */
+  readonly kind?: "checkpoint" | undefined;
+  /** The uid of the claim whose session was saved. Undefined for archives that older operators wrote. */
+  readonly session?: string | undefined;
+  /** Of a checkpoint: the SHA-256 of the newest archive, if its session goes on from that. */
+  readonly continues?: string | undefined;
   /** The table at the archive's end. Undefined for archives of older versions, and of more than 200 000 entries. */
   readonly table?: TableMark | undefined;
 }

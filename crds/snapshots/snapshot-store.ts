@@ -69,7 +69,7 @@ export interface ByteRange {
   readonly to: number;
 }
 
-/** How an archive becomes the newest. */
+/** How an archive becomes the newest, or, with the `kind` of a checkpoint, an older version beside it. */
 export interface CommitCall extends StoreCall {
   /** The revision of the state that it may replace. */
   readonly replaces: string;
@@ -187,6 +187,13 @@ export interface SnapshotStore {
     from: SnapshotKey & { readonly sha256: string },
     call: CommitCall & { readonly createdAt: string },
   ): Promise<CommittedSnapshot | undefined>;
+  /**
+   * Deletes the checkpoint of a session. Without such a checkpoint it changes nothing.
+   *
+   * @param call.session the uid of the claim
+   * @returns whether there was one
+   */
+  dropCheckpoint(key: SnapshotKey, call: StoreCall & { readonly session: string }): Promise<boolean>;
   /**
    * Deletes all archives of a key.
    *
