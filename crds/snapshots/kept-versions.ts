@@ -1,9 +1,12 @@
+import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import type { KeptAs, MostKept } from "./snapshot-store.ts";
 
 interface Version {
   readonly sha256: string;
   readonly kept: KeptAs;
 }
+
+type Saved = Pick<SnapshotMetadata, "sha256" | "kind" | "session">;
 
 /**
  * The older versions that stay after a commit, the latest first.
@@ -34,4 +37,46 @@ export function keptVersions<T extends Version>(
  */
 export function keptAs<T extends Version>(keep: KeptAs, older: readonly T[], sha256: string): KeptAs {
   return older.some((one) => one.sha256 === sha256 && one.kept === "replaced") ? "replaced" : keep;
+}
+
+/** Whether an archive is the checkpoint of this session. */
+export function isCheckpointOf(session: string | undefined, one: Omit<Saved, "sha256">): boolean {
+  return session !== undefined && one.kind === "checkpoint" && one.session === session;
+}
+
+/** The archives without the checkpoint of a session, which the next save of that session replaces. */
+export function withoutCheckpointOf<T extends Omit<Saved, "sha256">>(
+  session: string | undefined,
+  archives: readonly T[],
+): T[] {
+  return archives.filter((one) => !isCheckpointOf(session, one));
+}
+
+/**
+ * How a checkpoint is stored. `added`: as the latest older version. `present`: not at all, since another save has
+ * stored the same archive. `shared`: only another session's checkpoint has stored the same archive. That one becomes an
+ * ordinary version, so that the end of one session does not delete the files of the other.
+ */
+export type CheckpointPlan<T> = { readonly kind: "added" } | { readonly kind: "present" | "shared"; readonly same: T };
+
+/** @param archives the archives of the key, the newest first */
+export function planCheckpoint<T extends Saved>(checkpoint: Saved, archives: readonly T[]): CheckpointPlan<T> {
+  const same = withoutCheckpointOf(checkpoint.session, archives).filter(({ sha256 }) => sha256 === checkpoint.sha256);
+  const ordinary = same.find(({ kind }) => kind !== "checkpoint");
+  if (ordinary !== undefined) return { kind: "present", same: ordinary };
+  return same[0] === undefined ? { kind: "added" } : { kind: "shared", same: same[0] };
+}
+
+/** A version that no longer belongs to one session. */
+export function asOrdinary<T extends Pick<SnapshotMetadata, "kind" | "session" | "continues">>(
+  version: T,
+): Omit<T, "kind" | "session" | "continues"> {
+  const { kind: _, session: __, continues: ___, ...ordinary } = version;
+  return ordinary;
+}
+
+/** @throws TypeError if a checkpoint does not name its session: then no later save would replace it */
+export function checkCheckpoint({ kind, session }: Omit<Saved, "sha256">): void {
+  if (kind !== "checkpoint" || session !== undefined) return;
+  throw new TypeError("Cannot store a checkpoint that does not name its session");
 }

@@ -74,6 +74,29 @@ export function withinQuota<T extends Version>(
   return staying;
 }
 
+/**
+ * Checks that a checkpoint fits beside everything that stays: it replaces no version.
+ *
+ * @param state.staying the archives that stay beside it
+ * @param state.bytesBefore the bytes of the key's archives before the commit
+ * @throws QuotaError as {@link withinQuota} does
+ */
+export function checkCheckpointQuota(
+  key: SnapshotKey,
+  {
+    staying,
+    ...state
+  }: Pick<Version, "sha256" | "sizeBytes"> & {
+    staying: readonly Pick<Version, "sha256" | "sizeBytes">[];
+    bytesBefore: number;
+    others: OtherBytes;
+    most: MostKept;
+  },
+): void {
+  const older = staying.map(({ sha256, sizeBytes }) => ({ sha256, sizeBytes, kept: "replaced" as const }));
+  withinQuota(key, { ...state, older });
+}
+
 function refusal(
   { tenantId, workloadRef }: SnapshotKey,
   given: { bytes: number; others: OtherBytes; tenantBytes: number; workloadBytes: number },

@@ -81,6 +81,8 @@ export interface CommitCall extends StoreCall {
 
 /** The planned commit that {@link SnapshotStore.checkRoom} is about. */
 export interface RoomCall extends StoreCall, Pick<CommitCall, "keep" | "most"> {
+  /** The session that is saved: its checkpoint does not count, since the commit replaces it. */
+  readonly session?: string | undefined;
   /** The bytes of the archive, or fewer if they are not known. */
   readonly sizeBytes: number;
 }

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import * as v from "valibot";
 import { ArchiveError } from "../archive/archive-error.ts";
 import { NetworkError } from "../client/api-error.ts";
+import { asOrdinary, checkCheckpoint } from "./kept-versions.ts";
 import { checkSnapshotKey, type SnapshotKey } from "./snapshot-key.ts";
 import { parseSnapshotMetadata, type SnapshotMetadata } from "./snapshot-metadata.ts";
 import {
@@ -31,6 +32,9 @@ import {
 
 const GIVE_UP_LIMIT_MS = 5000;
 const EARLIER = "the snapshots server is of an earlier version, which reads whole archives only: it is replaced soon";
+const NO_CHECKPOINTS = "the snapshots server is of an earlier version, without checkpoints: it is replaced soon";
+/** The end of an earlier server's message. */
+const NO_SUCH_CALL = "there is no such call";
 
 export interface StoreClientOptions {
   readonly connection: StoreConnection;
@@ -50,10 +54,9 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
   ) {
     const { id, metadata, signal } = given;
     const body = Buffer.from(JSON.stringify({ id, replaces, keep, most, metadata }));
+    const path = pathOf(metadata.kind === "checkpoint" ? "checkpoints" : "keys", key);
     // The server recognizes a commit that it has already done by the id.
-    return await repeat(signal, () =>
-      ask(committedSchema, { method: "POST", path: pathOf("keys", key), body, signal }),
-    );
+    return await repeat(signal, () => ask(committedSchema, { method: "POST", path, body, signal }));
   }
 
   /** @throws ArchiveError if there is no table of what was sent */
@@ -76,15 +79,18 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
       after,
       limit,
       versions = false,
+      uses = false,
       read,
     }: PageFilter & {
       versions?: boolean;
+      uses?: boolean;
       read: (line: unknown) => T;
     },
     call: StoreCall,
   ): Promise<StorePage<T>> {
     const query = new URLSearchParams({ limit: String(limit) });
     if (versions) query.set("versions", "true");
+    if (uses) query.set("uses", "true");
     if (tenantId !== undefined) query.set("tenant", tenantId);
     if (workloadRef !== undefined) query.set("workload", workloadRef);
     if (after !== undefined) query.set("after", `${after.tenantId}/${after.workloadRef}`);
@@ -101,7 +107,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     );
   }
 
-  const list: SnapshotStore["list"] = (filter, call) =>
+  const list = (filter: PageFilter & { versions: boolean; uses?: boolean }, call: StoreCall) =>
     askPage(
       "list",
       {
@@ -154,17 +160,24 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
           const stored = call.onto === undefined ? sent : await compose(call.onto, { path, signal });
           const { sha256, sizeBytes } = stored;
           metadata = { sha256, sizeBytes, tenantId, workloadRef, ...call.describe(stored) };
+          checkCheckpoint(metadata);
         } catch (error) {
           // If the connection has ended, the server detects it itself.
           if (!signal.aborted && !(error instanceof NetworkError)) await giveUp(path);
           throw error;
         }
-        return await commit(key, { id, metadata, signal }, call);
+        try {
+          return await commit(key, { id, metadata, signal }, call);
+        } catch (error) {
+          if (!isNoSuchCall(error)) throw error;
+          await giveUp(path);
+          throw new StoreError(NO_CHECKPOINTS, { isTransient: true, cause: error });
+        }
       }),
 
-    checkRoom: (key, { sizeBytes, keep, most, ...call }) =>
+    checkRoom: (key, { sizeBytes, keep, most, session, ...call }) =>
       limited(call, async (signal) => {
-        const body = Buffer.from(JSON.stringify({ sizeBytes, keep, most }));
+        const body = Buffer.from(JSON.stringify({ sizeBytes, keep, most, session }));
         await repeat(signal, () => ask(v.object({}), { method: "POST", path: pathOf("room", key), body, signal }));
       }),
 
@@ -179,9 +192,26 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         if (received?.metadata === undefined) return undefined;
         const { tenantId, workloadRef } = key;
         // The pod that saved this archive has not saved one for this key.
-        const { podUid: _, lineage: __, copied: ___, ...saved } = received.metadata;
+        const { podUid: _, lineage: __, copied: ___, ...saved } = asOrdinary(received.metadata);
         const metadata = { ...saved, tenantId, workloadRef, createdAt: call.createdAt };
         return await commit(key, { id, metadata, signal }, call);
+      }),
+
+    dropCheckpoint: (key, call) =>
+      limited(call, async (signal) => {
+        const path = `${pathOf("checkpoints", key)}?${new URLSearchParams({ session: call.session })}`;
+        // True after a try whose response was lost.
+        let mayBeDone = false;
+        return await repeat(signal, async () => {
+          try {
+            const { deleted } = await ask(deletedSchema, { method: "DELETE", path, signal });
+            return deleted || mayBeDone;
+          } catch (error) {
+            if (isNoSuchCall(error)) throw new StoreError(NO_CHECKPOINTS, { isTransient: true, cause: error });
+            if (error instanceof NetworkError && error.requestWasSent) mayBeDone = true;
+            throw error;
+          }
+        });
       }),
 
     delete: (key, call) =>
@@ -207,7 +237,10 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
 
     list,
 
-    uses: async (filter, call) => await list({ ...filter, versions: false }, call),
+    uses: async (filter, call) => {
+      const { items, next } = await list({ ...filter, versions: false, uses: true }, call);
+      return { items: items.map(({ tenantId, workloadRef, usedAt }) => ({ tenantId, workloadRef, usedAt })), next };
+    },
 
     names: (filter, call) => askPage("names", { ...filter, read: (line) => v.parse(nameSchema, line) }, call),
 
@@ -242,8 +275,8 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
   }
 
   async function isNone(key: SnapshotKey, signal: AbortSignal): Promise<boolean> {
-    const { state } = await ask(keptSchema, { method: "GET", path: pathOf("keys", key), signal });
-    return state === "none" || state === "unmarked";
+    const { state, versions } = await ask(keptSchema, { method: "GET", path: pathOf("keys", key), signal });
+    return (state === "none" || state === "unmarked") && versions.length === 0;
   }
 }
 
@@ -251,6 +284,11 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
 function isPart(line: string, { from, to }: ByteRange): boolean {
   const { success, output } = v.safeParse(partHeadSchema, JSON.parse(line));
   return success && output.range.from === from && output.range.to === to;
+}
+
+/** Whether a server of an earlier version has refused a call that it does not have. */
+function isNoSuchCall(error: unknown): boolean {
+  return error instanceof StoreError && error.message.endsWith(NO_SUCH_CALL);
 }
 
 function pathOf(kind: string, key: SnapshotKey): string {

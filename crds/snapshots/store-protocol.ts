@@ -8,6 +8,8 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * Every response has the header `MARK`, so that the response of another program, such as an API server in between, is
  * never mistaken for the server's. "There is none" is a 200, and never a 404.
  *
+ * Checkpoints have a path of their own: a server of an earlier version would make them the newest archive.
+ *
  * | request | response |
  * |---|---|
  * | `GET /v1/keys/<tenant>/<workload>` | `keptSchema` |
@@ -17,9 +19,12 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * | `POST /v1/uploads/<tenant>/<workload>/<id>` with `ontoSchema` | `composedSchema`: the upload is a whole archive |
  * | `DELETE /v1/uploads/<tenant>/<workload>/<id>` | `{}`: the upload is deleted |
  * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 if the state is another one |
+ * | `POST /v1/checkpoints/<tenant>/<workload>` with `commitSchema` of a checkpoint | as the row before |
+ * | `DELETE /v1/checkpoints/<tenant>/<workload>?session=<uid>` | `deletedSchema` |
  * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}` if an archive of that size would be kept; else 507 |
  * | `DELETE /v1/keys/<tenant>/<workload>?replaces=<revision>&unused-for-ms=<n>` | `deletedSchema`; 412 as above |
  * | `GET /v1/list?limit=<keys>&after=<tenant>/<workload>&tenant=<tenant>&workload=<workload>&versions=true` | one entry per line, then `endSchema`; without a limit all entries |
+ * | the same with `uses=true` | also the latest older version of each key without a newest archive |
  * | `GET /v1/names?limit=…`, as above, also with the token for names | one key per line, then `endSchema` |
  * | `PUT /v1/contexts/<workload>/<id>?most=<bytes>&volume=<bytes>` with a build context | `receivedSchema` |
  * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it becomes the current one, and others are deleted |
@@ -85,7 +90,12 @@ export const commitSchema = v.object({
   metadata,
 });
 
-export const roomSchema = v.object({ sizeBytes: countSchema, keep: v.optional(keptAsSchema), most });
+export const roomSchema = v.object({
+  sizeBytes: countSchema,
+  keep: v.optional(keptAsSchema),
+  most,
+  session: v.optional(v.string()),
+});
 
 export const committedSchema = v.object({ revision: v.string(), metadata });
 export const deletedSchema = v.object({ deleted: v.boolean() });

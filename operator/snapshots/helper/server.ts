@@ -98,6 +98,16 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         const commit = v.parse(commitSchema, await readJson(request));
         return send(response, await volume.commit(key, commit, signal));
       }
+      case "POST checkpoints": {
+        const commit = v.parse(commitSchema, await readJson(request));
+        if (commit.metadata.kind !== "checkpoint") throw new RequestError("Cannot store it: it is not a checkpoint");
+        return send(response, await volume.commit(key, commit, signal));
+      }
+      case "DELETE checkpoints": {
+        const session = query.get("session");
+        if (session === null) throw new RequestError("Cannot delete a checkpoint without the uid of its session");
+        return send(response, { deleted: await volume.dropCheckpoint(key, { session }, signal) });
+      }
       case "POST room":
         await volume.checkRoom(key, v.parse(roomSchema, await readJson(request)));
         return send(response, {});
@@ -132,8 +142,8 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         await volume.eraseContexts(tenantId, workloadRef === "" ? undefined : checkId(workloadRef));
         return send(response, {});
       case "GET list": {
-        const versions = query.get("versions") === "true";
-        return await sendPages(call, (page) => volume.list({ ...page, versions }));
+        const [versions, uses] = ["versions", "uses"].map((name) => query.get(name) === "true");
+        return await sendPages(call, (page) => volume.list({ ...page, versions: versions === true, uses }));
       }
       case "GET names":
         return await sendPages(call, volume.names);

@@ -1,6 +1,11 @@
 import { link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { keptAs, keptVersions } from "../../../../crds/snapshots/kept-versions.ts";
+import {
+  checkCheckpoint,
+  keptAs,
+  keptVersions,
+  withoutCheckpointOf,
+} from "../../../../crds/snapshots/kept-versions.ts";
 import { descentOf } from "../../../../crds/snapshots/lineage.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
@@ -13,6 +18,7 @@ import {
   StoreError,
 } from "../../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
+import { createVolumeCheckpoints } from "./volume-checkpoints.ts";
 import {
   cannotStore,
   digitsOf,
@@ -30,7 +36,15 @@ import {
 } from "./volume-files.ts";
 import { withVolumeLock } from "./volume-lock.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
-import { asVersion, checkOwner, type VolumeState } from "./volume-state.ts";
+import {
+  archivesIn,
+  asVersion,
+  checkOwner,
+  NOTHING_STORED,
+  orderAfter,
+  type StoredKey,
+  type VolumeState,
+} from "./volume-state.ts";
 import type { VolumeTenants } from "./volume-tenants.ts";
 import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
 import { NO_USAGE, type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
@@ -49,14 +63,21 @@ export interface CommitOptions {
 
 interface RoomOptions extends Pick<CommitOptions, "keep" | "most"> {
   readonly sizeBytes: number;
+  readonly session?: string | undefined;
 }
 
 /** The calls that add and delete archives. */
 export interface VolumeCommits {
-  /** Makes a received archive the newest. @throws StoreConflict if the upload is gone, or the state has changed */
+  /**
+   * Makes a received archive the newest, or a checkpoint an older version.
+   *
+   * @throws StoreConflict if the upload is gone, or the state has changed
+   */
   commit(key: SnapshotKey, options: CommitOptions, signal: AbortSignal): Promise<CommittedSnapshot>;
   /** @throws QuotaError if an archive of that size would exceed a quota */
   checkRoom(key: SnapshotKey, options: RoomOptions): Promise<void>;
+  /** Deletes the checkpoint of a session. @returns whether there was one */
+  dropCheckpoint(key: SnapshotKey, options: { session: string }, signal: AbortSignal): Promise<boolean>;
   delete(
     key: SnapshotKey,
     options: { replaces?: string | undefined; unusedForMs?: number | undefined },
@@ -77,34 +98,52 @@ export function createVolumeCommits(options: {
 }): VolumeCommits {
   const { state, tenants, uploads, owner, podUid, usage, turns, now } = options;
   const { root } = state;
+  const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
 
   async function commitLocked(key: SnapshotKey, options: CommitOptions): Promise<CommittedSnapshot> {
-    const { id, replaces, metadata } = options;
+    const { id, replaces, most, metadata } = options;
     await owner.check();
-    const before = await state.newest(key);
-    if (before?.commit === id && before.metadata !== undefined) {
-      // The answer to the same call was lost.
-      return { revision: state.revisionOf(key, before), metadata: before.metadata };
+    const stored = await state.read(key);
+    const isCheckpoint = metadata.kind === "checkpoint";
+    const done = (isCheckpoint ? stored.versions : [stored.newest]).find((one) => one?.commit === id)?.metadata;
+    if (done !== undefined) {
+      // The answer to the same call was lost, perhaps because the call ended in the middle.
+      await checkpoints.drop(key, { session: done.session, stored, except: isCheckpoint ? done.sha256 : undefined });
+      return { revision: await revisionWith(key, stored.newest), metadata: done };
     }
-    const upload = uploads.take(key, id);
-    const present = state.revisionOf(key, before);
+    const present = state.revisionOf(key, stored);
     if (present !== replaces) {
       throw new StoreConflict(`${snapshotPath(key)} has changed since this save began (${present}, not ${replaces})`);
     }
-    if (upload.sha256 !== metadata.sha256 || upload.sizeBytes !== metadata.sizeBytes) {
-      throw cannotStore("the written archive differs from the sent one");
-    }
     checkOwner(key, metadata);
-    return await put(key, { ...options, upload, before });
+    if (!isCheckpoint) return await put(key, { ...options, upload: takeUpload(key, options), stored });
+    const take = () => takeUpload(key, options);
+    const added = await checkpoints.add(key, { id, most, metadata, stored, take });
+    await uploads.discard(key, id);
+    return { revision: await revisionWith(key, stored.newest), metadata: added };
+  }
+
+  /** The revision with a newest archive that is known. To find it out can take a read of the whole archive. */
+  async function revisionWith(
+    key: SnapshotKey,
+    newest: Parameters<VolumeState["revisionOf"]>[1]["newest"],
+  ): Promise<string> {
+    return state.revisionOf(key, { newest, versions: await state.versions(key) });
+  }
+
+  function takeUpload(key: SnapshotKey, { id, metadata }: CommitOptions): ReceivedFile {
+    const upload = uploads.take(key, id);
+    if (upload.sha256 === metadata.sha256 && upload.sizeBytes === metadata.sizeBytes) return upload;
+    throw cannotStore("the written archive differs from the sent one");
   }
 
   async function put(
     key: SnapshotKey,
-    options: CommitOptions & { upload: ReceivedFile; before: StoredFile | undefined },
+    options: CommitOptions & { upload: ReceivedFile; stored: StoredKey },
   ): Promise<CommittedSnapshot> {
-    const { keep, most, metadata, before } = options;
-    const { sizeBytes, sha256 } = metadata;
-    const { added, wanted, present } = await olderBeside(key, { before, next: sha256, keep, most });
+    const { keep, most, metadata, stored } = options;
+    const { sizeBytes, sha256, session } = metadata;
+    const { added, wanted, present } = olderBeside(stored, { next: sha256, keep, most, session });
     const { staying, reserved } = await usage.reserve(key, { sizeBytes, sha256, older: wanted, most, present });
     try {
       return await replace(key, { ...options, added, staying });
@@ -120,12 +159,13 @@ export function createVolumeCommits(options: {
     key: SnapshotKey,
     options: CommitOptions & {
       upload: ReceivedFile;
-      before: StoredFile | undefined;
+      stored: StoredKey;
       added: SnapshotVersion | undefined;
       staying: readonly SnapshotVersion[];
     },
   ): Promise<CommittedSnapshot> {
-    const { id, keep, upload, before, added, staying } = options;
+    const { id, keep, upload, stored, added, staying } = options;
+    const before = stored.newest;
     const metadata = { ...options.metadata, ...descentOf(options.metadata, before?.metadata) };
     const { archive, folder } = placesOf(root, key);
     const { sha256 } = metadata;
@@ -145,29 +185,11 @@ export function createVolumeCommits(options: {
     await owner.check();
     await dropOldRecords(archive, record);
     await prune(key, staying);
-    return { revision: `${digitsOf(sha256)}.${id}`, metadata };
-  }
-
-  /** The older versions beside a new archive, before quotas; `added` is the archive that it would replace. */
-  async function olderBeside(
-    key: SnapshotKey,
-    {
-      before,
-      next,
-      keep,
-      most,
-    }: Pick<CommitOptions, "keep" | "most"> & { before: StoredFile | undefined; next: string | undefined },
-  ): Promise<{ added: SnapshotVersion | undefined; wanted: SnapshotVersion[]; present: UsageCount }> {
-    const stored = await state.versions(key);
-    const older = stored.flatMap(asVersion);
-    const added = keep === undefined ? undefined : asAdded(keep, before?.metadata, older);
-    const present = usageOf(before === undefined ? stored : [before, ...stored]);
-    return { added, wanted: keptVersions(older, { added, next, most }), present };
+    return { revision: await revisionWith(key, { metadata, commit: id, identity: "" }), metadata };
   }
 
   async function presentOf(key: SnapshotKey): Promise<UsageCount> {
-    const present = [await state.newest(key), ...(await state.versions(key))];
-    return usageOf(present.filter((one) => one !== undefined));
+    return usageOf(archivesIn(await state.read(key)));
   }
 
   async function keepVersion(
@@ -184,19 +206,13 @@ export function createVolumeCommits(options: {
     // If this server was suspended until now, another one may have kept this version and saved a newer archive.
     await owner.check();
     if (metadata !== undefined) {
-      const record = { metadata, commit, kept, order: await orderAfter(key, metadata) };
+      const record = { metadata, commit, kept, order: orderAfter(await state.versions(key), metadata) };
       await writeRecord(recordPath(older, sha256), record, id);
     }
     if (!(await linkOrCopy({ ...before, sha256 }, { path: older, id, check: owner.check }))) {
       throw new StoreConflict(`${snapshotPath(key)} has changed since it was read`);
     }
     await syncFolders(versions, join(folder, ".versions"), folder);
-  }
-
-  /** The order follows the time of the save, and is after all versions kept before: the clock may have been ahead. */
-  async function orderAfter(key: SnapshotKey, { createdAt }: SnapshotMetadata): Promise<number> {
-    const [latest] = await state.versions(key);
-    return Math.max(Date.parse(createdAt) || 0, (latest?.order ?? 0) + 1);
   }
 
   /** Makes an older version with the same content the same file, since the two are counted once. */
@@ -261,14 +277,23 @@ export function createVolumeCommits(options: {
   ): Promise<boolean> {
     const { folder } = placesOf(root, key);
     await owner.check();
-    let stored = await state.newest(key);
-    const present = state.revisionOf(key, stored);
+    const found = await state.read(key);
+    const present = state.revisionOf(key, found);
     if (replaces !== undefined && replaces !== present) {
       throw new StoreConflict(`${snapshotPath(key)} has changed since it was read (${present}, not ${replaces})`);
     }
-    if (unusedForMs !== undefined && (stored === undefined || now() - stored.usedMs < unusedForMs)) return false;
+    if (unusedForMs !== undefined && !(now() - (usedMsOf(found) ?? Number.NaN) >= unusedForMs)) return false;
     await uploads.drop(key, "the archive was deleted");
     const from = await presentOf(key);
+    await removeSurely(key, found.newest);
+    await syncFolders(folder);
+    state.noteDeletion(key);
+    usage.note(key, { from, to: NO_USAGE });
+    return from.archives > 0;
+  }
+
+  async function removeSurely(key: SnapshotKey, newest: StoredFile | undefined): Promise<void> {
+    let stored = newest;
     // Another server that still acts as owner may have moved a file aside, and now moves it back.
     for (let tries = 1; await removeAll(key, stored); tries += 1) {
       if (tries === MOST_REMOVALS) {
@@ -276,15 +301,24 @@ export function createVolumeCommits(options: {
       }
       stored = await state.newest(key);
     }
-    await syncFolders(folder);
+  }
+
+  async function dropLocked(key: SnapshotKey, session: string): Promise<boolean> {
+    await owner.check();
+    const stored = await state.read(key);
+    if (!(await checkpoints.drop(key, { session, stored }))) return false;
     state.noteDeletion(key);
-    usage.note(key, { from, to: NO_USAGE });
-    return from.archives > 0;
+    if (stored.newest !== undefined || (await state.versions(key)).length > 0) return true;
+    // An interrupted save may have left metadata without an archive.
+    await removeSurely(key, undefined);
+    await syncFolders(placesOf(root, key).folder);
+    return true;
   }
 
   return {
     async commit(key, options, signal) {
       checkSnapshotKey(key);
+      checkCheckpoint(options.metadata);
       const { folder } = placesOf(root, key);
       const { tenantBytes, workloadBytes } = options.most;
       if (tenantBytes !== undefined || workloadBytes !== undefined) await usage.counted();
@@ -300,14 +334,29 @@ export function createVolumeCommits(options: {
       });
     },
 
-    async checkRoom(key, { sizeBytes, keep, most }) {
+    async checkRoom(key, { sizeBytes, keep, most, session }) {
       checkSnapshotKey(key);
       await state.checkRoot();
       await usage.counted();
       await turns.take(key.tenantId, async () => {
-        const before = await state.newest(key);
-        const { wanted, present } = await olderBeside(key, { before, next: undefined, keep, most });
+        const stored = await state.read(key);
+        const { wanted, present } = olderBeside(stored, { next: undefined, keep, most, session });
         await usage.staying(key, { sizeBytes, older: wanted, most, present });
+      });
+    },
+
+    async dropCheckpoint(key, { session }, signal) {
+      checkSnapshotKey(key);
+      await state.checkRoot();
+      const { folder } = placesOf(root, key);
+      return await turns.take(key.tenantId, async () => {
+        if (!(await tenants.has(key.tenantId))) {
+          if (await state.isMarked()) await owner.check();
+          return false;
+        }
+        const isDropped = await withVolumeLock(folder, { signal, podUid }, () => dropLocked(key, session));
+        await removeIfEmpty(folder);
+        return isDropped;
       });
     },
 
@@ -319,7 +368,7 @@ export function createVolumeCommits(options: {
         if (!(await tenants.has(key.tenantId))) {
           // A server that is not the owner any more does not see the other one's saves.
           if (await state.isMarked()) await owner.check();
-          if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, undefined)) {
+          if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, NOTHING_STORED)) {
             throw new StoreConflict(`${snapshotPath(key)} does not exist any more`);
           }
           // A save that was requested before may still arrive.
@@ -332,6 +381,28 @@ export function createVolumeCommits(options: {
       });
     },
   };
+}
+
+/** The older versions beside a new archive, before quotas; `added` is the archive that it would replace. */
+function olderBeside(
+  stored: StoredKey,
+  {
+    next,
+    keep,
+    most,
+    session,
+  }: Pick<CommitOptions, "keep" | "most"> & { next: string | undefined; session: string | undefined },
+): { added: SnapshotVersion | undefined; wanted: SnapshotVersion[]; present: UsageCount } {
+  const older = withoutCheckpointOf(session, stored.versions.flatMap(asVersion));
+  const added = keep === undefined ? undefined : asAdded(keep, stored.newest?.metadata, older);
+  return { added, wanted: keptVersions(older, { added, next, most }), present: usageOf(archivesIn(stored)) };
+}
+
+/** When a key was last in use: its newest archive and its checkpoints; without a newest archive, all its versions. */
+export function usedMsOf({ newest, versions }: StoredKey): number | undefined {
+  const checkpoints = versions.filter(({ metadata }) => newest === undefined || metadata?.kind === "checkpoint");
+  const used = archivesIn({ newest, versions: checkpoints }).map(({ usedMs }) => usedMs);
+  return used.length === 0 ? undefined : Math.max(...used);
 }
 
 function asAdded(

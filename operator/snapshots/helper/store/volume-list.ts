@@ -21,11 +21,17 @@ interface Part {
   readonly left: number;
 }
 
+/** `used`: of each key the newest archive, or its latest version if it has no newest archive. */
+type Listed = "all" | "newest" | "used";
+
 /** Lists in pages, so that the memory does not grow with the number of archives. */
 export interface VolumeList {
   /** All archives of a tenant, in its turn. */
-  listTenant(tenantId: string, versions: boolean): Promise<StoreEntry[]>;
-  list(filter: PageFilter & { readonly versions: boolean }): Promise<StorePage<StoreEntry>>;
+  listTenant(tenantId: string): Promise<StoreEntry[]>;
+  /** @param filter.uses also the latest version of each key without a newest archive. @default false */
+  list(
+    filter: PageFilter & { readonly versions: boolean; readonly uses?: boolean | undefined },
+  ): Promise<StorePage<StoreEntry>>;
   /** The keys of archives, without reading any archive's state. */
   names(filter: PageFilter): Promise<StorePage<SnapshotKey>>;
 }
@@ -51,8 +57,9 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
   /** @param options.part of the tenant's archives. @default all */
   async function entriesOf(
     tenantId: string,
-    { versions, part }: { versions: boolean; part?: Part },
+    { archives, part }: { archives: Listed; part?: Part },
   ): Promise<StoreEntry[]> {
+    const versions = archives !== "newest";
     const entries: StoreEntry[] = [];
     const names = await namesIn(join(root, tenantId));
     let keys = 0;
@@ -62,8 +69,9 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
       const before = entries.length;
       const stored = await readStored(placesOf(root, key).archive, names);
       if (stored !== undefined) entries.push(entryOf(key, stored));
-      const older = versions && names.includes(".versions") ? await state.versions(key) : [];
-      for (const one of older) {
+      const isWhole = archives === "newest" || (archives === "used" && stored !== undefined);
+      const older = isWhole || !names.includes(".versions") ? [] : await state.versions(key);
+      for (const one of archives === "used" ? older.slice(0, 1) : older) {
         const { kept = "replaced" } = one;
         entries.push({ ...entryOf(key, one), version: basename(one.path, ".tar.gz"), kept });
       }
@@ -125,9 +133,11 @@ export function createVolumeList(options: { state: VolumeState; tenants: VolumeT
   }
 
   return {
-    listTenant: (tenantId, versions) => entriesOf(tenantId, { versions }),
-    list: ({ versions, ...filter }) =>
-      readPage(filter, (tenantId, part) => turns.take(tenantId, () => entriesOf(tenantId, { versions, part }))),
+    listTenant: (tenantId) => entriesOf(tenantId, { archives: "all" }),
+    list({ versions, uses = false, ...filter }) {
+      const archives = versions ? "all" : uses ? "used" : "newest";
+      return readPage(filter, (tenantId, part) => turns.take(tenantId, () => entriesOf(tenantId, { archives, part })));
+    },
     names: (filter) =>
       readPage(filter, async (tenantId, { isWanted, left }) => {
         const names = await namesIn(join(root, tenantId));

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { ArchiveError } from "../../../../crds/archive/archive-error.ts";
@@ -24,14 +24,27 @@ export interface VolumeState {
   newest(key: SnapshotKey): Promise<StoredFile | undefined>;
   /** The latest first. */
   versions(key: SnapshotKey): Promise<StoredFile[]>;
-  /** Identifies the state of a key with this newest archive. */
-  revisionOf(key: SnapshotKey, stored: StoredFile | undefined): string;
+  /** Both of these. */
+  read(key: SnapshotKey): Promise<StoredKey>;
+  /** Identifies the state of a key with these archives. */
+  revisionOf(key: SnapshotKey, stored: Pick<StoredKey, "versions"> & { newest: Identified | undefined }): string;
   /** Call this when the archives of a key were deleted. */
   noteDeletion(key: SnapshotKey): void;
   isMarked(): Promise<boolean>;
   /** @throws Error if the volume is not mounted: that must not look like a volume without archives */
   checkRoot(): Promise<void>;
 }
+
+/** The archives of a key. */
+export interface StoredKey {
+  readonly newest: StoredFile | undefined;
+  /** The latest first. */
+  readonly versions: readonly StoredFile[];
+}
+
+type Identified = Pick<StoredFile, "metadata" | "commit" | "identity">;
+
+export const NOTHING_STORED: StoredKey = { newest: undefined, versions: [] };
 
 /** A file with its metadata. */
 export interface FoundFile extends StoredFile {
@@ -45,7 +58,10 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
   let epoch = randomBytes(8).toString("hex");
   const deletions = new Map<string, number>();
 
-  function revisionOf(key: SnapshotKey, stored: StoredFile | undefined): string {
+  const revisionOf: VolumeState["revisionOf"] = (key, { newest, versions }) =>
+    revisionOfNewest(key, newest) + revisionOfCheckpoints(versions);
+
+  function revisionOfNewest(key: SnapshotKey, stored: Identified | undefined): string {
     if (stored === undefined) return `none.${epoch}.${deletions.get(snapshotPath(key)) ?? 0}`;
     const { metadata, commit = "0", identity } = stored;
     return metadata === undefined ? `unrecorded.${identity}` : `${digitsOf(metadata.sha256)}.${commit}`;
@@ -73,15 +89,19 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
 
   async function readVersions(key: SnapshotKey): Promise<StoredFile[]> {
     const { versions } = placesOf(root, key);
-    const read = async (): Promise<string[]> => (await ifThere(readdir(versions))) ?? [];
-    let present = await read();
+    const namesIn = async (): Promise<string[]> => (await ifThere(readdir(versions))) ?? [];
+    let present = await namesIn();
     if (owner !== undefined && present.some(isTaken)) {
       await owner.giveBack(versions);
-      present = await read();
+      present = await namesIn();
     }
     const names = present.filter((name) => /^[0-9a-f]{16}\.tar\.gz$/.test(name));
     const stored = await Promise.all(names.map((name) => readStored(join(versions, name))));
     return stored.filter((one) => one !== undefined).sort((a, b) => b.order - a.order);
+  }
+
+  async function read(key: SnapshotKey): Promise<StoredKey> {
+    return { newest: await readNewest(key), versions: await readVersions(key) };
   }
 
   async function isMarked(): Promise<boolean> {
@@ -91,9 +111,10 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
   async function look(key: SnapshotKey): Promise<KeptSnapshots> {
     checkSnapshotKey(key);
     await checkRoot();
-    const newest = await readNewest(key);
-    const versions = (await readVersions(key)).flatMap(asVersion);
-    const revision = revisionOf(key, newest);
+    const stored = await read(key);
+    const { newest } = stored;
+    const versions = stored.versions.flatMap(asVersion);
+    const revision = revisionOf(key, stored);
     if (newest === undefined) return { revision, state: (await isMarked()) ? "none" : "unmarked", versions };
     if (newest.metadata === undefined) return { revision, state: "unrecorded", versions };
     return { revision, state: "kept", newest: newest.metadata, versions };
@@ -133,8 +154,30 @@ export function createVolumeState(root: string, owner?: Pick<VolumeOwner, "giveB
     },
     newest: readNewest,
     versions: readVersions,
-    ...{ revisionOf, noteDeletion, isMarked, checkRoot },
+    ...{ read, revisionOf, noteDeletion, isMarked, checkRoot },
   };
+}
+
+/** All archives of a key, the newest first. */
+export function archivesIn({ newest, versions }: StoredKey): StoredFile[] {
+  return newest === undefined ? [...versions] : [newest, ...versions];
+}
+
+/**
+ * The order of a version that is kept now. It follows the time of the save, and is after all versions kept before: the
+ * clock may have been ahead.
+ */
+export function orderAfter([latest]: readonly StoredFile[], { createdAt }: SnapshotMetadata): number {
+  return Math.max(Date.parse(createdAt) || 0, (latest?.order ?? 0) + 1);
+}
+
+/** Empty without checkpoints. A checkpoint has no effect on the newest archive, but is another state of the key. */
+function revisionOfCheckpoints(versions: readonly StoredFile[]): string {
+  const checkpoints = versions.filter(({ metadata }) => metadata?.kind === "checkpoint");
+  if (checkpoints.length === 0) return "";
+  const hash = createHash("sha256");
+  for (const { commit, metadata } of checkpoints) hash.update(`${metadata?.sha256} ${commit}\n`);
+  return `.${hash.digest("hex").slice(0, 32)}`;
 }
 
 export function asVersion({ metadata, kept = "replaced" }: StoredFile): SnapshotVersion[] {

@@ -1,4 +1,10 @@
-import { bytesOfEach, storedBytes, withinQuota } from "../../../../crds/snapshots/quota.ts";
+import {
+  bytesOfEach,
+  checkCheckpointQuota,
+  type OtherBytes,
+  storedBytes,
+  withinQuota,
+} from "../../../../crds/snapshots/quota.ts";
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { MostKept, SnapshotVersion, StoreEntry, StoreUsage } from "../../../../crds/snapshots/snapshot-store.ts";
 import { tenantOrder } from "../../../../crds/snapshots/store-pages.ts";
@@ -41,6 +47,15 @@ export interface VolumeUsage {
   staying(key: SnapshotKey, wanted: Wanted): Promise<SnapshotVersion[]>;
   /** As `staying`, and reserves the future usage of the key. */
   reserve(key: SnapshotKey, wanted: Wanted): Promise<{ staying: SnapshotVersion[]; reserved: UsageCount }>;
+  /**
+   * Reserves the future usage of a key for a checkpoint beside the archives that stay.
+   *
+   * @throws QuotaError if there is no room beside all of these
+   */
+  reserveCheckpoint(
+    key: SnapshotKey,
+    wanted: Sized & { staying: readonly Sized[]; most: MostKept; present: UsageCount },
+  ): Promise<UsageCount>;
   /** Notes the new usage of a key; call it in the tenant's turn. */
   note(key: SnapshotKey, change: { from: UsageCount; to: UsageCount }): void;
 }
@@ -121,10 +136,14 @@ export function createVolumeUsage(options: {
     return bytesOf(others).reduce((sum, bytes) => sum + bytes, 0);
   }
 
+  async function othersOf(key: SnapshotKey, most: MostKept, present: UsageCount): Promise<OtherBytes> {
+    const ofTenant = await bytesOfTenant(key, most);
+    return { ofTenant, ofWorkload: (counts.workloads.get(key.workloadRef)?.bytes ?? 0) - present.bytes };
+  }
+
   async function stayingOf(key: SnapshotKey, { present, ...wanted }: Wanted): Promise<SnapshotVersion[]> {
-    const ofTenant = await bytesOfTenant(key, wanted.most);
-    const ofWorkload = (counts.workloads.get(key.workloadRef)?.bytes ?? 0) - present.bytes;
-    return withinQuota(key, { ...wanted, bytesBefore: present.bytes, others: { ofTenant, ofWorkload } });
+    const others = await othersOf(key, wanted.most, present);
+    return withinQuota(key, { ...wanted, bytesBefore: present.bytes, others });
   }
 
   return {
@@ -141,14 +160,26 @@ export function createVolumeUsage(options: {
       note(key, { from: wanted.present, to: reserved });
       return { staying, reserved };
     },
+    async reserveCheckpoint(key, { staying, most, present, ...checkpoint }) {
+      const others = await othersOf(key, most, present);
+      const added = identified(checkpoint);
+      const beside = staying.map(identified);
+      checkCheckpointQuota(key, { ...added, staying: beside, bytesBefore: present.bytes, others, most });
+      const reserved = usageOf([checkpoint, ...staying]);
+      note(key, { from: present, to: reserved });
+      return reserved;
+    },
     note,
   };
 }
 
 /** The usage of one key's archives. */
 export function usageOf(entries: readonly Sized[]): UsageCount {
-  const bytes = storedBytes(entries.map(({ sizeBytes, metadata }) => ({ sizeBytes, sha256: metadata?.sha256 })));
-  return { archives: entries.length, bytes };
+  return { archives: entries.length, bytes: storedBytes(entries.map(identified)) };
+}
+
+function identified({ sizeBytes, metadata }: Sized) {
+  return { sizeBytes, sha256: metadata?.sha256 };
 }
 
 /** The additional bytes of each archive of a tenant: the same content is counted once. */

@@ -46,7 +46,7 @@ export function createVolume(options: VolumeOptions): Volume {
   const uploads = createVolumeUploads({ state, tenants, turns, now });
   const { list, listTenant, names } = createVolumeList({ state, tenants, turns });
   const { touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, tenants, owner, turns, now });
-  const usage = createVolumeUsage({ tenants, turns, listTenant: (tenantId) => listTenant(tenantId, true) });
+  const usage = createVolumeUsage({ tenants, turns, listTenant });
   const { look, open } = state;
   const { receive, receiveKept, compose } = uploads;
   const { holdsContext, ...contexts } = createVolumeContexts({ root, space, turns, now });

@@ -1,0 +1,149 @@
+import { mkdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { asOrdinary, isCheckpointOf, planCheckpoint } from "../../../../crds/snapshots/kept-versions.ts";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
+import type { MostKept } from "../../../../crds/snapshots/snapshot-store.ts";
+import { digitsOf, placesOf, recordPath, removeIfEmpty, syncFolders, writeRecord } from "./volume-files.ts";
+import type { VolumeOwner } from "./volume-owner.ts";
+import { archivesIn, type FoundFile, orderAfter, type StoredKey, type VolumeState } from "./volume-state.ts";
+import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
+import { type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
+
+interface Addition {
+  /** Of the upload and its commit. */
+  readonly id: string;
+  readonly most: MostKept;
+  readonly metadata: SnapshotMetadata;
+  /** The archives of the key. */
+  readonly stored: StoredKey;
+  /** Takes the upload. Not called if the same archive is stored already. */
+  readonly take: () => ReceivedFile;
+}
+
+/** Checkpoints are older versions that name their session. Call these under the lock of the tenant's folder. */
+export interface VolumeCheckpoints {
+  /**
+   * Makes a received archive the latest older version, then deletes the earlier checkpoint of its session.
+   *
+   * @returns the metadata of the archive; if the same archive was stored before, the metadata that it has
+   * @throws QuotaError if it does not fit beside everything that stays
+   */
+  add(key: SnapshotKey, addition: Addition): Promise<SnapshotMetadata>;
+  /** Deletes the checkpoints of a session. @returns whether there was one */
+  drop(key: SnapshotKey, given: Superseded): Promise<boolean>;
+}
+
+interface Superseded {
+  readonly session: string | undefined;
+  readonly stored: StoredKey;
+  /** The SHA-256 of the checkpoint of the session that stays. @default none */
+  readonly except?: string | undefined;
+}
+
+export function createVolumeCheckpoints(options: {
+  state: Pick<VolumeState, "root" | "versions">;
+  owner: Pick<VolumeOwner, "check" | "remove">;
+  uploads: Pick<VolumeUploads, "forget">;
+  usage: Pick<VolumeUsage, "reserveCheckpoint" | "note">;
+}): VolumeCheckpoints {
+  const { state, owner, uploads, usage } = options;
+  const { root } = state;
+
+  async function write(
+    key: SnapshotKey,
+    { id, metadata, stored, upload }: Omit<Addition, "take" | "most"> & { upload: ReceivedFile },
+  ): Promise<void> {
+    const { folder, versions } = placesOf(root, key);
+    const { sha256 } = metadata;
+    const path = join(versions, `${digitsOf(sha256)}.tar.gz`);
+    try {
+      await mkdir(versions, { recursive: true, mode: 0o700 });
+      const order = orderAfter(stored.versions, metadata);
+      await writeRecord(recordPath(path, sha256), { metadata, commit: id, kept: "replaced", order }, id);
+      await rename(upload.path, path);
+    } catch (error) {
+      for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
+      throw error;
+    }
+    // The same archive once more: a rename leaves both names of one file.
+    await rm(upload.path, { force: true });
+    await syncFolders(versions, join(folder, ".versions"), folder, root);
+    uploads.forget(key, id);
+  }
+
+  /** Deletes the files of the session's checkpoints. */
+  async function remove(superseded: Superseded): Promise<number> {
+    const found = checkpointsOf(superseded);
+    // If this server was suspended until now, another one may have written versions unknown here.
+    if (found.length > 0) await owner.check();
+    for (const { path, metadata } of found) {
+      await owner.remove(path);
+      await owner.remove(recordPath(path, metadata.sha256));
+    }
+    return found.length;
+  }
+
+  /** The usage with the same newest archive, which checkpoints do not change. */
+  async function usageWith(key: SnapshotKey, { newest }: StoredKey): Promise<UsageCount> {
+    return usageOf(archivesIn({ newest, versions: await state.versions(key) }));
+  }
+
+  async function add(key: SnapshotKey, addition: Addition): Promise<SnapshotMetadata> {
+    const { id, most, metadata, stored, take } = addition;
+    const { sizeBytes, sha256, session } = metadata;
+    const plan = planCheckpoint(metadata, archivesIn(stored).flatMap(describedOf));
+    if (plan.kind === "present") return plan.same;
+    if (plan.kind === "shared") return await shareFound(id, stored.versions.flatMap(foundIn), plan.same);
+    const upload = take();
+    const dropped = new Set<string>(checkpointsOf({ session, stored }).map(({ path }) => path));
+    const staying = archivesIn(stored).filter(({ path }) => !dropped.has(path));
+    const present = usageOf(archivesIn(stored));
+    const reserved = await usage.reserveCheckpoint(key, { sizeBytes, metadata, staying, most, present });
+    try {
+      await write(key, { id, metadata, stored, upload });
+      await remove({ session, stored, except: sha256 });
+      return metadata;
+    } catch (error) {
+      const to = await usageWith(key, stored).catch(() => reserved);
+      usage.note(key, { from: reserved, to });
+      throw error;
+    }
+  }
+
+  /** Two sessions have saved the same archive: it becomes an ordinary version, which neither of them deletes. */
+  async function shareFound(id: string, versions: readonly FoundFile[], same: SnapshotMetadata) {
+    const found = versions.find(({ metadata }) => metadata === same);
+    const metadata = asOrdinary(same);
+    if (found === undefined) return metadata;
+    const { path, kept, order } = found;
+    await writeRecord(recordPath(path, same.sha256), { metadata, commit: id, kept, order }, id);
+    return metadata;
+  }
+
+  return {
+    add,
+    async drop(key, superseded) {
+      const { stored } = superseded;
+      const from = usageOf(archivesIn(stored));
+      const removed = await remove(superseded);
+      if (removed === 0) return false;
+      await syncFolders(placesOf(root, key).versions);
+      usage.note(key, { from, to: await usageWith(key, stored) });
+      return true;
+    },
+  };
+}
+
+function checkpointsOf({ session, stored, except }: Superseded): FoundFile[] {
+  const found = stored.versions.flatMap(foundIn);
+  return found.filter(({ metadata }) => metadata.sha256 !== except && isCheckpointOf(session, metadata));
+}
+
+function foundIn({ metadata, ...file }: StoredKey["versions"][number]): FoundFile[] {
+  return metadata === undefined ? [] : [{ ...file, metadata }];
+}
+
+function describedOf({ metadata }: StoredKey["versions"][number]): SnapshotMetadata[] {
+  return metadata === undefined ? [] : [metadata];
+}
