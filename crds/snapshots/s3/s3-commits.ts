@@ -1,10 +1,34 @@
-import { keptAs, keptVersions } from "../kept-versions.ts";
+import {
+  asOrdinary,
+  checkCheckpoint,
+  isCheckpointOf,
+  keptAs,
+  keptVersions,
+  planCheckpoint,
+  withoutCheckpointOf,
+} from "../kept-versions.ts";
 import { descentOf } from "../lineage.ts";
-import { storedBytes, withinQuota } from "../quota.ts";
+import { checkCheckpointQuota, type OtherBytes, storedBytes, withinQuota } from "../quota.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
-import { type CommitCall, type CommittedSnapshot, type RoomCall, StoreConflict } from "../snapshot-store.ts";
+import {
+  type CommitCall,
+  type CommittedSnapshot,
+  type MostKept,
+  type RoomCall,
+  type StoreCall,
+  StoreConflict,
+} from "../snapshot-store.ts";
 import type { S3Bucket } from "./s3-bucket.ts";
-import { asOlder, blobsOf, metadataOf, newCommit, type S3Heads, type S3Version } from "./s3-heads.ts";
+import {
+  archivesOf,
+  blobsOf,
+  metadataOf,
+  newCommit,
+  olderOf,
+  type S3Head,
+  type S3Heads,
+  type S3Version,
+} from "./s3-heads.ts";
 import type { S3Layout } from "./s3-layout.ts";
 import type { S3Usage } from "./s3-usage.ts";
 
@@ -22,7 +46,7 @@ interface Written {
 }
 
 /**
- * Replaces the newest archive with one that is already written. If the commit has certainly failed, the archive is
+ * Replaces the newest archive with one that is already written, or adds it as a checkpoint. If the commit has certainly failed, the archive is
  * erased if this call has written it.
  *
  * @throws StoreConflict if the state is another one
@@ -38,6 +62,17 @@ export interface S3Commits {
   readonly commit: S3Commit;
   /** @throws QuotaError if an archive of that size would not be kept */
   checkRoom(key: SnapshotKey, call: Omit<RoomCall, "timeoutMs">): Promise<void>;
+  /** Deletes the checkpoint of a session. @returns whether there was one */
+  dropCheckpoint(key: SnapshotKey, call: Pick<StoreCall, "signal"> & { session: string }): Promise<boolean>;
+}
+
+type Named = Pick<S3Head, "versions" | "checkpoints">;
+
+/** What a head names after a commit. */
+interface Change {
+  readonly named: Named;
+  /** The committed archive. */
+  readonly version: S3Version;
 }
 
 export function createS3Commits(options: {
@@ -64,30 +99,48 @@ export function createS3Commits(options: {
     await bucket.erase(layout.archive(key, blob), signal);
   }
 
+  /** Writes a head that names these archives, and erases the archives that it no longer names. */
+  async function replaceHead(
+    key: SnapshotKey,
+    {
+      head,
+      named,
+      replaces,
+      signal,
+    }: { head: S3Head | undefined; named: Named; replaces: string; signal: AbortSignal },
+  ): Promise<string> {
+    const revision = await heads.swap(key, { next: { commit: newCommit(), ...named }, replaces, signal });
+    usage.note(key, { from: archivesOf(head), to: archivesOf(named) });
+    const names = blobsOf(named);
+    const dropped = [...blobsOf(head)].filter((each) => !names.has(each));
+    // If this fails, they are erased later as leftovers.
+    await Promise.all(dropped.map((each) => bucket.erase(layout.archive(key, each), signal).catch(ignore)));
+    return revision;
+  }
+
   const commit: S3Commit = async (key, { blob, isOwn, describe }, { replaces, keep, most, signal }) => {
     let mayBeNamed = false;
     try {
       const { head, revision: present } = await heads.read(key, signal);
       if (present !== replaces) throw new StoreConflict(`${layout.head(key)} has changed since this save began`);
-      const before = head?.versions ?? [];
       // An archive that the head does not name may be erased at any time.
       if (!isOwn && !blobsOf(head).has(blob)) throw new StoreConflict(`${layout.head(key)} does not name ${blob}`);
-      const others = await usage.others(key, { most, ownBytes: storedBytes(before), signal });
-      const described = describe();
-      const version = { ...described, ...descentOf(described, before[0]) };
-      const { sizeBytes, sha256 } = version;
-      const older = olderBeside(before, { next: sha256, keep, most });
-      const staying = withinQuota(key, { sizeBytes, sha256, ...older, others, most });
-      // A version with the same content names this object, which certainly exists.
-      const versions = [version, ...staying.map((one) => (one.sha256 === sha256 ? { ...one, blob } : one))];
-      mayBeNamed = true;
-      const revision = await heads.swap(key, { next: { commit: newCommit(), versions }, replaces, signal });
-      usage.note(key, { from: before, to: versions });
-      const named = blobsOf({ versions });
-      const dropped = [...blobsOf({ versions: before })].filter((each) => !named.has(each));
-      // If this fails, they are erased later as leftovers.
-      await Promise.all(dropped.map((each) => bucket.erase(layout.archive(key, each), signal).catch(ignore)));
-      return { revision, metadata: metadataOf(version) };
+      const others = await usage.others(key, { most, ownBytes: storedBytes(archivesOf(head)), signal });
+      const version = describe();
+      checkCheckpoint(version);
+      const change =
+        version.kind === "checkpoint"
+          ? withCheckpoint(key, version, { head, others, most })
+          : withNewest(key, version, { head, others, keep, most });
+      const { named } = change;
+      let revision = present;
+      if (named !== head) {
+        mayBeNamed = true;
+        revision = await replaceHead(key, { head, named, replaces, signal });
+      }
+      // The same archive was stored before.
+      if (!blobsOf(named).has(blob)) await bucket.erase(layout.archive(key, blob), signal).catch(ignore);
+      return { revision, metadata: metadataOf(change.version) };
     } catch (error) {
       if (isOwn) await eraseUnnamed(key, blob, { mayBeNamed, replaces, error }).catch(ignore);
       throw error;
@@ -96,28 +149,89 @@ export function createS3Commits(options: {
 
   return {
     commit,
-    async checkRoom(key, { sizeBytes, keep, most, signal }) {
-      const before = (await heads.read(key, signal)).head?.versions ?? [];
-      const others = await usage.others(key, { most, ownBytes: storedBytes(before), signal });
-      const older = olderBeside(before, { next: undefined, keep, most });
+    async checkRoom(key, { sizeBytes, keep, most, session, signal }) {
+      const { head } = await heads.read(key, signal);
+      const others = await usage.others(key, { most, ownBytes: storedBytes(archivesOf(head)), signal });
+      const older = olderBeside(head, { next: undefined, keep, most, session });
       withinQuota(key, { sizeBytes, ...older, others, most });
+    },
+
+    async dropCheckpoint(key, { session, signal }) {
+      const { head, revision: replaces } = await heads.read(key, signal);
+      if (head === undefined || !olderOf(head).some((one) => isCheckpointOf(session, one))) return false;
+      const named = withoutCheckpoints(session, head);
+      await replaceHead(key, { head, named, replaces, signal });
+      return true;
     },
   };
 }
 
+function withNewest(
+  key: SnapshotKey,
+  described: S3Version,
+  { head, others, keep, most }: Pick<CommitCall, "keep" | "most"> & { head: S3Head | undefined; others: OtherBytes },
+): Change {
+  const version = { ...described, ...descentOf(described, head?.versions[0]) };
+  const { sizeBytes, sha256, blob, session } = version;
+  const older = olderBeside(head, { next: sha256, keep, most, session });
+  const staying = withinQuota(key, { sizeBytes, sha256, ...older, others, most });
+  // A version with the same content names this object, which certainly exists.
+  const versions = [version, ...staying.map((one) => (one.sha256 === sha256 ? { ...one, blob } : one))];
+  return { named: { versions }, version };
+}
+
+/** Without a change, `named` is the head. */
+function withCheckpoint(
+  key: SnapshotKey,
+  checkpoint: S3Version,
+  { head, others, most }: { head: S3Head | undefined; others: OtherBytes; most: MostKept },
+): Change {
+  const { sizeBytes, sha256, session } = checkpoint;
+  const plan = planCheckpoint(checkpoint, archivesOf(head));
+  if (plan.kind === "present") return { named: head ?? { versions: [] }, version: plan.same };
+  if (plan.kind === "shared") {
+    const version = asOrdinary(plan.same);
+    const shared = (one: S3Version): S3Version => (isSame(one, plan.same) ? version : one);
+    const { versions, checkpoints = [] } = head ?? { versions: [] };
+    return { named: { versions: versions.map(shared), checkpoints: checkpoints.map(shared) }, version };
+  }
+  const { versions, checkpoints = [] } = withoutCheckpoints(session, head ?? { versions: [] });
+  const staying = archivesOf({ versions, checkpoints });
+  const bytesBefore = storedBytes(archivesOf(head));
+  checkCheckpointQuota(key, { sizeBytes, sha256, staying, bytesBefore, others, most });
+  const version = { ...checkpoint, kept: "replaced" as const };
+  return { named: { versions, checkpoints: [version, ...checkpoints] }, version };
+}
+
+function isSame(a: S3Version, b: S3Version): boolean {
+  return a.blob === b.blob && a.session === b.session && a.kind === b.kind;
+}
+
+/** The newest archive is no checkpoint, so it stays the first. */
+function withoutCheckpoints(session: string | undefined, { versions, checkpoints = [] }: Named): Named {
+  const left = withoutCheckpointOf(session, checkpoints);
+  return { versions: withoutCheckpointOf(session, versions), ...(left.length > 0 && { checkpoints: left }) };
+}
+
 /** The older versions beside a new archive, before limits, and the bytes that the key takes now. */
 function olderBeside(
-  before: readonly S3Version[],
-  { next, keep, most }: Pick<CommitCall, "keep" | "most"> & { next: string | undefined },
+  head: S3Head | undefined,
+  {
+    next,
+    keep,
+    most,
+    session,
+  }: Pick<CommitCall, "keep" | "most"> & { next: string | undefined; session: string | undefined },
 ) {
-  const [replaced, ...older] = [before[0], ...before.slice(1).map(asOlder)];
+  const replaced = head?.versions[0];
+  const older = withoutCheckpointOf(session, olderOf(head));
   const added =
     keep === undefined || replaced === undefined
       ? undefined
       : { ...replaced, kept: keptAs(keep, older, replaced.sha256) };
   return {
     older: keptVersions(older, { added, next, most }),
-    bytesBefore: storedBytes(before),
+    bytesBefore: storedBytes(archivesOf(head)),
   };
 }
 

@@ -29,9 +29,19 @@ const LEAST_HEAD_BYTES = 280;
 const ERASING_HEAD_BYTES = EMPTY_HEAD_BYTES + `,"erase":[]`.length - 1;
 const ERASED_BYTES = `"20260101T000000Z-0123456789abcdef.tar.gz",`.length;
 
-/** Whether a head of this size certainly names an archive, so that it need not be read. */
+/** Whether a head of this size certainly names a newest archive, so that it need not be read. */
 export function surelyNames(sizeBytes: number): boolean {
   return sizeBytes >= LEAST_HEAD_BYTES && (sizeBytes - ERASING_HEAD_BYTES) % ERASED_BYTES !== 0;
+}
+
+/**
+ * Spaces after a head that names only checkpoints. With its size, it is not taken for a head that certainly names a
+ * newest archive, also by programs of an earlier version.
+ */
+function paddingOf({ versions, checkpoints = [] }: S3Head, sizeBytes: number): string {
+  if (versions.length > 0 || checkpoints.length === 0) return "";
+  const beyond = (sizeBytes - ERASING_HEAD_BYTES) % ERASED_BYTES;
+  return " ".repeat((ERASED_BYTES - beyond) % ERASED_BYTES);
 }
 
 /** The header that repeats the `commit` in the content. If both are equal, header and content are of the same write. */
@@ -43,6 +53,7 @@ const versionSchema = v.object({ ...snapshotMetadataSchema.entries, kept: v.opti
 const headSchema = v.object({
   commit: v.string(),
   versions: v.array(versionSchema),
+  checkpoints: v.optional(v.array(versionSchema)),
   erase: v.optional(v.array(blob)),
 });
 
@@ -55,6 +66,12 @@ export interface S3Head {
   readonly commit: string;
   /** The newest first. Empty after a deletion. */
   readonly versions: readonly S3Version[];
+  /**
+   * The archives that were saved as checkpoints since the newest one, the latest first. They are older versions, but the
+   * first of `versions` is always the newest archive, and a key may have only checkpoints. Programs of an earlier
+   * version ignore them.
+   */
+  readonly checkpoints?: readonly S3Version[] | undefined;
   /** The archives that a deletion still has to erase. */
   readonly erase?: readonly string[] | undefined;
 }
@@ -131,7 +148,7 @@ export function createS3Heads(options: {
   function parseHead(key: SnapshotKey, body: Buffer): S3Head {
     const head = headIn(body);
     if (head === undefined) throw new ArchiveError("Corrupt", `${layout.head(key)} cannot be read`);
-    for (const { tenantId, workloadRef } of head.versions) {
+    for (const { tenantId, workloadRef } of archivesOf(head)) {
       if (tenantId === key.tenantId && workloadRef === key.workloadRef) continue;
       throw new ArchiveError("Foreign", `${layout.head(key)} is of tenant "${tenantId}" and workload "${workloadRef}"`);
     }
@@ -156,7 +173,8 @@ export function createS3Heads(options: {
     },
 
     async swap(key, { next, replaces, signal }) {
-      const body = Buffer.from(JSON.stringify(next));
+      const text = JSON.stringify(next);
+      const body = Buffer.from(text + paddingOf(next, Buffer.byteLength(text)));
       const at = layout.head(key);
       const seen = replaces === NOTHING.revision ? undefined : replaces.slice(replaces.indexOf(" ") + 1);
       const condition: Record<string, string> = seen === undefined ? { "if-none-match": "*" } : { "if-match": seen };
@@ -205,8 +223,20 @@ export function newCommit(): string {
   return randomBytes(16).toString("hex");
 }
 
-export function blobsOf(head: Pick<S3Head, "versions"> | undefined): ReadonlySet<string> {
-  return new Set((head?.versions ?? []).map(({ blob }) => blob));
+type Named = Pick<S3Head, "versions" | "checkpoints">;
+
+/** The newest archive, if there is one, then the older versions with the checkpoints, the latest first. */
+export function archivesOf(head: Named | undefined): S3Version[] {
+  return [...(head?.versions ?? []).slice(0, 1), ...olderOf(head)];
+}
+
+/** The older versions with the checkpoints, the latest first. */
+export function olderOf(head: Named | undefined): (S3Version & { readonly kept: KeptAs })[] {
+  return [...(head?.checkpoints ?? []), ...(head?.versions ?? []).slice(1)].map(asOlder);
+}
+
+export function blobsOf(head: Named | undefined): ReadonlySet<string> {
+  return new Set(archivesOf(head).map(({ blob }) => blob));
 }
 
 export function metadataOf({ blob: _, kept: __, ...metadata }: S3Version): SnapshotMetadata {
@@ -214,6 +244,6 @@ export function metadataOf({ blob: _, kept: __, ...metadata }: S3Version): Snaps
 }
 
 /** Heads of older versions do not say why a version is kept. */
-export function asOlder(version: S3Version): S3Version & { readonly kept: KeptAs } {
+function asOlder(version: S3Version): S3Version & { readonly kept: KeptAs } {
   return { ...version, kept: version.kept ?? "replaced" };
 }

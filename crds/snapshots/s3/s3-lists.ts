@@ -5,7 +5,7 @@ import type { StoreEntry, StoreUse } from "../snapshot-store.ts";
 import type { PageFilter, StorePage } from "../store-pages.ts";
 import { inTurns } from "./in-turns.ts";
 import type { S3Bucket, S3Object } from "./s3-bucket.ts";
-import { asOlder, EMPTY_HEAD_BYTES, metadataOf, type S3Heads, surelyNames } from "./s3-heads.ts";
+import { EMPTY_HEAD_BYTES, metadataOf, olderOf, type S3Heads, type S3Version, surelyNames } from "./s3-heads.ts";
 import type { S3Layout } from "./s3-layout.ts";
 
 /** The most heads listed for one page: most of them may be without archives, or of other workloads. */
@@ -84,13 +84,13 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
   ): Promise<StoreEntry[]> {
     const head = await unlessWrong(heads.listed(key, object.etag, signal));
     if (head === "wrong") return [{ ...key, sizeBytes: 0, usedAt, metadata: undefined }];
-    return (head?.versions ?? []).slice(0, versions ? undefined : 1).map((version, index) => ({
-      ...key,
-      ...(index > 0 && { version: archiveDigits(version.sha256), kept: asOlder(version).kept }),
-      sizeBytes: version.sizeBytes,
-      usedAt,
-      metadata: metadataOf(version),
-    }));
+    const entryOf = (one: S3Version) => ({ sizeBytes: one.sizeBytes, usedAt, metadata: metadataOf(one) });
+    const newest = (head?.versions ?? []).slice(0, 1).map((one) => ({ ...key, ...entryOf(one) }));
+    if (!versions) return newest;
+    const older = olderOf(head).map((one) => {
+      return { ...key, version: archiveDigits(one.sha256), kept: one.kept, ...entryOf(one) };
+    });
+    return [...newest, ...older];
   }
 
   return {
@@ -106,7 +106,7 @@ export function createS3Lists(options: { bucket: S3Bucket; layout: S3Layout; hea
     async names(filter, signal) {
       const { items, next } = await headPage(filter, signal);
       const named = await inTurns(items, async ({ key, object }) => {
-        // A head of another size has no archive, still has archives to erase, or cannot be read.
+        // A head of another size has no archive or only checkpoints, still has archives to erase, or cannot be read.
         if (surelyNames(object.sizeBytes)) return [key];
         const head = await unlessWrong(heads.listed(key, object.etag, signal));
         return head === "wrong" || (head?.versions ?? []).length > 0 ? [key] : [];

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { BuildContexts } from "../../builds/build-contexts.ts";
 import { type Clock, systemClock } from "../../client/clock.ts";
 import { orAborted } from "../../waits.ts";
+import { asOrdinary } from "../kept-versions.ts";
 import { limitCalls } from "../limit-calls.ts";
 import { checkSnapshotKey, type SnapshotKey } from "../snapshot-key.ts";
 import {
@@ -20,7 +21,7 @@ import { createS3Bucket } from "./s3-bucket.ts";
 import type { S3Client } from "./s3-client.ts";
 import { createS3Commits } from "./s3-commits.ts";
 import { createS3Contexts } from "./s3-contexts.ts";
-import { asOlder, blobsOf, createS3Heads, metadataOf, newCommit, type S3Version } from "./s3-heads.ts";
+import { archivesOf, blobsOf, createS3Heads, metadataOf, newCommit, olderOf, type S3Version } from "./s3-heads.ts";
 import { s3Layout } from "./s3-layout.ts";
 import { createS3Lists } from "./s3-lists.ts";
 import { probeS3 } from "./s3-probe.ts";
@@ -59,6 +60,8 @@ export interface S3Store extends SnapshotStore {
 const PART_BYTES = 5 * 1024 * 1024;
 const COPY_BYTES = 5 * 1024 ** 3;
 const PROBE_LIMIT_MS = 60_000;
+/** The most tries to delete a checkpoint while other writers change the head. */
+const MOST_DROPS = 5;
 
 /**
  * Archives in S3-compatible object storage with conditional writes, under the names of {@link s3Layout}. An archive
@@ -74,7 +77,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   const lists = createS3Lists({ bucket, layout, heads });
   const usage = createS3Usage({ bucket, layout, listTenant, clock });
   const tidy = createS3Tidy({ bucket, layout, heads, uploads });
-  const { commit, checkRoom } = createS3Commits({ bucket, layout, heads, usage });
+  const { commit, checkRoom, dropCheckpoint } = createS3Commits({ bucket, layout, heads, usage });
   const limited = limitCalls({ verb: "use object storage", clock });
   let probing: Promise<void> | undefined;
 
@@ -141,11 +144,11 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       checkSnapshotKey(key);
       return await limited(call, async (signal) => {
         const { head, revision } = await heads.read(key, signal);
-        const [first, ...older] = head?.versions ?? [];
-        const versions = older.map((one): SnapshotVersion => ({ ...metadataOf(one), kept: asOlder(one).kept }));
+        const first = head?.versions[0];
+        const versions = olderOf(head).map((one): SnapshotVersion => ({ ...metadataOf(one), kept: one.kept }));
         const newest = first && metadataOf(first);
         if (newest !== undefined) return { revision, state: "kept", newest, versions };
-        return { revision, state: (await bucket.exists(layout.mark, signal)) ? "none" : "unmarked", versions: [] };
+        return { revision, state: (await bucket.exists(layout.mark, signal)) ? "none" : "unmarked", versions };
       });
     },
 
@@ -153,7 +156,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       checkSnapshotKey(key);
       return await openS3Archive({ bucket, limited, call }, async (signal) => {
         const { head } = await heads.read(key, signal);
-        const version = head?.versions.find((one) => one.sha256 === sha256);
+        const version = archivesOf(head).find((one) => one.sha256 === sha256);
         return version && { at: layout.archive(key, version.blob), metadata: metadataOf(version) };
       });
     },
@@ -187,7 +190,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       checkSnapshotKey(from);
       return await limited(call, async (signal) => {
         const { head } = await heads.read(from, signal);
-        const version = head?.versions.find((one) => one.sha256 === from.sha256);
+        const version = archivesOf(head).find((one) => one.sha256 === from.sha256);
         if (version === undefined) return undefined;
         await ensureMark(signal);
         const source = { at: layout.archive(from, version.blob), sizeBytes: version.sizeBytes };
@@ -195,7 +198,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         const isOwn = from.tenantId !== key.tenantId || from.workloadRef !== key.workloadRef;
         const blob = isOwn ? newBlob() : version.blob;
         const at = layout.archive(key, blob);
-        const { podUid: _, kept: __, lineage: ___, copied: ____, ...saved } = version;
+        const { podUid: _, kept: __, lineage: ___, copied: ____, ...saved } = asOrdinary(version);
         const ownKey = { tenantId: key.tenantId, workloadRef: key.workloadRef };
         async function adopt(): Promise<CommittedSnapshot | undefined> {
           const isThere = isOwn
@@ -209,6 +212,19 @@ export function createS3Store(options: S3StoreOptions): S3Store {
       });
     },
 
+    async dropCheckpoint(key, call) {
+      checkSnapshotKey(key);
+      return await limited(call, async (signal) => {
+        for (let tries = 1; ; tries += 1) {
+          try {
+            return await dropCheckpoint(key, { session: call.session, signal });
+          } catch (error) {
+            if (!(error instanceof StoreConflict) || tries >= MOST_DROPS) throw error;
+          }
+        }
+      });
+    },
+
     async delete(key, call) {
       checkSnapshotKey(key);
       return await limited(call, async (signal) => {
@@ -216,7 +232,8 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         if (call.replaces !== undefined && call.replaces !== present) {
           throw new StoreConflict(`${layout.head(key)} has changed since it was read`);
         }
-        const { versions, erase: left = [] } = head ?? { versions: [] };
+        const left = head?.erase ?? [];
+        const archives = archivesOf(head);
         if (call.unusedForMs !== undefined) {
           const usedAt = await usedAtOf(key, signal);
           // The time in a server's response may be up to a second old.
@@ -224,7 +241,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
           if (usedAt === "" || unusedMs < call.unusedForMs) return false;
         }
         const blobs = [...new Set([...blobsOf(head), ...left])];
-        const isNothing = versions.length === 0 && blobs.length === 0;
+        const isNothing = blobs.length === 0;
         if (isNothing && call.unusedForMs !== undefined) return false;
         // After this write the key has no archive, even if the next steps fail and a later call has to continue them.
         // The head is also written if there is no archive: a save whose response was lost may still arrive, and is then
@@ -232,7 +249,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         const without = { commit: newCommit(), versions: [], erase: blobs };
         const revision = await heads.swap(key, { next: without, replaces: present, signal });
         if (isNothing) return false;
-        usage.note(key, { from: versions, to: [] });
+        usage.note(key, { from: archives, to: [] });
         await Promise.all(blobs.map((blob) => erase(key, blob, signal)));
         await bucket.send({ method: "DELETE", key: layout.used(key), signal });
         const next = { commit: newCommit(), versions: [] };
