@@ -2,7 +2,14 @@ import { ArchiveError } from "../archive/archive-error.ts";
 import { relationOf } from "./lineage.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
-import { type KeptAs, type SnapshotStore, type StoreCall, StoreConflict } from "./snapshot-store.ts";
+import {
+  type KeptAs,
+  type KeptSnapshots,
+  type SnapshotStore,
+  type SnapshotVersion,
+  type StoreCall,
+  StoreConflict,
+} from "./snapshot-store.ts";
 import { compareKeys, eachInPages } from "./store-pages.ts";
 
 /** The result for one tenant and workload. */
@@ -43,7 +50,8 @@ const AT_ONCE = 4;
 /**
  * Copies all archives of a store to another, with their versions and metadata. The SHA-256 of each archive is checked
  * while it is copied. An archive that the target has is not sent again. So a copy that was interrupted continues where
- * it stopped, and a later copy only brings what was saved since.
+ * it stopped, and a later copy only brings what was saved since. Checkpoints are not copied, and those of the target are
+ * left unchanged: their sessions save again.
  *
  * @param call.timeoutMs for each archive
  * @throws the first error of a store that does not concern one key alone
@@ -111,11 +119,12 @@ async function* onlyInFirst(
 }
 
 async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
-  const { newest, versions } = await from.look(key, call);
+  const source = await from.look(key, call);
+  const { newest } = source;
   if (newest === undefined) throw new StoreConflict("it was deleted in the meantime");
-  const wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[] = [...[...versions].reverse(), newest];
+  const wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[] = [...savedIn(source).reverse(), newest];
   const present = await to.look(key, call);
-  const there = present.newest === undefined ? [] : [...[...present.versions].reverse(), present.newest];
+  const there = present.newest === undefined ? [] : [...savedIn(present).reverse(), present.newest];
   const begin = whereToBegin(wanted, there);
   if (typeof begin === "string") return { kind: begin };
   let { revision } = present;
@@ -126,7 +135,7 @@ async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: S
     const opened = await from.open(key, sha256, call);
     if (opened === undefined) throw new StoreConflict("another archive has replaced it in the meantime");
     try {
-      const most = { history: wanted.length, replaced: wanted.length + there.length };
+      const most = { history: wanted.length, replaced: wanted.length + present.versions.length + 1 };
       const describe = () => ({ ...description, copied: true }) as const;
       const put = { ...call, replaces: revision, keep, most, describe };
       ({ revision } = await to.put(key, opened.content, put));
@@ -137,6 +146,11 @@ async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: S
     bytes += sizeBytes;
   }
   return { kind: "copied", archives: left.length, bytes };
+}
+
+/** The older versions without checkpoints, the latest first. */
+function savedIn({ versions }: KeptSnapshots): SnapshotVersion[] {
+  return versions.filter(({ kind }) => kind !== "checkpoint");
 }
 
 interface Begin {
