@@ -160,6 +160,11 @@ const keptAs = Type.Union([Type.Literal("history"), Type.Literal("replaced")], {
     "Why an older version is kept: `history` if a later session started from it, `replaced` if a session that did not start from it took its place.",
 });
 
+const archiveKind = Type.Literal("checkpoint", {
+  description:
+    "`checkpoint` for an older version that was saved while its session was running; absent for other versions.",
+});
+
 const shared = {
   Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Body of every error." }),
   Health: Type.Object({ status: done("ok") }, { description: "The process is alive." }),
@@ -266,6 +271,7 @@ const shared = {
       ),
       createdAt: time("When it was saved."),
       kept: Type.Optional(keptAs),
+      kind: Type.Optional(archiveKind),
     },
     { description: "A snapshot of a tenant's overlay directories." },
   ),
@@ -280,6 +286,7 @@ const shared = {
       createdAt: time("When it was saved, or became the newest by a rollback or a copy."),
       newest: Type.Boolean({ description: "Whether a claim with `resume: true` restores it." }),
       kept: Type.Optional(keptAs),
+      kind: Type.Optional(archiveKind),
     },
     { description: "A version of a snapshot of a tenant's overlay directories." },
   ),

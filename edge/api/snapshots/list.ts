@@ -188,6 +188,8 @@ interface SnapshotRecord {
   createdAt: string;
   /** Of an older version. */
   kept?: KeptAs;
+  /** Of an older version that a running session has saved. */
+  kind?: "checkpoint";
 }
 
 /** Shows an archive as the REST API does. */
@@ -209,6 +211,7 @@ function snapshotRecord({
     ...(metadata !== undefined && { sha256: metadata.sha256 }),
     createdAt: metadata?.createdAt ?? usedAt,
     ...(kept !== undefined && { kept }),
+    ...(metadata?.kind !== undefined && { kind: metadata.kind }),
   };
 }
 

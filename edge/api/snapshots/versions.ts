@@ -135,6 +135,7 @@ export interface VersionRecord {
   readonly createdAt: string;
   readonly newest: boolean;
   readonly kept?: KeptAs;
+  readonly kind?: "checkpoint";
 }
 
 function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots): VersionRecord[] {
@@ -145,7 +146,7 @@ function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots
 /** @param kept why an older version is kept; undefined for the newest */
 export function versionRecord(
   { tenantId, workloadRef }: SnapshotKey,
-  { sha256, sizeBytes, createdAt }: SnapshotMetadata,
+  { sha256, sizeBytes, createdAt, kind }: SnapshotMetadata,
   kept?: KeptAs,
 ): VersionRecord {
   const version = archiveDigits(sha256);
@@ -155,6 +156,7 @@ export function versionRecord(
     path: snapshotPath({ tenantId, workloadRef, ...(kept !== undefined && { version }) }),
     ...{ version, sizeBytes, sha256, createdAt, newest: kept === undefined },
     ...(kept !== undefined && { kept }),
+    ...(kind !== undefined && { kind }),
   };
 }
 
@@ -218,10 +220,16 @@ export function findVersion(
   throw new HttpError(404, `there is no version ${version} of it: there are ${there}`);
 }
 
-/** The version that another one replaced. @throws HttpError 404 if it is the oldest */
+/**
+ * The version that another one replaced. Passes over checkpoints, which were never the newest, unless `after` is one.
+ *
+ * @throws HttpError 404 if it is the oldest
+ */
 export function versionBefore(kept: KeptSnapshots | undefined, after: SnapshotMetadata): SnapshotMetadata {
   const all = versionsIn(kept);
-  const found = all[all.indexOf(after) + 1];
+  const found = all
+    .slice(all.indexOf(after) + 1)
+    .find(({ kind }) => kind !== "checkpoint" || after.kind === "checkpoint");
   if (found !== undefined) return found;
   throw new HttpError(404, `there is no version before ${archiveDigits(after.sha256)}`);
 }
