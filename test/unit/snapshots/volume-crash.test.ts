@@ -3,12 +3,14 @@ import { createHash, randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import { compose, fileOf, type Packed, pack } from "../archive/packed-archives.ts";
+import { checkpoint } from "./checkpoint-contract.ts";
 import { makeHelperProgram, startHelperProcess } from "./helper-process.ts";
 import { call, key, loadBytes, save } from "./store-contract.ts";
 import { saveTabled } from "./tabled-saves.ts";
@@ -83,6 +85,73 @@ test("at whatever moment, the volume has what was there before the call or after
       const names = readdirSync(join(context.root, key.tenantId));
       assert.is(names.length, 2, `left behind: ${names.join(" ")}`);
     }
+    assert.ok(hasMetBoth(), JSON.stringify(outcomes));
+  } finally {
+    await server.kill();
+  }
+});
+
+test("at whatever moment, a checkpoint leaves the newest archive, and its session one checkpoint, whole", async (context) => {
+  const bundle = await makeHelperProgram(context.folder);
+  let server = await startHelperProcess(bundle, context);
+  const random = () => randomBytes(1 + Math.floor(Math.random() ** 3 * 1_000_000)).toString("latin1");
+  const outcomes = { before: 0, after: 0, answered: 0 };
+  const hasMetBoth = () => outcomes.before > 0 && outcomes.answered + outcomes.after > 0;
+  const latin1 = (content: string): AsyncIterable<Uint8Array> => Readable.from([Buffer.from(content, "latin1")]);
+  try {
+    // One of the keys has only checkpoints.
+    const [, ...saved] = KEYS;
+    for (const key of saved) await save(server.store, latin1("the newest"), key);
+    const contents = new Map(KEYS.map((key) => [key, random()]));
+    const begun = performance.now();
+    for (const [to, content] of contents) await checkpoint(server.store, latin1(content), { session: "a", to });
+    let tookMs = performance.now() - begun;
+    for (let kills = 0; kills < KILLS || (kills < MOST_KILLS && !hasMetBoth()); kills += 1) {
+      const { store } = server;
+      const calls = KEYS.map((to) => {
+        const content = random();
+        const outcome = checkpoint(store, latin1(content), { session: "a", to }).then(
+          () => "answered" as const,
+          (error: unknown) => {
+            assert.ok(error instanceof NetworkError || error instanceof StoreConflict, String(error));
+            return "failed" as const;
+          },
+        );
+        return { to, content, outcome };
+      });
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 1.5 * tookMs));
+      await server.kill();
+      const ended = await Promise.all(calls.map(async (one) => ({ ...one, how: await one.outcome })));
+      const answered = ended.filter(({ how }) => how === "answered").length;
+      if (answered === 0) tookMs = Math.min(10_000, tookMs * 1.3);
+      if (answered === KEYS.length) tookMs = Math.max(5, tookMs * 0.7);
+      server = await startHelperProcess(bundle, context);
+      for (const { to, content, how } of ended) {
+        const { newest } = await server.store.look(to, call);
+        const found = await contentsOf(server.store, to);
+        if (to !== KEYS[0]) assert.is(found.shift(), "the newest");
+        assert.is(newest === undefined, to === KEYS[0]);
+        const before = contents.get(to) ?? "";
+        // Both, if the server was killed before it deleted the earlier one.
+        const isBoth = how === "failed" && shown(found) === shown([content, before]);
+        const isWhole = isBoth || shown(found) === shown([content]);
+        assert.ok(isWhole || (how === "failed" && shown(found) === shown([before])), `${shown(found)} (${how})`);
+        outcomes[how === "answered" ? "answered" : isWhole ? "after" : "before"] += 1;
+        contents.set(to, isWhole ? content : before);
+        if (found.length > 1) {
+          // The next one replaces both.
+          contents.set(to, "small");
+          await checkpoint(server.store, latin1("small"), { session: "a", to });
+          assert.is((await server.store.look(to, call)).versions.length, 1);
+        }
+      }
+    }
+    for (const to of KEYS) await server.store.dropCheckpoint(to, { ...call, session: "a" });
+    for (const to of saved) await server.store.delete(to, call);
+    assert.equal(
+      readdirSync(context.root).filter((name) => !name.startsWith(".")),
+      [],
+    );
     assert.ok(hasMetBoth(), JSON.stringify(outcomes));
   } finally {
     await server.kill();

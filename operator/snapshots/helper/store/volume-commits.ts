@@ -308,10 +308,12 @@ export function createVolumeCommits(options: {
     const stored = await state.read(key);
     if (!(await checkpoints.drop(key, { session, stored }))) return false;
     state.noteDeletion(key);
+    const { folder, versions } = placesOf(root, key);
+    for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
     if (stored.newest !== undefined || (await state.versions(key)).length > 0) return true;
     // An interrupted save may have left metadata without an archive.
     await removeSurely(key, undefined);
-    await syncFolders(placesOf(root, key).folder);
+    await syncFolders(folder);
     return true;
   }
 

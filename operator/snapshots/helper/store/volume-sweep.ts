@@ -46,6 +46,13 @@ export function createVolumeSweep(options: {
     return files.map(({ parentPath, name }) => join(parentPath, name));
   }
 
+  /** A checkpoint can be the first archive of a key. If it was interrupted, its folder is empty. */
+  async function dropEmptyVersions(tenant: string): Promise<void> {
+    const versions = join(root, tenant, ".versions");
+    for (const workload of (await ifFolder(readdir(versions))) ?? []) await ifFolder(removeIfEmpty(join(versions, workload)));
+    await ifFolder(removeIfEmpty(versions));
+  }
+
   return {
     async touch(keys) {
       for (const key of keys) checkSnapshotKey(key);
@@ -83,6 +90,7 @@ export function createVolumeSweep(options: {
             await rm(path, { force: true });
             await removeIfEmpty(dirname(path));
           }
+          await dropEmptyVersions(name);
           await removeIfEmpty(join(root, name));
         });
       }
