@@ -9,9 +9,11 @@ import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { findVersion, type VersionRecord, versionBefore } from "../../../edge/api/snapshots/versions.ts";
 import { eventually } from "../../eventually.ts";
 import { manualClock } from "../manual-clock.ts";
-import { load, save } from "../snapshots/store-contract.ts";
+import { checkpoint } from "../snapshots/checkpoint-contract.ts";
+import { call, load, save } from "../snapshots/store-contract.ts";
 import { isOverVolume, type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
@@ -82,6 +84,46 @@ test("all versions are listed, the newest first", async (context) => {
       ...{ newest: false, kept: "history" },
     },
   ]);
+});
+
+test("checkpoints are marked in the lists, and the version before another one is none of them", async (context) => {
+  const { edge, served } = context;
+  await saveThree(context);
+  for (const session of ["x", "y"]) await checkpoint(served.store, `of ${session}`, { session, to: a });
+  const kinds = async (path: string) => {
+    const { json } = await edge.call(`GET ${path}`);
+    return (json as VersionRecord[]).map(({ sha256, kind, kept }) => [sha256, kind, kept]);
+  };
+  const expected = [
+    [digest("third"), undefined, undefined],
+    [digest("of y"), "checkpoint", "replaced"],
+    [digest("of x"), "checkpoint", "replaced"],
+    [digest("second"), undefined, "replaced"],
+    [digest("first"), undefined, "history"],
+  ];
+  assert.equal(await kinds(`${OF_A}/versions`), expected);
+  assert.equal((await kinds("/api/v1/snapshots?versions=true")).sort(), expected.sort());
+  assert.equal(await kinds("/api/v1/snapshots"), [[digest("third"), undefined, undefined]]);
+  const kept = await served.store.look(a, call);
+  const before = (content: string) => versionBefore(kept, findVersion(a, kept, digest(content))).sha256;
+  assert.equal(["third", "of y", "of x", "second"].map(before), ["second", "of x", "second", "first"].map(digest));
+  assert.is(findVersion(a, kept, undefined).sha256, digest("third"));
+});
+
+test("a tenant with only a checkpoint has no snapshot, and can roll back to it", async (context) => {
+  const { edge, served } = context;
+  await checkpoint(served.store, "running", { session: "x", to: a });
+  assert.equal((await edge.call("GET /api/v1/snapshots")).json, []);
+  const { json } = await edge.call(`GET ${OF_A}/versions`);
+  assert.equal(
+    (json as VersionRecord[]).map(({ kind, newest }) => [kind, newest]),
+    [["checkpoint", false]],
+  );
+  const answer = await edge.call(`POST ${OF_A}/rollback`, { body: { version: short("running") } });
+  assert.equal([answer.status, (answer.json as VersionRecord).kind], [200, undefined]);
+  assert.is(await load(served.store, a), "running");
+  assert.is((await edge.call(`DELETE ${OF_A}`)).status, 200);
+  assert.is((await edge.call(`GET ${OF_A}/versions`)).status, 404);
 });
 
 test("an erasure leaves what a release saves meanwhile, and is told so", async (context) => {

@@ -6,6 +6,7 @@ import * as assert from "uvu/assert";
 import { type CopyOutcome, copyStore } from "../../../crds/snapshots/copy-store.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { KeptAs, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { checkpoint, shown } from "./checkpoint-contract.ts";
 import { call, everything, key, load, save, withoutMark } from "./store-contract.ts";
 import { type ServedStore, serveStore } from "./store-server.ts";
 
@@ -232,6 +233,27 @@ test("passes over an archive of which nothing is recorded, and copies none that 
   writeFileSync(join(folder, "from", "a.b", "c.tar.gz.tar.gz"), "cut");
   const { [key.tenantId]: cut } = await copy({ from, to });
   assert.ok(cut?.kind === "failed" && /does not match its metadata/.test(cut.because), JSON.stringify(cut));
+});
+
+test("checkpoints are not copied, and those of the target neither differ nor go", async ({ from, to }) => {
+  await save(from, "of 1", key, at(1));
+  await save(from, "of 2", key, at(2));
+  await checkpoint(from, "running", { session: "a" });
+  await checkpoint(from, "only a checkpoint", { session: "a", to: other });
+  await checkpoint(to, "of the target", { session: "b" });
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "copied", archives: 2, bytes: 8 } });
+  assert.equal(await shown(to), ["of 2", "of 1", "of the target (b)"]);
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" } });
+  await checkpoint(to, "of the target again", { session: "b" });
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" } });
+  for (const hour of [3, 4]) await save(from, `of ${hour}`, key, at(hour));
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "copied", archives: 2, bytes: 8 } });
+  assert.equal(
+    (await shown(to)).filter((one) => !one.endsWith(")")),
+    ["of 4", "of 3", "of 2", "of 1"],
+  );
+  assert.ok((await shown(to)).includes("of the target again (b)"));
+  assert.equal(await shown(to, other), ["-"]);
 });
 
 test.run();
