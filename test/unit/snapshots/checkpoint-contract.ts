@@ -143,6 +143,15 @@ export function testCheckpoints<T extends { store: SnapshotStore }>(test: Test<T
     }
   });
 
+  test("a state without archives does not come back after a checkpoint", async ({ store }) => {
+    await save(store, "marks the store", { tenantId: "b", workloadRef: "w" });
+    const { revision: replaces } = await store.look(key, call);
+    await checkpoint(store, "running", { session: "a" });
+    await store.dropCheckpoint(key, { ...call, session: "a" });
+    assert.instance(await errorOf(checkpoint(store, "late", { session: "a", replaces })), StoreConflict);
+    assert.equal(await shown(store), ["-"]);
+  });
+
   test("an erasure and a rollback that have not seen a checkpoint conflict with it", async ({ store }) => {
     for (const content of ["of 1", "of 2"]) await save(store, content, key, { keep: "replaced" });
     const { revision: replaces } = await store.look(key, call);

@@ -1,7 +1,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
 import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
+import { errorOf } from "../../error-of.ts";
 import { checkpoint, shown, testCheckpoints } from "./checkpoint-contract.ts";
 import { type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
 import { call, key, listAll, load, namesOf, save } from "./store-contract.ts";
@@ -66,6 +68,15 @@ test("what a checkpoint replaces is erased, also if its own write was not necess
   await checkpoint(store, "second", { session: "b" });
   assert.is(archives(server).length, 2);
   assert.equal(await shown(store), ["of 1", "second"]);
+});
+
+test("a head with a checkpoint of another key is refused", async ({ store, server }) => {
+  await checkpoint(store, "running", { session: "a" });
+  const head = server.objects.get(layout.head(key));
+  const other = { ...key, tenantId: "other" };
+  if (head !== undefined) server.objects.set(layout.head(other), head);
+  const error = await errorOf(store.look(other, call));
+  assert.ok(error instanceof ArchiveError && error.reason === "Foreign", String(error));
 });
 
 test("a program of an earlier version sees what was saved, and a checkpoint only after the next save", async (context) => {
