@@ -123,7 +123,7 @@ export function createVolumeCommits(options: {
     return { revision: await revisionWith(key, stored.newest), metadata: added };
   }
 
-  /** The revision with a newest archive that is known. To find it out can take a read of the whole archive. */
+  /** The revision with this newest archive. It is not read again, since that may hash the whole archive. */
   async function revisionWith(
     key: SnapshotKey,
     newest: Parameters<VolumeState["revisionOf"]>[1]["newest"],

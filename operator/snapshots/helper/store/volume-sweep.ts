@@ -49,7 +49,8 @@ export function createVolumeSweep(options: {
   /** A checkpoint can be the first archive of a key. If it was interrupted, its folder is empty. */
   async function dropEmptyVersions(tenant: string): Promise<void> {
     const versions = join(root, tenant, ".versions");
-    for (const workload of (await ifFolder(readdir(versions))) ?? []) await ifFolder(removeIfEmpty(join(versions, workload)));
+    for (const workload of (await ifFolder(readdir(versions))) ?? [])
+      await ifFolder(removeIfEmpty(join(versions, workload)));
     await ifFolder(removeIfEmpty(versions));
   }
 
