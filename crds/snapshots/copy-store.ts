@@ -50,8 +50,8 @@ const AT_ONCE = 4;
 /**
  * Copies all archives of a store to another, with their versions and metadata. The SHA-256 of each archive is checked
  * while it is copied. An archive that the target has is not sent again. So a copy that was interrupted continues where
- * it stopped, and a later copy only brings what was saved since. Checkpoints are not copied, and those of the target are
- * left unchanged: their sessions save again.
+ * it stopped, and a later copy only brings what was saved since. Checkpoints are not copied, since their sessions save
+ * again. Those of the target do not change.
  *
  * @param call.timeoutMs for each archive
  * @throws the first error of a store that does not concern one key alone

@@ -46,8 +46,8 @@ interface Written {
 }
 
 /**
- * Replaces the newest archive with one that is already written, or adds it as a checkpoint. If the commit has certainly failed, the archive is
- * erased if this call has written it.
+ * Replaces the newest archive with one that is already written, or adds that one as a checkpoint. If the commit has
+ * certainly failed, the archive is erased if this call has written it.
  *
  * @throws StoreConflict if the state is another one
  * @throws QuotaError if more would be kept than the limits allow

@@ -67,9 +67,9 @@ export interface S3Head {
   /** The newest first. Empty after a deletion. */
   readonly versions: readonly S3Version[];
   /**
-   * The archives that were saved as checkpoints since the newest one, the latest first. They are older versions, but the
-   * first of `versions` is always the newest archive, and a key may have only checkpoints. Programs of an earlier
-   * version ignore them.
+   * The archives that were saved as checkpoints since the newest one, the latest first. They are older versions. They
+   * have a list of their own, since the first of `versions` is always the newest archive, and a key may have only
+   * checkpoints. Programs of an earlier version ignore them.
    */
   readonly checkpoints?: readonly S3Version[] | undefined;
   /** The archives that a deletion still has to erase. */
