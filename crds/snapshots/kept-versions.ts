@@ -4,12 +4,18 @@ import type { KeptAs, MostKept } from "./snapshot-store.ts";
 interface Version {
   readonly sha256: string;
   readonly kept: KeptAs;
+  readonly kind?: "checkpoint" | undefined;
 }
+
+/** Of the sessions that ended without a save, so many have their checkpoint kept. */
+const MOST_OF_OTHERS = 3;
 
 type Saved = Pick<SnapshotMetadata, "sha256" | "kind" | "session">;
 
 /**
  * The older versions that stay after a commit, the latest first.
+ *
+ * Checkpoints count apart: they take no place of a version that protects a tenant from a forgotten `resume`.
  *
  * @param older the older versions before the commit, the latest first
  * @param state.added the version that the commit adds; it stays whatever `most` is
@@ -20,13 +26,13 @@ export function keptVersions<T extends Version>(
   older: readonly T[],
   { added, next, most }: { added?: T | undefined; next: string | undefined; most: Pick<MostKept, KeptAs> },
 ): T[] {
-  const left = { history: most.history, replaced: most.replaced };
+  const left = { history: most.history, replaced: most.replaced, checkpoint: MOST_OF_OTHERS };
   if (added !== undefined && added.sha256 !== next) left[added.kept] -= 1;
-  const staying = older.filter(({ sha256, kept }) => {
+  const staying = older.filter(({ sha256, kept, kind = kept }) => {
     if (sha256 === added?.sha256) return false;
     if (sha256 === next) return true;
-    left[kept] -= 1;
-    return left[kept] >= 0;
+    left[kind] -= 1;
+    return left[kind] >= 0;
   });
   return added === undefined ? staying : [added, ...staying];
 }
@@ -42,6 +48,17 @@ export function keptAs<T extends Version>(keep: KeptAs, older: readonly T[], sha
 /** Whether an archive is the checkpoint of this session. */
 export function isCheckpointOf(session: string | undefined, one: Omit<Saved, "sha256">): boolean {
   return session !== undefined && one.kind === "checkpoint" && one.session === session;
+}
+
+/**
+ * The checkpoints that go when another one is added: that of the same session, and the oldest ones of other sessions,
+ * which ended without a save.
+ *
+ * @param archives the latest first
+ */
+export function replacedBy<T extends Omit<Saved, "sha256">>(session: string | undefined, archives: readonly T[]): T[] {
+  const others = withoutCheckpointOf(session, archives).filter(({ kind }) => kind === "checkpoint");
+  return [...archives.filter((one) => isCheckpointOf(session, one)), ...others.slice(MOST_OF_OTHERS)];
 }
 
 /** The archives without the checkpoint of a session, which the next save of that session replaces. */

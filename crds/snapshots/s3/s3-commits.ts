@@ -5,6 +5,7 @@ import {
   keptAs,
   keptVersions,
   planCheckpoint,
+  replacedBy,
   withoutCheckpointOf,
 } from "../kept-versions.ts";
 import { descentOf } from "../lineage.ts";
@@ -195,7 +196,11 @@ function withCheckpoint(
     const { versions, checkpoints = [] } = head ?? { versions: [] };
     return { named: { versions: versions.map(shared), checkpoints: checkpoints.map(shared) }, version };
   }
-  const { versions, checkpoints = [] } = withoutCheckpoints(session, head ?? { versions: [] });
+  const before = { versions: head?.versions ?? [], checkpoints: head?.checkpoints ?? [] };
+  // The newest archive is no checkpoint, so it stays the first.
+  const going = new Set(replacedBy(session, [...before.checkpoints, ...before.versions.slice(1)]));
+  const versions = before.versions.filter((one) => !going.has(one));
+  const checkpoints = before.checkpoints.filter((one) => !going.has(one));
   const staying = archivesOf({ versions, checkpoints });
   const bytesBefore = storedBytes(archivesOf(head));
   checkCheckpointQuota(key, { sizeBytes, sha256, staying, bytesBefore, others, most });

@@ -212,16 +212,20 @@ export function testCheckpoints<T extends { store: SnapshotStore }>(test: Test<T
     assert.equal(await shown(store), ["of 3", "of 2", "next (b)"]);
   });
 
-  test("checkpoints of other sessions are dropped like other replaced versions, the oldest first", async ({
+  test("of other sessions the newest three checkpoints are kept, and take no place of other versions", async ({
     store,
   }) => {
     for (const session of ["a", "b", "c"]) await checkpoint(store, `of ${session}`, { session });
     await save(store, "of 1");
     assert.equal(await shown(store), ["of 1", "of c (c)", "of b (b)", "of a (a)"]);
     await save(store, "of 2", key, { keep: "replaced", most: { replaced: 3 } });
-    assert.equal(await shown(store), ["of 2", "of 1", "of c (c)", "of b (b)"]);
+    assert.equal(await shown(store), ["of 2", "of 1", "of c (c)", "of b (b)", "of a (a)"]);
     await release(store, "of 3", { session: "c", most: { replaced: 1 } });
-    assert.equal(await shown(store), ["of 3", "of 1"]);
+    assert.equal(await shown(store), ["of 3", "of 1", "of b (b)", "of a (a)"]);
+    for (const session of ["d", "e", "f"]) await checkpoint(store, `of ${session}`, { session });
+    const [newest, ...older] = await shown(store);
+    assert.equal([newest, older.sort()], ["of 3", ["of 1", "of b (b)", "of d (d)", "of e (e)", "of f (f)"]]);
+    assert.is((await store.usage(call)).archives, 6);
   });
 
   test("a release with the bytes of its own checkpoint is whole", async ({ store }) => {

@@ -1,6 +1,6 @@
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { asOrdinary, isCheckpointOf, planCheckpoint } from "../../../../crds/snapshots/kept-versions.ts";
+import { asOrdinary, isCheckpointOf, planCheckpoint, replacedBy } from "../../../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import type { MostKept } from "../../../../crds/snapshots/snapshot-store.ts";
@@ -72,16 +72,13 @@ export function createVolumeCheckpoints(options: {
     uploads.forget(key, id);
   }
 
-  /** Deletes the files of the session's checkpoints. */
-  async function remove(superseded: Superseded): Promise<number> {
-    const found = checkpointsOf(superseded);
+  async function remove(found: readonly FoundFile[]): Promise<void> {
     // If this server was suspended until now, another one may have written versions unknown here.
     if (found.length > 0) await owner.check();
     for (const { path, metadata } of found) {
       await owner.remove(path);
       await owner.remove(recordPath(path, metadata.sha256));
     }
-    return found.length;
   }
 
   /** The usage with the same newest archive, which checkpoints do not change. */
@@ -96,13 +93,14 @@ export function createVolumeCheckpoints(options: {
     if (plan.kind === "present") return plan.same;
     if (plan.kind === "shared") return await shareFound(id, stored.versions.flatMap(foundIn), plan.same);
     const upload = take();
-    const dropped = new Set<string>(checkpointsOf({ session, stored }).map(({ path }) => path));
+    const replaced = replacedIn(stored, session);
+    const dropped = new Set<string>(replaced.map(({ path }) => path));
     const staying = archivesIn(stored).filter(({ path }) => !dropped.has(path));
     const present = usageOf(archivesIn(stored));
     const reserved = await usage.reserveCheckpoint(key, { sizeBytes, metadata, staying, most, present });
     try {
       await write(key, { id, metadata, stored, upload });
-      await remove({ session, stored, except: sha256 });
+      await remove(replaced.filter((one) => one.metadata.sha256 !== sha256));
       return metadata;
     } catch (error) {
       const to = await usageWith(key, stored).catch(() => reserved);
@@ -126,13 +124,26 @@ export function createVolumeCheckpoints(options: {
     async drop(key, superseded) {
       const { stored } = superseded;
       const from = usageOf(archivesIn(stored));
-      const removed = await remove(superseded);
-      if (removed === 0) return false;
+      const found = checkpointsOf(superseded);
+      if (found.length === 0) return false;
+      await remove(found);
       await syncFolders(placesOf(root, key).versions);
       usage.note(key, { from, to: await usageWith(key, stored) });
       return true;
     },
   };
+}
+
+/** The files of the checkpoints that another one replaces. */
+function replacedIn(stored: StoredKey, session: string | undefined): FoundFile[] {
+  const found = stored.versions.flatMap(foundIn);
+  const going = new Set(
+    replacedBy(
+      session,
+      found.map(({ metadata }) => metadata),
+    ),
+  );
+  return found.filter(({ metadata }) => going.has(metadata));
 }
 
 function checkpointsOf({ session, stored, except }: Superseded): FoundFile[] {
