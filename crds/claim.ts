@@ -101,7 +101,14 @@ export const claimStatusSchema = Type.Object(
     resumedFrom: Type.Optional(
       Type.String({
         description:
-          "SHA-256 of the archive that was restored into the instance; none if the claim requested files and none were saved.",
+          "SHA-256 of the archive that the session began with; none if the claim requested files and none were saved.",
+        maxLength: 64,
+      }),
+    ),
+    restoredFrom: Type.Optional(
+      Type.String({
+        description:
+          "SHA-256 of the checkpoint that was restored into the instance, since the session lost the one before.",
         maxLength: 64,
       }),
     ),
@@ -149,6 +156,13 @@ export const claimStatusSchema = Type.Object(
         description:
           "SHA-256 of the archive with the files of this session, saved when its pod was taken away. The claim's next pod gets them.",
         maxLength: 64,
+      }),
+    ),
+    sessionStart: Type.Optional(
+      Type.Integer({
+        description:
+          "podIncarnation of the first pod of this session, if the claim's pods before it were destroyed on request; 0 by default.",
+        minimum: 0,
       }),
     ),
     files: Type.Optional(

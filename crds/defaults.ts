@@ -23,7 +23,14 @@ export interface ResolvedWorkloadSpec {
   /** Without `timeoutSeconds`, idleness never releases the claim. */
   idle: { timeoutSeconds?: number; action: "hibernate" | "destroy" };
   /** Absolute, no slash at the end, none inside another. */
-  filesystem: { overlayDirs: string[]; preSave?: PreSave; saveWhileRunning: boolean; saveGraceSeconds: number };
+  filesystem: {
+    overlayDirs: string[];
+    preSave?: PreSave;
+    saveWhileRunning: boolean;
+    /** 0: no checkpoints. */
+    checkpointSeconds: number;
+    saveGraceSeconds: number;
+  };
   /** With ports and no check of the workload's own, a connection to the first port. Absent: no probe. */
   health?: { intervalSeconds: number; unhealthyThreshold: number; httpGet?: { path: string; port: number } };
   entrypoint: {
@@ -66,6 +73,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       overlayDirs: outermost(filesystem?.overlayDirs ?? []),
       ...(filesystem?.preSave !== undefined && { preSave: withPreSaveDefaults(filesystem.preSave) }),
       saveWhileRunning: filesystem?.saveWhileRunning ?? false,
+      checkpointSeconds: filesystem?.checkpointSeconds ?? 300,
       saveGraceSeconds: filesystem?.saveGraceSeconds ?? 120,
     },
     ...(health !== undefined && {

@@ -40,6 +40,8 @@ export const annotation = {
    * none. Absent if the claim did not ask for files.
    */
   resumedFrom: "tenancy.dev/resumed-from",
+  /** The SHA-256 of the checkpoint that is restored into the pod, in the place of the archive that the session began with. */
+  restoredFrom: "tenancy.dev/restored-from",
   /**
    * On a warm pod without a probe: the run of its program that has lasted long enough to count as ready
    * (docs/decisions/claims.md#a-program-without-a-probe-has-to-run-for-two-seconds).

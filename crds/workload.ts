@@ -169,6 +169,16 @@ const filesystemSchema = Type.Object(
         default: false,
       }),
     ),
+    checkpointSeconds: Type.Optional(
+      Type.Integer({
+        description:
+          "Seconds between checkpoints: the files of a session that goes on are saved so that it has them after the loss of its pod. 0 for none.",
+        minimum: 0,
+        maximum: 86400,
+        default: 300,
+        ...rules({ rule: "self == 0 || self >= 30", message: "must be 0 for no checkpoints, or at least 30" }),
+      }),
+    ),
     saveGraceSeconds: Type.Optional(
       Type.Integer({
         description:

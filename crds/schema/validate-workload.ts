@@ -33,6 +33,7 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
       ? ["spec.filesystem.preSave: requires overlayDirs: without them nothing is saved"]
       : []),
+    ...checkpointProblems(spec.filesystem?.checkpointSeconds),
     ...programProblems("spec.filesystem.preSave", spec.filesystem?.preSave?.command),
     ...hookProblems(spec.entrypoint),
     ...(spec.entrypoint?.start === "OnClaim" && spec.filesystem?.saveWhileRunning === true
@@ -46,6 +47,11 @@ function ruleProblems(spec: WorkloadSpec): string[] {
         : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
     ),
   ];
+}
+
+function checkpointProblems(seconds = 0): string[] {
+  if (seconds === 0 || seconds >= 30) return [];
+  return ["spec.filesystem.checkpointSeconds: must be 0 for no checkpoints, or at least 30"];
 }
 
 function programProblems(path: string, command: readonly string[] | undefined): string[] {

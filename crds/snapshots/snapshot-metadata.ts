@@ -53,9 +53,9 @@ export interface SnapshotMetadata extends Descent {
    * save of its session replaces it.
    */
   readonly kind?: "checkpoint" | undefined;
-  /** The uid of the claim whose session was saved. Undefined for archives that older operators wrote. */
+  /** The session that was saved, by the uid of its claim. Undefined for archives that older operators wrote. */
   readonly session?: string | undefined;
-  /** Of a checkpoint: the SHA-256 of the newest archive, if its session goes on from that. */
+  /** Of a checkpoint: the SHA-256 of the archive that its session began with. Undefined if it began without files. */
   readonly continues?: string | undefined;
   /** The table at the archive's end. Undefined for archives of older versions, and of more than 200 000 entries. */
   readonly table?: TableMark | undefined;

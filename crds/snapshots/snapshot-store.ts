@@ -192,7 +192,7 @@ export interface SnapshotStore {
   /**
    * Deletes the checkpoint of a session. Without such a checkpoint it changes nothing.
    *
-   * @param call.session the uid of the claim
+   * @param call.session as in the metadata
    * @returns whether there was one
    */
   dropCheckpoint(key: SnapshotKey, call: StoreCall & { readonly session: string }): Promise<boolean>;

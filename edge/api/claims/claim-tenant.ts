@@ -125,9 +125,11 @@ const FRESH_MS = 2000;
  */
 function isAsAsked({ status }: Claim, request: ClaimRequest, { cache, namespace }: ClaimServices): boolean | undefined {
   if (!request.resume || request.joins === true) return true;
-  const { source, resumedFrom } = status ?? {};
+  const { source, resumedFrom, restoredFrom } = status ?? {};
   if (request.version !== undefined) return resumedFrom?.startsWith(request.version) === true;
-  if (resumedFrom !== undefined || source?.endsWith("+data") === true) return true;
+  // A claim that an older operator made Active does not name its archive; a checkpoint is of the session itself.
+  const isGiven = resumedFrom ?? (restoredFrom === undefined && source?.endsWith("+data"));
+  if (isGiven !== undefined && isGiven !== false) return true;
   const workload = cache.workloads.store.get({ namespace, name: request.workloadRef });
   const keepsNothing = workload !== undefined && withDefaults(workload.spec).filesystem.overlayDirs.length === 0;
   return keepsNothing ? true : undefined;

@@ -72,7 +72,8 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
         if (claim === undefined) throw noClaim(key);
         const { uid, deletionTimestamp, annotations } = claim.metadata;
         const requestedAt = annotations?.[annotation.requestedAt];
-        const { phase, timeline, conditions, resumedFrom, snapshot, files, instanceUid } = claim.status ?? {};
+        const { phase, timeline, conditions, resumedFrom, restoredFrom, snapshot, files, instanceUid } =
+          claim.status ?? {};
         const url = frontDoorUrl(key, services);
         const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
         const detail: ApiTypes["ClaimDetail"] = {
@@ -83,6 +84,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
           ...(timeline !== undefined && { timeline }),
           ...(conditions !== undefined && { conditions }),
           ...(resumedFrom !== undefined && { resumedFrom }),
+          ...(restoredFrom !== undefined && { restoredFrom }),
           ...(snapshot !== undefined && { snapshot }),
           ...(files !== undefined && { files }),
           ...(why !== undefined && { waitsFor: why }),

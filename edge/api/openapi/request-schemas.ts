@@ -80,6 +80,7 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
       { required: ["overlayDirs"], properties: { overlayDirs: { minItems: 1 } } },
     ],
   },
+  "WorkloadSpec.filesystem.checkpointSeconds": { anyOf: [{ maximum: 0 }, { minimum: 30 }] },
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
   "WorkloadSpec.filesystem.preSave.command": namesProgram,
   "WorkloadSpec.entrypoint": {

@@ -14,7 +14,7 @@ export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subd
 const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
 const { phase: poolPhase, ready, warming, desired } = poolStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
-const { timeline, conditions, resumedFrom, snapshot, files } = claimStatusSchema.properties;
+const { timeline, conditions, resumedFrom, restoredFrom, snapshot, files } = claimStatusSchema.properties;
 const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
 const text = (description: string) => Type.String({ description });
@@ -307,7 +307,7 @@ const shared = {
       ...listedClaim,
       requestedAt: Type.Optional(time("Time of the last API request for it; absent if it was not made by the API.")),
       releasingSince: Type.Optional(time("When its release was requested, in whole seconds.")),
-      ...{ timeline, conditions, resumedFrom, snapshot, files },
+      ...{ timeline, conditions, resumedFrom, restoredFrom, snapshot, files },
       url: Type.Optional(
         text(
           "Its address at the front door, without a token; absent if the workload's `network.expose` is `none`, or no front door is configured.",

@@ -14,7 +14,7 @@ export interface ReleaseOutcome {
  * @param of.savedDirs of the claim's pod; undefined if there is no pod
  */
 export function releaseOutcome(of: {
-  claim: Pick<ApiTypes["ClaimDetail"], "tenantId" | "source" | "resumedFrom">;
+  claim: Pick<ApiTypes["ClaimDetail"], "tenantId" | "source" | "resumedFrom" | "restoredFrom">;
   savedDirs: readonly string[] | undefined;
   present: Pick<ApiTypes["Snapshot"], "sha256"> | undefined;
 }): ReleaseOutcome {
@@ -27,7 +27,7 @@ export function releaseOutcome(of: {
   // Claims that an older operator made Active do not record the version.
   const isContinued =
     claim.resumedFrom === undefined
-      ? claim.source?.endsWith("+data") === true
+      ? claim.restoredFrom === undefined && claim.source?.endsWith("+data") === true
       : present?.sha256 !== undefined && claim.resumedFrom === present.sha256;
   return {
     saves: true,

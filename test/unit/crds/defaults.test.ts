@@ -11,7 +11,7 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
     resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
     network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
     idle: { action: "hibernate" },
-    filesystem: { overlayDirs: [], saveWhileRunning: false, saveGraceSeconds: 120 },
+    filesystem: { overlayDirs: [], saveWhileRunning: false, checkpointSeconds: 300, saveGraceSeconds: 120 },
     entrypoint: { env: {}, start: "Warm", stopGraceSeconds: 20 },
   });
 });
@@ -42,7 +42,7 @@ test("withDefaults: keeps what the spec says", () => {
       expose: "key" as const,
     },
     idle: { timeoutSeconds: 5, action: "destroy" as const },
-    filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, saveGraceSeconds: 60 },
+    filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, checkpointSeconds: 0, saveGraceSeconds: 60 },
     health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
     entrypoint: {
       cmd: "run",
