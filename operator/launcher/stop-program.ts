@@ -1,4 +1,5 @@
 import type { Exec } from "../../crds/client/exec/exec.ts";
+import { endFreeze } from "../snapshots/pods/freeze.ts";
 import { type OverlayPod, overlayCommand } from "../snapshots/pods/overlay-pod.ts";
 import { collectOutput, ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
@@ -11,6 +12,7 @@ const ANSWER_LIMIT_MS = 15_000;
 // The processes below process 1 are the program and what it left behind; what `exec` starts is below none.
 const script = `b="$1"; cd "$2" || exit 1; grace="$3"; limit="$4"; d=${LAUNCHER_FOLDER}
 [ -d $d ] || { echo none; exit 0; }
+${endFreeze(LAUNCHER_FOLDER)}
 now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
 left() {
   "$b" cat /proc/[0-9]*/status 2> /dev/null | "$b" awk '

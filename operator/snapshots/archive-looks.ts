@@ -28,6 +28,11 @@ export interface ArchiveLooks {
     key: SnapshotKey,
     call: StoreCall & { readonly version?: string | undefined },
   ): Promise<SnapshotMetadata | undefined>;
+  /** The checkpoint of a session; undefined if there is none. */
+  findCheckpoint(
+    key: SnapshotKey,
+    call: StoreCall & { readonly session: string },
+  ): Promise<SnapshotMetadata | undefined>;
   /**
    * Records that the store has its mark. Do not wait for it: if it fails, the next call tries again.
    */
@@ -76,6 +81,10 @@ export function createArchiveLooks(options: {
       if (version !== undefined) throw noVersion(version, { newest, versions });
       if (state !== "unrecorded") return undefined;
       throw new ArchiveError("Corrupt", "the archive has changed: it does not match its metadata");
+    },
+    async findCheckpoint(key, { session, ...call }) {
+      const { versions } = await look(key, call);
+      return versions.find((one) => one.kind === "checkpoint" && one.session === session);
     },
     noteMark,
     forgetMark() {

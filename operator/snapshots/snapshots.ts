@@ -3,14 +3,12 @@ import { archiveLimits } from "../../crds/archive/archive-limits.ts";
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
-import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import {
-  type KeptAs,
-  type KeptSnapshots,
   type MostKept,
   type OpenArchive,
   type SnapshotStore,
@@ -24,32 +22,19 @@ import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts"
 import { launchedProgram } from "../launcher/launch-command.ts";
 import { type Stopped, stopProgram } from "../launcher/stop-program.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
+import { createKnownArchives } from "./known-archives.ts";
 import { POD_PACE } from "./pods/overlay-pod.ts";
 import { TOOLS_CONTAINER } from "./pods/pod-tools.ts";
 import { runPreSave } from "./pods/pre-save.ts";
 import { restoreCommand } from "./pods/restore-command.ts";
 import { MOST_RESTORE_OUTPUT_BYTES, type RestoredSnapshot, restoreOverlay } from "./pods/restore-overlay.ts";
-import { saveOverlay } from "./pods/save-overlay.ts";
-import { createUnchangedCheck } from "./pods/unchanged-files.ts";
-import { createRefusedSaves } from "./refused-saves.ts";
-import { createRestoredArchives } from "./restored-archives.ts";
-import { type ArchiveRoom, checkArchiveSize } from "./streams/archive-room.ts";
+import { createPodSaves, LIST_LIMIT_MS, LOOK_LIMIT_MS, type SaveCall, type SavedSnapshot } from "./save-pod.ts";
+import type { ArchiveRoom } from "./streams/archive-room.ts";
 import { createPrestartedCommands } from "./streams/prestarted-commands.ts";
 import { createTransferHeap } from "./streams/transfer-heap.ts";
 
-// For calls that only read metadata or rename a file.
-const LOOK_LIMIT_MS = 20_000;
-const LIST_LIMIT_MS = 120_000;
 /** With a million tenants, each folder is read. */
 const TIDY_LIMIT_MS = 3_600_000;
-
-/** The result of a save. */
-export interface SavedSnapshot extends SnapshotMetadata {
-  /** The previous archive, if it stays as an older version because the session did not resume from it. */
-  readonly replaced?: SnapshotMetadata;
-  /** Whether no file has changed since the restore, so that the restored archive stays the newest. */
-  readonly isUnchanged?: boolean;
-}
 
 /** Tenants' files and their archives. Each call throws what the function behind it throws. */
 export interface Snapshots {
@@ -74,28 +59,21 @@ export interface Snapshots {
     key: SnapshotKey,
     options: { version?: string | undefined; signal: AbortSignal },
   ): Promise<SnapshotMetadata | undefined>;
+  /** The checkpoint of a session; undefined if there is none. */
+  findCheckpoint(
+    key: SnapshotKey,
+    options: { session: string; signal: AbortSignal },
+  ): Promise<SnapshotMetadata | undefined>;
+  /** Deletes the checkpoint of a session whose files are given up. */
+  dropCheckpoint(key: SnapshotKey, options: { session: string; signal: AbortSignal }): Promise<boolean>;
   /**
    * Saves the overlay directories of a running pod as the newest archive. The previous archive stays as an older
    * version if it is not the one that was restored into the pod, or if versions are kept. If no file has changed since
    * the restore, the save only notes the use of the archive.
-   *
-   * @param overlayId of the directories that the tenant was given: no others are saved. @default any
-   * @param isErased whether the saved files were to be erased: the previous archive is then not relied on. @default
-   * false
-   * @param isFenced called before the new archive becomes the newest: whether another operator may be active now
-   * @param onBytes called with the number of bytes received from the pod
+   * A checkpoint is an older version of the same session instead, and stores nothing if nothing has changed since the
+   * one before.
    */
-  save(
-    key: SnapshotKey,
-    pod: Pod,
-    options: {
-      overlayId?: string | undefined;
-      isErased?: boolean;
-      signal: AbortSignal;
-      isFenced: () => boolean;
-      onBytes?: ((bytes: number) => void) | undefined;
-    },
-  ): Promise<SavedSnapshot>;
+  save(key: SnapshotKey, pod: Pod, call: SaveCall): Promise<SavedSnapshot>;
   /**
    * Restores an archive into a pod; undefined if the archive does not exist.
    *
@@ -163,7 +141,6 @@ export function createSnapshots(options: {
 }): Snapshots {
   const { exec, archives, mark, most, namespace, timeoutMs, room, log } = options;
   const looks = createArchiveLooks({ archives, mark, log });
-  const refused = createRefusedSaves();
   const prestarted = createPrestartedCommands({
     ...{ exec, what: "restore the files", minInput: POD_PACE, timeoutMs },
     mostOutputBytes: MOST_RESTORE_OUTPUT_BYTES,
@@ -193,24 +170,13 @@ export function createSnapshots(options: {
     });
   }
 
-  /**
-   * Whether an archive is still the newest and can be read: after the pod is gone, it is the only copy of the files. In
-   * object storage, the head can name an archive that a rule of the bucket has deleted.
-   */
-  async function isKept(
-    key: SnapshotKey,
-    { sha256, replaces, signal }: { sha256: string; replaces: string; signal: AbortSignal },
-  ): Promise<boolean> {
-    const call = { signal, timeoutMs: LOOK_LIMIT_MS };
-    const opened = await archives.open(key, sha256, call);
-    opened?.close();
-    return opened !== undefined && (await looks.look(key, call)).revision === replaces;
-  }
-
-  const restored = createRestoredArchives({ archives, open, timeoutMs, log });
+  const known = createKnownArchives({ archives, open, timeoutMs, log });
+  const saves = createPodSaves({ archives, looks, known, most, room, overlay });
 
   return {
     find: (key, options) => looks.find(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
+    findCheckpoint: (key, options) => looks.findCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
+    dropCheckpoint: (key, options) => archives.dropCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     async runPreSave(pod, signal) {
       const { preSave } = podFiles(pod);
       if (preSave === undefined) return;
@@ -222,57 +188,7 @@ export function createSnapshots(options: {
       const { stopGraceSeconds: graceSeconds } = program;
       return await stopProgram({ exec, pod: overlay(pod, WORKLOAD_CONTAINER).pod, graceSeconds, signal });
     },
-    async save(key, pod, { overlayId, isErased = false, signal, isFenced, onBytes }) {
-      const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
-      const { revision: replaces, newest } = before;
-      const podUid = overlayId === undefined ? idOf(pod) : `${idOf(pod)}.${overlayId}`;
-      const keep = keptAs(before, { pod, podUid, most });
-      const attempt = refused.begin(idOf(pod));
-      const from = overlay(pod, WORKLOAD_CONTAINER);
-      const files = restored.of(idOf(pod));
-      const isNewest = !isErased && newest !== undefined && files?.sha256 === newest.sha256;
-      const roots = overlayRoots(from.overlayDirs);
-      const unchanged = isNewest ? createUnchangedCheck(files, { roots }) : undefined;
-      const base = isNewest ? await restored.baseOf(key, newest, { files, roots, signal }) : undefined;
-      const readers = [unchanged, base?.list, attempt.reader].filter((reader) => reader !== undefined);
-      let isUnchanged = false;
-      async function present(): Promise<SnapshotMetadata | undefined> {
-        if (newest !== undefined && unchanged?.isUnchanged() === true) {
-          await archives.touch([key], { signal, timeoutMs: LOOK_LIMIT_MS });
-          isUnchanged = await isKept(key, { sha256: newest.sha256, replaces, signal });
-          if (isUnchanged) return newest;
-        }
-        if (isLimited(most)) {
-          // The first call in a process of the store counts all archives.
-          const call = { signal, timeoutMs: LIST_LIMIT_MS };
-          await archives.checkRoom(key, { ...call, sizeBytes: attempt.leastBytes(), keep, most });
-        }
-        return undefined;
-      }
-      if (readers.length === 0) await present();
-      const save = (noteSize: (bytes: number) => void) =>
-        saveOverlay({
-          ...from,
-          ...{ overlayId, space: archives.space, room, signal, onBytes },
-          asked: readers.length === 0 ? undefined : { readers, present, base },
-          async write(archive, { describe, onto, ...call }) {
-            const { metadata } = await archives.put(key, archive, {
-              ...{ ...call, replaces, keep, most, onto: onto && newest && { ...onto, base: newest.sha256 } },
-              describe(stored) {
-                if (isFenced()) throw new Error("Cannot save the files: another operator may be active");
-                noteSize(stored.sizeBytes);
-                if (room !== undefined) checkArchiveSize(stored.sizeBytes, room);
-                return { ...describe(stored), podUid };
-              },
-            });
-            return metadata;
-          },
-        });
-      const saved = await withTransferHeap(() => attempt.run(save));
-      if (isUnchanged) return { ...saved, isUnchanged };
-      looks.noteMark();
-      return { ...saved, ...(keep === "replaced" && newest !== undefined && { replaced: newest }) };
-    },
+    save: (key, pod, call) => withTransferHeap(() => saves.save(key, pod, call)),
     restore(key, pod, { into, sha256, signal, onBytes }) {
       const opensGate = into === "waiting";
       // Another runtime, such as gVisor, may report different file times.
@@ -282,7 +198,7 @@ export function createSnapshots(options: {
           ...overlay(pod, opensGate ? TOOLS_CONTAINER : WORKLOAD_CONTAINER),
           open: (call) => open(key, { sha256, ...call }),
           ...{ opensGate, signal, onBytes },
-          onRestored: isRecorded ? (files) => restored.remember(idOf(pod), { ...files, sha256 }) : undefined,
+          onRestored: isRecorded ? (files) => known.remember(idOf(pod), { ...files, sha256 }) : undefined,
           takePrestarted: opensGate ? undefined : (given) => prestarted.take(idOf(pod), given),
         }),
       );
@@ -296,16 +212,17 @@ export function createSnapshots(options: {
     cancelPrestarted: (pod) => prestarted.cancel(idOf(pod)),
     forgetPod(pod) {
       prestarted.cancel(idOf(pod));
-      restored.forget(idOf(pod));
-      refused.forget(idOf(pod));
+      known.forget(idOf(pod));
+      saves.forgetPod(idOf(pod));
     },
     uses: (page, signal) => archives.uses(page, { signal, timeoutMs: LIST_LIMIT_MS }),
     async delete({ tenantId, workloadRef }, { unusedForMs, signal }) {
       const key = { tenantId, workloadRef };
       const call = { signal, timeoutMs: LIST_LIMIT_MS };
       try {
-        const { revision: replaces, state } = await looks.look(key, call);
-        return state === "kept" && (await archives.delete(key, { ...call, replaces, unusedForMs }));
+        const { revision: replaces, state, versions } = await looks.look(key, call);
+        const isOurs = state === "kept" || (state !== "unrecorded" && versions.length > 0);
+        return isOurs && (await archives.delete(key, { ...call, replaces, unusedForMs }));
       } catch (error) {
         if (error instanceof StoreConflict || error instanceof ArchiveError) return false;
         throw error;
@@ -316,31 +233,6 @@ export function createSnapshots(options: {
     forgetVolume: looks.forgetMark,
     close: prestarted.close,
   };
-}
-
-function isLimited({ tenantBytes, workloadBytes }: MostKept): boolean {
-  return tenantBytes !== undefined || workloadBytes !== undefined;
-}
-
-/** How the previous archive is kept; undefined if it is not. */
-function keptAs(
-  { state, newest }: KeptSnapshots,
-  { pod, podUid, most }: { pod: Pod; podUid: string; most: MostKept },
-): KeptAs | undefined {
-  if (newest === undefined) return state === "unrecorded" ? "replaced" : undefined;
-  // An earlier save of the same pod wrote it.
-  if (newest.podUid === podUid) return undefined;
-  if (!isContinued(newest, pod)) return "replaced";
-  return most.history > 0 ? "history" : undefined;
-}
-
-/** Whether the archive was restored into the pod. */
-function isContinued({ sha256 }: SnapshotMetadata, pod: Pod): boolean {
-  const { annotations = {} } = pod.metadata;
-  const resumedFrom = annotations[annotation.resumedFrom];
-  // A pod that an earlier version bound does not name its archive.
-  if (resumedFrom === undefined) return annotations[annotation.source]?.endsWith("+data") === true;
-  return resumedFrom === sha256;
 }
 
 function isOf(key: SnapshotKey, { tenantId, workloadRef }: SnapshotKey): boolean {

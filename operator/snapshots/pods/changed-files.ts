@@ -3,8 +3,7 @@ import { createEntryBits } from "../../../crds/archive/entry-bits.ts";
 import type { ListedFile, ListReader } from "./file-list.ts";
 import type { Folders } from "./folders.ts";
 import { createListTrust } from "./list-trust.ts";
-import type { PodTime } from "./pod-time.ts";
-import { DIRECTORY, FILE, SYMLINK, TYPE } from "./unchanged-files.ts";
+import { type ArchivedFiles, DIRECTORY, FILE, SYMLINK, TYPE } from "./unchanged-files.ts";
 
 /** The shell in the pod gives them to tar as words, for which Linux has 2 MiB, or less with a limited stack. */
 const MOST_NAME_BYTES = 256 * 1024;
@@ -23,27 +22,28 @@ export interface Changes {
   readonly keeps: Uint8Array;
   /** What has to be read, in the order of the list, quoted for a shell: folders without what is in them. */
   readonly names: Buffer;
+  /** Bytes of the files among them, without a file whose other name has changed. */
+  readonly bytes: number;
+  /** Whether the archive has all files, and no others. */
+  readonly isNothing: boolean;
 }
 
-/** Compares a list of a pod's files with the archive that was restored into it. */
+/** Compares a list of a pod's files with an archive that was restored into it, or saved from it. */
 export interface ChangeList extends ListReader {
   /** Call it once the list is complete. Undefined in any doubt: then everything has to be read. */
   changes(): Changes | undefined;
 }
 
 /**
- * A file is the one of the archive if its size, mode and time are, its last change was before the end of the restore,
- * and every folder above it has the inode that it had then. A program cannot set the time of the last change; and a
- * rename sets it for what is renamed, but not for what is below.
- *
- * @param base.folders of the pod right after the restore
- * @param base.at when no program had changed anything yet
+ * A file is the one of the archive if its size, mode and time are, its last change was before the end of the restore
+ * or the save, and every folder above it has the inode that it had then. A program cannot set the time of the last
+ * change; and a rename sets it for what is renamed, but not for what is below.
  */
 export function createChangeList(
-  base: { readonly table: ArchiveTable; readonly folders: Folders; readonly at: PodTime },
+  base: ArchivedFiles & { readonly table: ArchiveTable; readonly folders: Folders },
   { roots }: { roots: readonly string[] },
 ): ChangeList {
-  const { folders, at } = base;
+  const { folders, at, settledBefore = at.now } = base;
   const archived = readEntries(base.table);
   const { entries, numberOf, fileOf } = archived;
   const kept = createEntryBits(new Uint8Array(Math.ceil(entries.length / 8)));
@@ -60,6 +60,7 @@ export function createChangeList(
   /** Folders that are where they were, as are all above them. */
   const still = new Set<string>();
   let place = 0;
+  let bytes = 0;
 
   /** Whether the archive has this file, and under which number. */
   function keptAs(file: ListedFile, kind: number): number | undefined {
@@ -68,12 +69,13 @@ export function createChangeList(
     if (entry === undefined) return undefined;
     if (kind === DIRECTORY) return entry.type === "directory" && hasModeAndTime(file, entry) ? number : undefined;
     const parent = parentOf(file.path);
-    if (file.ctime >= at.now || !still.has(parent)) return undefined;
+    if (file.ctime >= settledBefore || !still.has(parent)) return undefined;
     if (touched.has(parent) && (kind === SYMLINK || archived.hasLike(entry))) return undefined;
     if (kind === SYMLINK) return entry.type === "symlink" ? number : undefined;
     const isSame = entry.type === "file" && hasModeAndTime(file, entry) && entry.size === file.size;
     // A restore sets whole seconds.
-    return isSame && file.mtimeText.endsWith(".000000000") ? number : undefined;
+    const isExact = base.settledBefore !== undefined || file.mtimeText.endsWith(".000000000");
+    return isSame && isExact ? number : undefined;
   }
 
   /**
@@ -91,7 +93,7 @@ export function createChangeList(
   function take(file: ListedFile): void {
     const { path, inode, ctime } = file;
     const kind = file.mode & TYPE;
-    if (kind === DIRECTORY && ctime >= at.now && !showsExchanges) touched.add(path);
+    if (kind === DIRECTORY && ctime >= settledBefore && !showsExchanges) touched.add(path);
     if (kind === DIRECTORY && (roots.includes(path) || still.has(parentOf(path))) && folders.has(file)) still.add(path);
     // Others have no content and are not saved.
     if (kind !== FILE && kind !== DIRECTORY && kind !== SYMLINK) return;
@@ -101,8 +103,10 @@ export function createChangeList(
       names.set(inode, all);
     }
     const number = keptAs(file, kind);
-    if (number === undefined) read(path);
-    else kept.add(number);
+    if (number === undefined) {
+      read(path);
+      if (kind === FILE) bytes += file.size;
+    } else kept.add(number);
     place += 1;
     if (number === undefined || kind === DIRECTORY || file.links > 1) places.set(path, place);
   }
@@ -130,9 +134,9 @@ export function createChangeList(
       if (entries.some((_, number) => kept.has(number) && !kept.has(fileOf(number)))) return undefined;
       const inOrder = [...paths].sort((a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0));
       const quotedNames = Buffer.from(inOrder.map(quoted).join(" "), "latin1");
-      return quotedNames.length > MOST_NAME_BYTES
-        ? undefined
-        : { kept: staying, keeps: kept.bytes, names: quotedNames };
+      if (quotedNames.length > MOST_NAME_BYTES) return undefined;
+      const isNothing = paths.size === 0 && staying.length === entries.length;
+      return { kept: staying, keeps: kept.bytes, names: quotedNames, bytes, isNothing };
     },
   };
 }

@@ -26,13 +26,19 @@ export function readFolders(output: string): Folders | undefined {
     if (line === "") continue;
     const [, inode, path] = /^(\d+:\d+) (?:\.\/)?(.+)$/s.exec(line) ?? [];
     if (inode === undefined || path === undefined) return undefined;
-    known.push(numberOf(path, inode));
+    known.push(folderNumber(path, inode));
   }
-  const sorted = new BigUint64Array(known).sort();
-  return { count: sorted.length, has: ({ path, inode }) => isIn(sorted, numberOf(path, inode)) };
+  return foldersOf(known);
 }
 
-function numberOf(path: string, inode: string): bigint {
+/** @param numbers of folders, as `folderNumber` gives them */
+export function foldersOf(numbers: Iterable<bigint>): Folders {
+  const sorted = new BigUint64Array(numbers).sort();
+  return { count: sorted.length, has: ({ path, inode }) => isIn(sorted, folderNumber(path, inode)) };
+}
+
+/** Stands for a path and what is known of the folder there. */
+export function folderNumber(path: string, inode: string): bigint {
   return createHash("sha256").update(`${inode} ${path}`, "latin1").digest().readBigUInt64LE();
 }
 

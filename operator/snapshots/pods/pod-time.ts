@@ -1,6 +1,12 @@
 /** What the ticks of both clocks can add to the difference of two readings, each of which took up to two ticks. */
 const CLOCK_SECONDS = 0.05;
 
+/**
+ * After this time, the kernel has written out all changes through mapped memory. It shows a later time from the next
+ * such change on.
+ */
+const SETTLED_MS = 120_000;
+
 /** The clocks of a pod at one moment. */
 export interface PodTime {
   /** The ctime of a file that changes now, in the format of busybox, in UTC. */
@@ -44,6 +50,16 @@ export function wasSetBack(before: PodTime, after: PodTime): boolean {
   return !(earliest >= latest - CLOCK_SECONDS);
 }
 
+/** A ctime: a file with an earlier one is read as it is, also where memory is mapped to it. */
+export function settledBefore({ now }: PodTime): string {
+  const latest = new Date(millisecondsOf(now) - SETTLED_MS);
+  return latest.toISOString().replace("T", " ").slice(0, 23);
+}
+
 function secondsOf({ now }: PodTime): number {
-  return Date.parse(`${now.replace(" ", "T").slice(0, 23)}Z`) / 1000;
+  return millisecondsOf(now) / 1000;
+}
+
+function millisecondsOf(ctime: string): number {
+  return Date.parse(`${ctime.replace(" ", "T").slice(0, 23)}Z`);
 }

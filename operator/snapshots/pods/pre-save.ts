@@ -3,6 +3,7 @@ import type { Exec, ExecResult } from "../../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../../crds/defaults.ts";
 import { LAUNCHER_FOLDER } from "../../launcher/launch-command.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
+import { endFreeze } from "./freeze.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
 import { TOOLS_BUSYBOX } from "./pod-tools.ts";
 
@@ -18,6 +19,7 @@ const LAUNCHER = `/${LAUNCHER_FOLDER}`;
 // connection does not make a command late that ends just in time.
 const script = `b="$1"; seconds="$2"; shift 2
 [ ! -e ${LAUNCHER}/stop ] && [ ! -e ${LAUNCHER}/term ] || exit 0
+${endFreeze(LAUNCHER)}
 now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
 now; began="$up"
 "$b" timeout "$seconds" "$@" 2>&1

@@ -1,13 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ListReader } from "./file-list.ts";
 import { TIMES_OF_MAPPED_FILES } from "./list-trust.ts";
-import { type PodTime, wasSetBack } from "./pod-time.ts";
-
-/**
- * After this time, the kernel has written out all changes through mapped memory. It shows a later time from the next
- * such change on.
- */
-const QUIET_MS = 120_000;
+import { type PodTime, settledBefore, wasSetBack } from "./pod-time.ts";
 
 /** The list of a pod's files that did not change in the two minutes before. */
 export interface QuietFiles {
@@ -30,8 +24,7 @@ export function createQuietFilesReader(): QuietFilesReader {
   return {
     time(time) {
       at = time;
-      const latest = new Date(Date.parse(`${time.now.replace(" ", "T").slice(0, 23)}Z`) - QUIET_MS);
-      before = latest.toISOString().replace("T", " ").slice(0, 23);
+      before = settledBefore(time);
     },
     fileSystem(type) {
       isQuiet &&= TIMES_OF_MAPPED_FILES.has(type);

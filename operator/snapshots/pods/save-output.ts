@@ -3,7 +3,9 @@ import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
 import type { Acknowledgement } from "../../../crds/snapshots/acknowledgement.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
 import { createListParser, type ListParser } from "./file-list.ts";
+import { readFrozen } from "./freeze.ts";
 import type { Judgement, ListAfter, SavedFiles } from "./saved-files.ts";
+import type { SavedState } from "./saved-state.ts";
 
 /** The most lists after an archive, if no two are the same. */
 const MOST_LISTS = 4;
@@ -16,6 +18,9 @@ export const BLOCK_BYTES = 64 * 1024;
 
 /** The archive lacks some of the files, which have moved while they were read, or is of no use. */
 export class ReadAgain extends Error {}
+
+/** The program had changed something before it was stopped, so the files are not of one moment. */
+export class MovedOn extends Error {}
 
 /** The output of the script: the owner of the files, their list, and then the archive, which it passes on. */
 export function createOutput(
@@ -76,20 +81,27 @@ export function createEnd(options: {
   files: SavedFiles;
   /** The list before the archive. */
   listed: ListParser;
+  /** Also reads the first list after the archive, if it differs from that before. */
+  state: Pick<SavedState, "after">;
   acknowledgement: Acknowledgement;
   limits: ArchiveLimits;
   isLast: boolean;
   /** Of the archive. */
   bytesIn: () => number;
+  /** Called with the milliseconds for which the program was stopped. */
+  onFrozen?: ((ms: number) => void) | undefined;
+  /** Whether the list before has to be that of the moment at which the program was stopped, if it was. */
+  mustBeSame: boolean;
 }): {
   take(chunk: Buffer): void;
   /**
    * @throws ExecFailure unless the pod has confirmed that it read and sent all files, and all bytes have arrived
    * @throws ReadAgain if a moved file may be the cause
+   * @throws MovedOn as it says
    */
   judge(ended: { exitCode: number; stderr: string; words: string }): Judgement;
 } {
-  const { files, listed, acknowledgement, limits, isLast, bytesIn } = options;
+  const { files, listed, state, acknowledgement, limits, isLast, bytesIn, onFrozen, mustBeSame } = options;
   const { maxEntries } = limits;
   let text = "";
   let sent: number | undefined;
@@ -97,18 +109,23 @@ export function createEnd(options: {
   let lists = 0;
   let shape: string | undefined;
   let result: Judgement | undefined;
+  let hasMovedOn = false;
 
   function readList(): void {
     lists += 1;
     const after = files.after();
-    reading = { after, parser: createListParser([after], { maxEntries, heads: undefined }), rest: undefined };
+    const readers = lists === 1 ? [after, state.after] : [after];
+    reading = { after, parser: createListParser(readers, { maxEntries, heads: undefined }), rest: undefined };
     acknowledgement.say("list");
   }
 
   function endArchive(): void {
-    const [, blocks, digest] = /^good (\d+) \d+\nlist ([0-9a-f]{64}) {2}-\nend\n$/.exec(text) ?? [];
+    const [, blocks, digest] = /^good (\d+) \d+\n(?:froze \d+\n)?list ([0-9a-f]{64}) {2}-\nend\n$/.exec(text) ?? [];
+    const ms = readFrozen(text);
+    if (ms !== undefined) onFrozen?.(ms);
+    hasMovedOn = mustBeSame && ms !== undefined && digest !== listed.end?.digest;
     if (blocks !== undefined) sent = Number(blocks) * BLOCK_BYTES;
-    if (sent !== bytesIn()) {
+    if (sent !== bytesIn() || hasMovedOn) {
       acknowledgement.send();
     } else if (digest === listed.end?.digest && listed.end?.vanished === 0 && files.isWhole()) {
       result = { isWhole: true, problem: undefined };
@@ -151,6 +168,7 @@ export function createEnd(options: {
       const why = said.find((part) => part !== undefined);
       // If a file with a line break in its name vanished, the message looks like another failure.
       if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new ReadAgain();
+      if (hasMovedOn) throw new MovedOn();
       if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
       if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {
         throw failed(stderr.trim() || `it ended with ${exitCode} and does not say that all was sent`, exitCode);

@@ -23,9 +23,12 @@ import { type ArchiveRoom, createRoomCheck } from "../streams/archive-room.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
 import type { Changes } from "./changed-files.ts";
 import { createListParser, LIST_FUNCTIONS, LIST_HEAD, type ListReader } from "./file-list.ts";
+import { FREEZE_FUNCTIONS, MOST_FROZEN_BYTES } from "./freeze.ts";
 import { type OverlayPod, overlayCommand, POD_PACE } from "./overlay-pod.ts";
 import { BLOCK_BYTES, createEnd, createOutput, failed, ReadAgain } from "./save-output.ts";
 import { createSavedFiles, type SavedFiles } from "./saved-files.ts";
+import { createSavedState } from "./saved-state.ts";
+import { type ArchivedFiles, FILE, TYPE } from "./unchanged-files.ts";
 
 /** What is asked once the readers have read the list of the files. */
 export interface AskedFirst {
@@ -36,7 +39,7 @@ export interface AskedFirst {
   readonly base: BaseArchive | undefined;
 }
 
-/** An archive that was restored into the pod. Only what has changed since is sent. */
+/** An archive that was restored into the pod, or saved from it. Only what has changed since is sent. */
 export interface BaseArchive {
   /** What has to be read; undefined if that is everything. */
   changes(): Changes | undefined;
@@ -78,6 +81,15 @@ export interface SaveOverlayOptions {
   readonly timeoutMs: number;
   /** @default this machine's clock */
   readonly now?: (() => number) | undefined;
+  /**
+   * Whether the program is stopped, for a moment at most, while its files are read: first of all, or later, once it is
+   * known what has to be read. It needs a launcher. @default it is not stopped
+   */
+  readonly freezes?: "first" | "later" | undefined;
+  /** Called with the milliseconds for which the program was stopped. */
+  readonly onFrozen?: ((ms: number) => void) | undefined;
+  /** Called with what is saved, before the promise resolves. */
+  readonly onSaved?: ((files: ArchivedFiles) => void) | undefined;
 }
 
 /** tar writes all the time. If it is silent for so long, its node is gone. */
@@ -89,11 +101,14 @@ const SPACE_LIMIT_MS = 60_000;
 const MOST_TRIES = 3;
 
 // The script counts the failures itself, since messages may be lost on their way.
-const script = `b="$1"; cd "$2" || exit 1; asks="$3"; shift 3; export LC_ALL=C TZ=UTC0
+const script = `b="$1"; cd "$2" || exit 1; asks="$3"; freezes="$4"; shift 4; export LC_ALL=C TZ=UTC0
 id="\${b%/*}/overlay-id"
 ${LIST_FUNCTIONS}
+${FREEZE_FUNCTIONS}
 echo "$("$b" id -u) $("$b" id -g) $([ ! -r "$id" ] || "$b" cat "$id")"
 ${LIST_HEAD}
+trap thaw EXIT
+[ "$freezes" != first ] || freeze
 list "$@" || { echo end; exit 1; }
 names=
 pack() { "$b" tar c -f - -- "$@"; }
@@ -104,6 +119,7 @@ pack_part() {
 }
 if [ -n "$asks" ]; then
   read -r word length || exit 0
+  if [ "$word" = thaw ]; then freezes=; thaw; read -r word length || exit 0; fi
   case "$word" in
     save) ;;
     part) names="$("$b" dd bs=65536 count="$length" iflag=fullblock,count_bytes status=none)" || exit 1
@@ -111,6 +127,7 @@ if [ -n "$asks" ]; then
     *) exit 0 ;;
   esac
 fi
+[ "$freezes" != later ] || freeze
 {
   report="$(
     {
@@ -123,7 +140,10 @@ echo "$report"
 case "$report" in
   "failed"*) echo end; echo "$report" >&2; exit 1 ;;
 esac
-echo "list $(list "$@" | "$b" sha256sum)"
+digest="$(list "$@" | "$b" sha256sum)"
+thaw
+[ -z "$froze" ] || echo "froze $froze"
+echo "list $digest"
 echo end
 while read -r word && [ "$word" = list ]; do
   list "$@"
@@ -142,6 +162,7 @@ done`;
  * the meantime, they are read again (docs/decisions/snapshots.md#a-save-is-held-against-lists).
  *
  * @throws ArchiveError if the archive breaks a rule or is truncated, or the directories are not the wanted ones
+ * @throws MovedOn if the program is stopped later, and had changed something by then
  * @throws ExecFailure if tar fails, or the program keeps moving its files; the message has the command's output
  * @throws as `Exec` does
  */
@@ -162,7 +183,9 @@ async function tryToSave(
 ): Promise<SnapshotMetadata> {
   const { exec, write, pod, overlayDirs, overlayId, room, limits, timeoutMs, now = systemClock.now } = options;
   const { maxEntries } = limits;
+  const { freezes, onFrozen } = options;
   const asked = isFirst ? options.asked : undefined;
+  const asks = asked !== undefined || freezes !== undefined;
   const roots = overlayRoots(overlayDirs);
   const stop = linkSignals(options.signal);
   const { signal } = stop;
@@ -171,7 +194,15 @@ async function tryToSave(
   let waits = false;
   let changes: Changes | undefined;
   const missing = new Set(roots);
-  const listed = createListParser([...(asked?.readers ?? []), files.before], { maxEntries, heads: roots.length });
+  const state = createSavedState();
+  let listedBytes = 0;
+  const size: Pick<ListReader, "file"> = {
+    file(file) {
+      if ((file.mode & TYPE) === FILE) listedBytes += file.size;
+    },
+  };
+  const readers = [...(asked?.readers ?? []), files.before, state.before, size];
+  const listed = createListParser(readers, { maxEntries, heads: roots.length });
   const output = createOutput(listed, options.onBytes);
   let packer = createArchivePacker();
   const check = createArchiveCheck({
@@ -185,9 +216,19 @@ async function tryToSave(
     onTrailer: (chunk) => end.take(chunk),
   });
   files.begin(check.kindOf);
-  const end = createEnd({ files, listed, acknowledgement, limits, isLast, bytesIn: () => check.contents.bytesIn });
+  const end = createEnd({
+    files,
+    listed,
+    state,
+    acknowledgement,
+    limits,
+    isLast,
+    bytesIn: () => check.contents.bytesIn,
+    onFrozen,
+    mustBeSame: freezes === "later",
+  });
 
-  const target = overlayCommand(pod, script, [asked === undefined ? "" : "asks", ...roots]);
+  const target = overlayCommand(pod, script, [asks ? "asks" : "", freezes ?? "", ...roots]);
   const streams = { stdin: acknowledgement.stdin, stdout: output.stream, minOutput: POD_PACE, isWaiting: () => waits };
   const source = exec({ ...target, ...streams, signal, timeoutMs, maxSilenceMs }).then((ended) => {
     const { isWhole, problem } = end.judge({ ...ended, words: output.words() });
@@ -205,31 +246,38 @@ async function tryToSave(
   sourceFailed.catch(ignore);
 
   const checked = pipeline(output.stream, check.stream, ignore);
-  /** The pod sends its files once the base archive, if this end reads it, was read. */
+  function ask(): void {
+    acknowledgement.say(changes === undefined ? "save" : `part ${changes.names.length}`);
+    if (changes !== undefined) acknowledgement.stdin.push(changes.names);
+  }
+  /** Once the base archive, if this end reads it, was read: before, the pod has to send nothing. */
   async function* tar(): AsyncGenerator<Uint8Array> {
     waits = false;
-    if (asked !== undefined) acknowledgement.say(changes === undefined ? "save" : `part ${changes.names.length}`);
-    if (changes !== undefined) acknowledgement.stdin.push(changes.names);
+    if (asks && freezes !== "first") ask();
     yield* checked;
   }
 
   try {
-    if (asked !== undefined) {
+    if (asks) {
       await Promise.race([output.isListed, sourceFailed]);
       waits = true;
-      const present = await asked.present();
+      const present = await asked?.present();
       if (present !== undefined) {
         waits = false;
         acknowledgement.send();
         await sourceFailed.catch(ignore);
         return present;
       }
-      changes = asked.base?.changes();
+      changes = asked?.base?.changes();
       for (const entry of changes?.kept ?? []) {
         missing.delete(entry.path);
         files.archived(entry, true);
         check.keep(entry);
       }
+      const isMuch = (changes?.bytes ?? listedBytes) > MOST_FROZEN_BYTES;
+      if (freezes !== undefined && isMuch) acknowledgement.say("thaw");
+      // Until it has sent them, the program is stopped.
+      if (freezes === "first") ask();
     }
     const archive = asked?.base?.archive;
     if (changes !== undefined && archive !== undefined) {
@@ -240,7 +288,7 @@ async function tryToSave(
     const moreBytes = onto && Math.min(asked?.base?.sizeBytes ?? 0, bytesOf(changes?.kept ?? []));
     const finished =
       room === undefined ? compressed : pipeline(compressed, createRoomCheck(room, { space, moreBytes }), ignore);
-    return await write(finished, {
+    const saved = await write(finished, {
       ...{ signal, timeoutMs, onto },
       describe: (stored) => ({
         ...userIn(output.owner(), overlayId),
@@ -251,6 +299,9 @@ async function tryToSave(
         table: onto === undefined ? packer.table() : stored.table,
       }),
     });
+    const savedFiles = state.files();
+    if (savedFiles !== undefined) options.onSaved?.(savedFiles);
+    return saved;
   } catch (error) {
     stop.abort(error);
     output.stream.destroy();

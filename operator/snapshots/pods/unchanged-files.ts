@@ -7,13 +7,22 @@ import type { PodTime } from "./pod-time.ts";
 
 export const [TYPE, FILE, DIRECTORY, SYMLINK] = [0o170_000, 0o100_000, 0o040_000, 0o120_000];
 
-/** The files of a pod right after a restore, before any program could change them. */
-export interface RestoredFiles {
-  /** A digest of the metadata of all files. */
-  readonly digest: string;
+/** The files of a pod at one moment, which an archive has. A later list shows what has changed since. */
+export interface ArchivedFiles {
   readonly at: PodTime;
   /** Undefined if they are too many. */
   readonly folders: Folders | undefined;
+  /**
+   * A ctime: what was changed from then on may have changed after it was read. @default `at`, for files that no program
+   * could change yet
+   */
+  readonly settledBefore?: string | undefined;
+}
+
+/** The files of a pod right after a restore, before any program could change them. */
+export interface RestoredFiles extends ArchivedFiles {
+  /** A digest of the metadata of all files. */
+  readonly digest: string;
 }
 
 /** A digest of the entries that are unpacked into a pod. Its memory does not grow with their number. */

@@ -8,11 +8,15 @@ export interface ArchiveRoom {
   readonly maxArchiveBytes: number;
   /** The requested size of the volume; it may be a folder of a larger disk. */
   readonly volumeBytes: number;
+  /** Whether the archive is a checkpoint. @default false */
+  readonly isCheckpoint?: boolean;
 }
 
 /** Larger archives leave a twentieth of the volume free for small ones. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 const KEPT_SHARE = 20;
+/** Larger checkpoints leave a quarter of it for releases, which cannot do without. */
+const KEPT_BY_CHECKPOINTS = 4;
 const LOOK_EVERY_BYTES = 32 * 1024 * 1024;
 
 /** @throws ArchiveError if an archive is larger than one may be */
@@ -35,7 +39,7 @@ export function createRoomCheck(
   room: ArchiveRoom,
   { space, moreBytes = 0 }: { space: () => ReturnType<SnapshotStore["space"]>; moreBytes?: number | undefined },
 ): Transform {
-  const { maxArchiveBytes, volumeBytes } = room;
+  const { maxArchiveBytes, volumeBytes, isCheckpoint = false } = room;
   let bytes = 0;
   let nextLook = SMALL_BYTES - moreBytes;
 
@@ -46,9 +50,10 @@ export function createRoomCheck(
     const found = await space();
     if (found === undefined) return;
     const { freeBytes, totalBytes } = found;
-    const kept = Math.min(totalBytes, volumeBytes) / KEPT_SHARE;
+    const kept = Math.min(totalBytes, volumeBytes) / (isCheckpoint ? KEPT_BY_CHECKPOINTS : KEPT_SHARE);
     if (freeBytes - moreBytes >= kept) return;
-    const why = `the snapshots volume has ${shown(freeBytes)} left, of which ${shown(kept)} are for archives of up to ${shown(SMALL_BYTES)}`;
+    const others = isCheckpoint ? "releases" : `archives of up to ${shown(SMALL_BYTES)}`;
+    const why = `the snapshots volume has ${shown(freeBytes)} left, of which ${shown(kept)} are for ${others}`;
     throw new ArchiveError("TooLarge", `${why}: enlarge the volume, or delete snapshots`);
   }
 

@@ -1,6 +1,3 @@
-// The launcher as process 1 of a pid namespace, with the static busybox that pods get, and the exec that stops its program.
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import {
   copyFileSync,
   existsSync,
@@ -8,112 +5,27 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Exec } from "../../../crds/client/exec/exec.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import type { GivenFile, GivenInputs } from "../../../operator/launcher/given-inputs.ts";
 import { type HealthCheck, healthProbe } from "../../../operator/launcher/health-check.ts";
-import {
-  LAUNCHER_FOLDER,
-  type LaunchedProgram,
-  launchCommand,
-  preStopHook,
-} from "../../../operator/launcher/launch-command.ts";
+import { LAUNCHER_FOLDER, preStopHook } from "../../../operator/launcher/launch-command.ts";
 import { createProgramStarter, isNeverGiven, type StartOptions } from "../../../operator/launcher/program-starter.ts";
-import { writeStartProgram } from "../../../operator/launcher/start-program.ts";
 import { stopProgram } from "../../../operator/launcher/stop-program.ts";
 import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { localExec } from "../snapshots/local-exec.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
+import { type Container, LIMIT_MS, launcherSuite, shell } from "./containers.ts";
 
-const test = suite("launcher");
-const LIMIT_MS = 60_000;
-const root = mkdtempSync(join(tmpdir(), "tenancy-launcher-"));
-const start = join(root, "start");
-// A pid namespace is made by root alone.
-const isRoot = process.getuid?.() === 0;
-const running = new Set<ChildProcess>();
+const { test, root, launch, rootTest } = launcherSuite("launcher");
 
-test.before(() => {
-  const written = spawnSync(staticBusybox, ["sh", "-c", writeStartProgram({ busybox: staticBusybox, path: start })]);
-  assert.is(written.status, 0, String(written.stderr));
-});
-
-test.after.each(async () => {
-  await Promise.all(
-    [...running].map(async (child) => {
-      const ended = child.exitCode !== null || child.signalCode !== null ? undefined : once(child, "exit");
-      child.kill("SIGKILL");
-      await ended;
-    }),
-  );
-  running.clear();
-});
-
-test.after(() => rmSync(root, { recursive: true, force: true }));
-
-interface Container {
-  /** What the launcher keeps its state in. */
-  readonly folder: string;
-  readonly root: string;
-  output(): string;
-  /** Sends process 1 a signal. */
-  signal(name: NodeJS.Signals): void;
-  /** Runs a command in the container, as an exec of Kubernetes does. */
-  readonly exec: Exec;
-  readonly exitCode: Promise<number | null>;
-}
-
-function launch(
-  command: string[],
-  options: { env?: Record<string, string>; before?: (folder: string) => void } & Partial<LaunchedProgram> = {},
-): Container {
-  const { env = {}, before, ...mode } = options;
-  const own = mkdtempSync(join(root, "container-"));
-  const folder = join(own, LAUNCHER_FOLDER);
-  mkdirSync(folder, { recursive: true });
-  before?.(folder);
-  const [program = "", ...args] = command;
-  const words = launchCommand(
-    { program, args, stopGraceSeconds: 5, ...mode },
-    { busybox: staticBusybox, start, folder },
-  );
-  const child = spawn("/usr/bin/unshare", ["--pid", "--fork", "--kill-child", "--mount-proc", ...words], {
-    cwd: own,
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  running.add(child);
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
-  /** The launcher, seen from outside. */
-  const pid = () => readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim();
-  return {
-    ...{ folder, root: own },
-    output: () => output,
-    signal(name) {
-      const launcher = Number(pid());
-      // 0 would be the group of the tests.
-      if (launcher === 0) throw new Error("the launcher has ended");
-      process.kill(launcher, name);
-    },
-    exec: (options) =>
-      localExec({ ...options, command: ["/usr/bin/nsenter", "-t", pid(), "-p", "-m", "--", ...options.command] }),
-    exitCode: once(child, "close").then(([code]) => code as number | null),
-  };
-}
-
-const shell = (script: string) => [staticBusybox, "sh", "-c", script];
 const says = (container: Container, word: string) =>
   waitUntil(() => container.output().includes(word), {
     what: `the program to say ${word}`,
@@ -643,10 +555,5 @@ rootTest("a start fails where the program ends before it is healthy", async () =
   assert.match(failure, "Cannot start the program");
   assert.is(await container.exitCode, 7);
 });
-
-function rootTest(name: string, run: () => Promise<void>): void {
-  if (isRoot) test(name, run);
-  else test.skip(`${name} (needs root: a pid namespace of its own)`, run);
-}
 
 test.run();

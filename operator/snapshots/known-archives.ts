@@ -6,7 +6,7 @@ import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts
 import type { OpenArchive, SnapshotStore, StoreCall } from "../../crds/snapshots/snapshot-store.ts";
 import { type ChangeList, createChangeList } from "./pods/changed-files.ts";
 import type { BaseArchive } from "./pods/save-overlay.ts";
-import type { RestoredFiles } from "./pods/unchanged-files.ts";
+import type { ArchivedFiles } from "./pods/unchanged-files.ts";
 
 /** An archive of more entries is saved whole: to compare one takes about 500 bytes of memory for each. */
 const MOST_COMPARED = 50_000;
@@ -14,38 +14,42 @@ const MOST_COMPARED = 50_000;
 const MOST_FOLDERS = 2_000_000;
 const TABLE_LIMIT_MS = 20_000;
 
-/** The files that were restored, and the archive that had them. */
-interface RestoredArchive extends RestoredFiles {
+/** The files of a pod at one moment, and the archive that has them. */
+export interface KnownArchive extends ArchivedFiles {
   readonly sha256: string;
+  /** Of files that were restored: a digest of their metadata. */
+  readonly digest?: string;
 }
 
-/** What was restored into pods before their programs began. A save compares their files with it. */
-export interface RestoredArchives {
+/** What was restored into pods before their programs began, or saved from them since. A save compares with it. */
+export interface KnownArchives {
   /** @param uid of the pod */
-  remember(uid: string, restored: RestoredArchive): void;
-  of(uid: string): RestoredArchive | undefined;
+  remember(uid: string, archive: KnownArchive): void;
+  of(uid: string): KnownArchive | undefined;
   forget(uid: string): void;
   /**
    * The archive as the base of the next one; undefined if it has no table that can be read now, or too many files.
    *
-   * @param options.files that were restored from it
+   * @param options.files that it has
    */
   baseOf(
     key: SnapshotKey,
     metadata: SnapshotMetadata,
-    options: { files: RestoredFiles; roots: readonly string[]; signal: AbortSignal },
+    options: { files: ArchivedFiles; roots: readonly string[]; signal: AbortSignal },
   ): Promise<(BaseArchive & { readonly list: ChangeList }) | undefined>;
 }
 
 /** @param options.open opens an archive, and checks that it is the one that was asked for */
-export function createRestoredArchives(options: {
+export function createKnownArchives(options: {
   archives: SnapshotStore;
   open: (key: SnapshotKey, call: StoreCall & { sha256: string }) => Promise<OpenArchive | undefined>;
   timeoutMs: number;
   log: Log | undefined;
-}): RestoredArchives {
+}): KnownArchives {
   const { archives, open, timeoutMs, log } = options;
-  const restored = new Map<string, RestoredArchive>();
+  const known = new Map<string, KnownArchive>();
+  /** Of all of them. */
+  let folderCount = 0;
 
   async function* contentOf(key: SnapshotKey, call: StoreCall & { sha256: string }): AsyncGenerator<Uint8Array> {
     const opened = await open(key, call);
@@ -57,16 +61,23 @@ export function createRestoredArchives(options: {
     }
   }
 
+  function forget(uid: string): void {
+    folderCount -= known.get(uid)?.folders?.count ?? 0;
+    known.delete(uid);
+  }
+
   return {
-    remember(uid, files) {
-      const known = [...restored.values()].reduce((sum, { folders }) => sum + (folders?.count ?? 0), 0);
-      const hasRoom = known + (files.folders?.count ?? 0) <= MOST_FOLDERS;
-      restored.set(uid, hasRoom ? files : { ...files, folders: undefined });
+    remember(uid, archive) {
+      forget(uid);
+      const count = archive.folders?.count ?? 0;
+      const hasRoom = folderCount + count <= MOST_FOLDERS;
+      known.set(uid, hasRoom ? archive : { ...archive, folders: undefined });
+      if (hasRoom) folderCount += count;
     },
-    of: (uid) => restored.get(uid),
-    forget: (uid) => void restored.delete(uid),
+    of: (uid) => known.get(uid),
+    forget,
     async baseOf(key, { table: mark, sha256, sizeBytes, entries }, { files, roots, signal }) {
-      const { folders, at } = files;
+      const { folders } = files;
       if (mark === undefined || folders === undefined || entries > MOST_COMPARED) return undefined;
       const onRefusal = (error: unknown): void =>
         log?.warn({ ...key, sha256, error }, "an archive cannot be continued: all files of the pod are saved");
@@ -76,7 +87,7 @@ export function createRestoredArchives(options: {
         if (table === undefined) return undefined;
         const content = contentOf(key, { sha256, signal, timeoutMs });
         const archive = archives.composes ? undefined : { table, content };
-        const list = createChangeList({ table, folders, at }, { roots });
+        const list = createChangeList({ ...files, table, folders }, { roots });
         return { list, changes: list.changes, sizeBytes, archive, onRefusal };
       } catch (error) {
         if (signal.aborted) throw error;
