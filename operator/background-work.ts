@@ -37,6 +37,8 @@ export interface BackgroundWork<T> {
   retryNow(id?: string): void;
   /** Forgets the result of the work, and aborts it if it still runs. */
   forget(id: string): void;
+  /** Forgets the work, and waits until it has ended. */
+  end(id: string): Promise<void>;
   /** Aborts all work and waits for its end. */
   stop(): Promise<void>;
 }
@@ -254,6 +256,17 @@ export function createBackgroundWork<T>(options: {
     }
   }
 
+  function forget(id: string): Promise<void> | undefined {
+    const entry = entries.get(id);
+    if (entry === undefined) return undefined;
+    const { piece, abort } = entry;
+    entry.isForgotten = true;
+    if (piece !== undefined) turnsOf(piece).delete(piece);
+    abort.abort(new Error("its result is not needed any more"));
+    entries.delete(id);
+    return piece && running.get(piece);
+  }
+
   return {
     run(id, work, onEnd, tenant) {
       let entry = entries.get(id);
@@ -281,13 +294,9 @@ export function createBackgroundWork<T>(options: {
         entry.backoff.reset();
       }
     },
-    forget(id) {
-      const entry = entries.get(id);
-      if (entry === undefined) return;
-      entry.isForgotten = true;
-      if (entry.piece !== undefined) turnsOf(entry.piece).delete(entry.piece);
-      entry.abort.abort(new Error("its result is not needed any more"));
-      entries.delete(id);
+    forget: (id) => void forget(id),
+    async end(id) {
+      await forget(id);
     },
     async stop() {
       stopped = true;

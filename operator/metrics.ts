@@ -89,6 +89,12 @@ export function createMetrics() {
     labelNames: ["operation"],
     registers,
   });
+  const frozenSeconds = new Histogram({
+    name: "tenancy_checkpoint_frozen_seconds",
+    help: "Time for which a checkpoint has stopped the program of an instance",
+    buckets: [0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5],
+    registers,
+  });
   let askStore: () => Promise<StoreState | undefined> = async () => undefined;
   let asking: ReturnType<typeof askStore> | undefined;
   let caches: ObservedCaches | undefined;
@@ -266,9 +272,10 @@ export function createMetrics() {
       isLeading = false;
       buildsUnderWay.set(0);
     },
+    frozenSeconds,
     /** Measures a save or a restore of files. */
     async timeSnapshot<T extends (SnapshotMetadata & { readonly isUnchanged?: boolean }) | undefined>(
-      { operation, onBytes }: { operation: "save" | "restore"; onBytes: (bytes: number) => void },
+      { operation, onBytes }: { operation: "save" | "checkpoint" | "restore"; onBytes: (bytes: number) => void },
       work: (onBytes: (bytes: number) => void) => Promise<T>,
     ): Promise<T> {
       const end = snapshotSeconds.startTimer({ operation });

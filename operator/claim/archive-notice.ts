@@ -2,10 +2,11 @@ import type { Claim } from "../../crds/claim.ts";
 import { isConflict } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import { archiveDigits } from "../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import { patchClaimStatus } from "./claim-status.ts";
 import type { ArchiveNotice, ClaimContext } from "./context.ts";
-import { asksForFiles } from "./find-archive.ts";
+import { asksForFiles } from "./session.ts";
 
 const MOST_TRIES = 3;
 
@@ -37,6 +38,17 @@ export function findNotice(claim: Claim, overlayDirs: readonly string[], context
     },
     () => archiveLookups.forget(id),
   );
+}
+
+/** Says that a session which has lost its pod goes on from a checkpoint, and what that costs. */
+export function noteCheckpoint(
+  claim: Claim,
+  { createdAt }: SnapshotMetadata,
+  { notices, serverNow }: ClaimContext,
+): void {
+  const age = Math.max(0, Math.round((serverNow() - Date.parse(createdAt)) / 1000));
+  const message = `the session lost its pod and goes on with its files of ${createdAt}, which are ${age} s old: what was written since is lost`;
+  notices.set(claim.metadata.uid ?? "", { message, eventReason: "CheckpointRestored", isLate: false });
 }
 
 /** The message for the write that makes a claim Active. */

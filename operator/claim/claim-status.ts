@@ -96,6 +96,9 @@ export const PROGRAM_ENDED = "ProgramEnded";
 /** The condition that says whether the files of a release were saved. */
 export const FILES_SAVED = "FilesSaved";
 
+/** The condition that says whether the checkpoints of an Active claim succeed, once one has failed. */
+export const CHECKPOINTED = "Checkpointed";
+
 /** Since when a release could not save its files, in milliseconds since the epoch; undefined if no save failed. */
 export function failedSaveSince({ status }: Claim): number | undefined {
   if (status?.phase !== "ReleaseFailed") return undefined;

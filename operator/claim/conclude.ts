@@ -93,6 +93,7 @@ function failed(
       endpoint: null,
       source: null,
       resumedFrom: null,
+      restoredFrom: null,
       claimedAt: null,
       timeline,
     },
@@ -113,21 +114,25 @@ function replaced(
   { why, saved }: Extract<Outcome, { next: "replace" }>,
   context: ClaimContext,
 ): StatusWrite {
+  const revision = nextRevision(claim, context);
   return {
     status: {
       phase: "Pending",
       reason: why?.reason ?? null,
       message: why?.message ?? null,
-      podIncarnation: nextRevision(claim, context),
+      podIncarnation: revision,
       instanceId: null,
       instanceUid: null,
       endpoint: null,
       source: null,
       resumedFrom: null,
+      restoredFrom: null,
       overlayId: null,
       programRun: null,
       timeline: null,
       ...(saved !== undefined && { sessionSnapshot: saved }),
+      // The files of the session are given up: the next pod begins another one.
+      ...(saved === null && { sessionStart: revision }),
     },
     after(written) {
       context.timelines.restart(written);
@@ -164,6 +169,7 @@ function activated(
       endpoint: podEndpoint(pod) ?? null,
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
+      restoredFrom: annotations[annotation.restoredFrom] ?? null,
       overlayId: statusOverlayId(pod) ?? null,
       ...(programRun !== undefined && { programRun }),
       claimedAt: claimedAt.toISOString(),
@@ -181,6 +187,9 @@ function activated(
       // The edge's clock may be ahead.
       if (askedAt !== undefined)
         context.metrics.claimSeconds.observe({ source }, Math.max(0, claimedAt.getTime() - askedAt) / 1000);
+      const reason = context.notices.get(claim.metadata.uid ?? "")?.eventReason;
+      if (reason !== undefined && notice !== undefined)
+        context.events.record({ resource: claims, object: written, type: "Warning", reason, message: notice });
       await reportMissed(written, notice, context);
     },
   };

@@ -14,9 +14,10 @@ import { createProgramStarter, type ProgramStarter } from "../launcher/program-s
 import { createStartExplanations, type StartExplanations } from "../pod/explain-start.ts";
 import type { PoolContext } from "../pool/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
-import type { SavedSnapshot } from "../snapshots/snapshots.ts";
+import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import { type ClaimStatusPatch, isWaiting, needsHelper } from "./claim-status.ts";
 import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
+import type { PodCheckpoints } from "./keep-checkpoints.ts";
 import { createServiceWatch, type ServiceWatch } from "./service-watch.ts";
 import { createTimelines, type Timelines } from "./timeline.ts";
 
@@ -53,6 +54,12 @@ export interface ClaimMemory {
   restores: BackgroundWork<SnapshotMetadata | undefined>;
   /** By pod uid. */
   saves: BackgroundWork<SavedSnapshot>;
+  /** By pod uid. */
+  checkpoints: BackgroundWork<SavedSnapshot>;
+  /** By pod uid: the `preSave` of a checkpoint. It goes on if the checkpoint is given up, and is waited for. */
+  preSaves: Map<string, Promise<void>>;
+  /** By pod uid. */
+  podCheckpoints: Map<string, PodCheckpoints>;
   /** By pod uid: programs that start with their claim; the result is the container's run in which one was started. */
   programStarts: BackgroundWork<string | undefined>;
   /** By pod uid, until the claim is Active: since when its program is started, and why it is not healthy yet. */
@@ -83,9 +90,11 @@ export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory
   serviceWatch: ServiceWatch;
 }
 
-/** The message on a claim whose tenant has files that the session does not get. */
+/** The message on a claim whose session does not have the files that its tenant may expect. */
 export interface ArchiveNotice {
   message: string | undefined;
+  /** Of the Event that says it too. @default there is none */
+  readonly eventReason?: string;
   /** Whether the claim is Active already, so that the message needs a write of its own. */
   isLate: boolean;
 }
@@ -131,6 +140,10 @@ export function createClaimMemory({
     restoreFailures: new Map(),
     restores: createBackgroundWork({ concurrency }),
     saves: createBackgroundWork({ concurrency }),
+    // Slots of their own: a release waits for no checkpoint.
+    checkpoints: createBackgroundWork({ concurrency: Math.ceil(concurrency / 2) }),
+    preSaves: new Map(),
+    podCheckpoints: new Map(),
     programStarts: createBackgroundWork({
       concurrency: PROGRAM_STARTS_AT_ONCE,
       maximumBackoffMs: LONGEST_LOOK_PAUSE_MS,
@@ -173,7 +186,8 @@ export function watchServices(options: {
 
 /** What a claim asks for of its archives: an answer to another question is not its answer. */
 export function lookupId({ metadata, spec, status }: Claim): string {
-  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion} ${status?.sessionSnapshot}`;
+  const { sessionSnapshot, podIncarnation = 0 } = status ?? {};
+  return `${metadata.uid} ${spec.resume} ${spec.resumeVersion} ${sessionSnapshot} ${podIncarnation}`;
 }
 
 /** Call this when the claim is gone. */
@@ -193,6 +207,8 @@ export function forgetClaimPod(pod: Pod, memory: ClaimMemory): void {
   memory.ownPods.delete(uid);
   memory.restores.forget(uid);
   memory.saves.forget(uid);
+  memory.checkpoints.forget(uid);
+  memory.podCheckpoints.delete(uid);
   memory.programStarts.forget(uid);
   memory.programStarted.delete(uid);
   memory.programStarter.cancelPrestarted(pod);
@@ -204,8 +220,18 @@ export function forgetClaimPod(pod: Pod, memory: ClaimMemory): void {
 
 /** Aborts the background work, and waits for its end. */
 export async function stopClaimWork(memory: ClaimMemory): Promise<void> {
-  const { archiveLookups, restores, saves, programStarts, programEnds, fileChecks, startExplanations } = memory;
-  const works = [archiveLookups, restores, saves, programStarts, programEnds, fileChecks, startExplanations.work];
+  const { archiveLookups, restores, saves, checkpoints, programStarts, programEnds, fileChecks, startExplanations } =
+    memory;
+  const works = [
+    archiveLookups,
+    restores,
+    saves,
+    checkpoints,
+    programStarts,
+    programEnds,
+    fileChecks,
+    startExplanations.work,
+  ];
   await Promise.all(works.map((work) => work.stop()));
   memory.programStarter.close();
 }

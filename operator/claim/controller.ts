@@ -13,6 +13,7 @@ import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase, isReadyToUse } from "../../crds/workload-phase.ts";
 import { type Controller, watch } from "../controller.ts";
 import { deletePod } from "../pod/delete-pod.ts";
+import { currentRevision } from "../pod/pod-identity.ts";
 import { type PodState, podState } from "../pod/pod-state.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import { templateHash } from "../pod/render-pod.ts";
@@ -25,6 +26,7 @@ import { conclude, concludeUnanswered } from "./conclude.ts";
 import { type ClaimContext, forgetClaim, forgetClaimPod, lookupId } from "./context.ts";
 import { ensureService } from "./ensure-service.ts";
 import { followPod } from "./follow-pod.ts";
+import { dropCheckpoint, keepCheckpoints } from "./keep-checkpoints.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isMoving, moveSession } from "./move-session.ts";
 import { type Outcome, RECHECK, sooner, soonest } from "./outcome.ts";
@@ -75,8 +77,11 @@ function changedClaims({ type, object, previous }: Change<Claim>, context: Claim
 function* claimsOfWorkload(change: Change<Workload>, { informers }: ClaimContext): Iterable<string> {
   const { object, previous } = change;
   const { name } = object.metadata;
-  if (previous !== undefined && previous.spec.service !== object.spec.service)
-    for (const claim of informers.claims.store.by("using", name)) yield keyOf(claim);
+  const hasNewUse =
+    previous !== undefined &&
+    (previous.spec.service !== object.spec.service ||
+      previous.spec.filesystem?.checkpointSeconds !== object.spec.filesystem?.checkpointSeconds);
+  if (hasNewUse) for (const claim of informers.claims.store.by("using", name)) yield keyOf(claim);
   if (hasNewPhase(change)) for (const claim of informers.claims.store.by("waitingFor", name)) yield keyOf(claim);
 }
 
@@ -198,7 +203,9 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
     if (!isAskedAgain && !hasFoundWorkload(claim, context)) return undefined;
     // An empty timeline: the request was answered before, so no caller waits.
     const timeline = isAskedAgain ? null : [];
-    return { next: "write", status: { phase: "Pending", reason: null, message: null, timeline } };
+    // Its checkpoint would fail again, if that is what could not be restored. It stays as an older version.
+    const session = claim.status?.reason === "RestoreFailed" ? { sessionStart: currentRevision(claim) } : {};
+    return { next: "write", status: { phase: "Pending", reason: null, message: null, timeline, ...session } };
   }
 
   const known = [...context.informers.claims.store.by("key", claimKey(claim.spec))];
@@ -240,7 +247,9 @@ async function keepActive(
   const { requeueAfterMs, ...started } = keepStarted(claim, { pod, isReady: state.state === "ready" }, context);
   const followed = await followPod(claim, { pod, state, ...started }, context);
   const served = await ensureService(followed, pod, context);
-  return sooner(await releaseWhenIdle(followed, pod, context), served?.requeueAfterMs, requeueAfterMs);
+  const idle = await releaseWhenIdle(followed, pod, context);
+  const checkpoint = await keepCheckpoints(followed, pod, context);
+  return sooner(idle, served?.requeueAfterMs, requeueAfterMs, checkpoint?.requeueAfterMs);
 }
 
 /**
@@ -252,6 +261,8 @@ async function leaveNode(pod: Pod, context: ClaimContext): Promise<Outcome> {
   const present = await context.cluster(pods).of(pod).find();
   if (present?.metadata.uid !== uid || context.nodeSilence.leftMs(present) !== 0) return RECHECK;
   context.restores.forget(uid);
+  // One that is committed late would delete the one that the next pod gets.
+  await context.checkpoints.end(uid);
   context.programStarts.forget(uid);
   const seconds = context.config.nodeTimeoutMs / 1000;
   const message = `node "${pod.spec.nodeName}" has not answered for pod "${name}" for ${seconds} s`;
@@ -287,7 +298,11 @@ async function leavePod(claim: Claim, current: Pod | undefined, context: ClaimCo
   const isLeft =
     wasDestroyed && pod !== undefined && (pod.metadata.deletionTimestamp !== undefined || !isShown(pod, claim));
   if (pod !== undefined && !isLeft) return RECHECK;
-  if (wasDestroyed) return { next: "replace", saved: null };
+  await context.checkpoints.end(claim.status?.instanceUid ?? "");
+  if (wasDestroyed) {
+    dropCheckpoint(claim, context);
+    return { next: "replace", saved: null };
+  }
   return { next: "replace", why: { reason: "PodLost", message: `pod "${claim.status?.instanceId}" is gone` } };
 }
 

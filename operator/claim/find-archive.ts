@@ -8,6 +8,7 @@ import { mayHaveArchives } from "../snapshots/has-store.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { type ClaimContext, lookupId } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
+import { asksForFiles, mayHaveCheckpoint, sessionOf } from "./session.ts";
 
 /** The archive to restore, if any; or, until that is known, the outcome of the reconcile. */
 export type ArchiveAnswer =
@@ -15,7 +16,8 @@ export type ArchiveAnswer =
   | { readonly known: false; readonly result: Outcome };
 
 /**
- * Finds the archive that a claim asks for. If the store cannot be read, the claim waits: an archive may exist.
+ * Finds the archive that the claim's next pod gets: the checkpoint of its session, if that has lost a pod, else the one
+ * that it asks for. If the store cannot be read, the claim waits: an archive may exist.
  *
  * @param overlayDirs of the workload
  */
@@ -24,8 +26,10 @@ export async function findArchive(
   overlayDirs: readonly string[],
   context: ClaimContext,
 ): Promise<ArchiveAnswer> {
-  if (!asksForFiles(claim)) return { known: true, archive: undefined };
+  const mayGoOn = overlayDirs.length > 0 && mayHaveCheckpoint(claim) && (await mayHaveArchives(context));
+  if (!asksForFiles(claim) && !mayGoOn) return { known: true, archive: undefined };
   const { tenantId, workloadRef, resumeVersion } = claim.spec;
+  const key = { tenantId, workloadRef };
   const version = claim.status?.sessionSnapshot ?? resumeVersion;
   // A workload that keeps no files now may have kept some before, of which its tenants are told.
   if (overlayDirs.length === 0 && version === undefined && !(await mayHaveArchives(context)))
@@ -33,7 +37,12 @@ export async function findArchive(
   const id = lookupId(claim);
   const look = context.archiveLookups.run(
     id,
-    (signal) => context.snapshots.find({ tenantId, workloadRef }, { version, signal }),
+    async (signal) => {
+      const session = sessionOf(claim);
+      const checkpoint = mayGoOn ? await context.snapshots.findCheckpoint(key, { session, signal }) : undefined;
+      // Each save of a session replaces its checkpoint, which is therefore later than all that it was given.
+      return checkpoint ?? (asksForFiles(claim) ? await context.snapshots.find(key, { version, signal }) : undefined);
+    },
     () => context.enqueueClaim(claim),
   );
   if (look.state === "running") return { known: false, result: undefined };
@@ -55,11 +64,6 @@ export async function findArchive(
     context.archiveLookups.forget(id);
     return { known: false, result: { next: "fail", reason: "RestoreFailed", message } };
   }
-}
-
-/** Whether the claim's next pod gets saved files: the tenant's, or those of the session itself. */
-export function asksForFiles({ spec, status }: Claim): boolean {
-  return spec.resume === true || spec.resumeVersion !== undefined || status?.sessionSnapshot !== undefined;
 }
 
 function isWithin(directory: string, overlayDirs: readonly string[]): boolean {

@@ -17,6 +17,7 @@ import { patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { FIRST_REPORT_MS, type Outcome } from "./outcome.ts";
 import { needsFiles, restoreFiles, startOver, waitsForFiles } from "./restore-files.ts";
+import { filesGivenTo } from "./session.ts";
 import { activate, createReadAhead } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
@@ -159,9 +160,9 @@ async function switchToWarmPod(
   if (workload === undefined || !isReadyToUse(workload)) return undefined;
   const revision = nextRevision(claim, context);
   const source = needsFiles(cold) ? "pool+data" : "pool";
-  const resumedFrom = cold.metadata.annotations?.[annotation.resumedFrom];
+  const given = filesGivenTo(cold);
   const readAhead = createReadAhead(claim, context);
-  const warm = await takeWarmPod({ claim, workload, revision, source, resumedFrom, readAhead }, context);
+  const warm = await takeWarmPod({ claim, workload, revision, source, given, readAhead }, context);
   if (warm === undefined) return undefined;
   context.timelines.restart(claim);
   context.timelines.mark(claim, "Bound");

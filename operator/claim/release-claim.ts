@@ -13,9 +13,11 @@ import { boundPods, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
+import { dropCheckpoint } from "./keep-checkpoints.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
 import { forgetSave } from "./run-save.ts";
-import { type FilesStatus, filesToSave, saveFiles, tellLost } from "./save-files.ts";
+import { type FilesStatus, filesToSave, findCheckpoint, saveFiles, tellLost } from "./save-files.ts";
+import { mayHaveCheckpoint } from "./session.ts";
 
 const NOTE_LIMIT_MS = 20_000;
 
@@ -69,6 +71,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   for (const { metadata } of bound()) forgetSave(metadata.uid ?? "", context);
   const released = phase === "Released" ? claim : await finishRelease(claim, context);
   noteUse(released, context);
+  if (released.status?.files === "discarded") dropCheckpoint(released, context);
   const recordRelease = context.traces?.release(released);
   await removeFinalizer(released, context);
   recordRelease?.();
@@ -78,16 +81,35 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
 async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim> {
   const { files, snapshot, overlayId, instanceId, sessionSnapshot } = claim.status ?? {};
   const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null };
+  // Its last pod was lost, and no other has been given to the tenant since.
+  const isBetween = overlayId === undefined && sessionSnapshot === undefined && mayHaveCheckpoint(claim);
+  if (isBetween && files === undefined)
+    return await patchClaimStatus(claim, { ...status, ...(await tellBetween()) }, context);
   const isTold = files !== undefined || (snapshot ?? overlayId ?? sessionSnapshot) === undefined;
   return await patchClaimStatus(claim, { ...status, ...(!isTold && (await tellFiles())) }, context);
+
+  /** What became of the files, of which a checkpoint is the only copy; nothing if there is none. */
+  async function tellBetween(): Promise<FilesStatus> {
+    if (isGivenUp()) return { files: "discarded" };
+    try {
+      if ((await findCheckpoint(claim, context)) === undefined) return {};
+    } catch (error) {
+      context.log.warn({ claim: claim.metadata.name, error }, "cannot find out whether a session has a checkpoint");
+      return {};
+    }
+    return await tellLost(claim, "the session's pod was lost", context);
+  }
+
+  function isGivenUp(): boolean {
+    const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
+      claim.metadata.annotations ?? {};
+    return discard === "true" || idleSince !== undefined || isDiscardedForExpiry(claim);
+  }
 
   /** What became of the files of a pod that is gone, if the status does not say it. */
   async function tellFiles(): Promise<FilesStatus> {
     if (snapshot !== undefined) return { files: "saved" };
-    const { [annotation.discard]: discard, [annotation.discardIdleSince]: idleSince } =
-      claim.metadata.annotations ?? {};
-    const isGivenUp = discard === "true" || idleSince !== undefined || isDiscardedForExpiry(claim);
-    if (isGivenUp || isDestroyed(claim)) return { files: "discarded" };
+    if (isGivenUp() || isDestroyed(claim)) return { files: "discarded" };
     // Its pod was taken away, and no other has been given to the tenant since.
     if (overlayId === undefined) return { files: "saved" };
     return await tellLost(claim, `pod "${instanceId}" was gone`, context);

@@ -40,7 +40,8 @@ export async function restoreFiles(
   const { tenantId, workloadRef } = claim.spec;
   const { restores, refillPause, snapshots, metrics } = context;
   const id = pod.metadata.uid ?? "";
-  const sha256 = pod.metadata.annotations?.[annotation.resumedFrom];
+  const { [annotation.resumedFrom]: resumedFrom, [annotation.restoredFrom]: sha256 = resumedFrom } =
+    pod.metadata.annotations ?? {};
   if (!context.ownPods.has(id)) {
     const message = `the operator that was restoring files into pod "${pod.metadata.name}" is gone`;
     return { restored: false, result: { next: "replace", why: { reason: "RestoreInterrupted", message } } };

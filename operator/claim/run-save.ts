@@ -12,14 +12,15 @@ import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import { StoreConflict, StoreError } from "../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import { inSpan } from "../../crds/tracing/tracer.ts";
-import { linkSignals, sleep } from "../../crds/waits.ts";
+import { linkSignals, orAborted, sleep } from "../../crds/waits.ts";
 import type { WorkState } from "../background-work.ts";
 import { isHeldByLauncher, keepsFiles } from "../launcher/launch-command.ts";
 import { isHelperOutdated, isHelperRunning } from "../snapshots/helper-pod.ts";
-import type { SavedSnapshot } from "../snapshots/snapshots.ts";
+import type { SaveCall, SavedSnapshot } from "../snapshots/save-pod.ts";
 import { ExecFailure } from "../snapshots/streams/exec-output.ts";
 import type { ClaimContext, ClaimMemory } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
+import { sessionOf } from "./session.ts";
 
 const HELPER_START_LIMIT_MS = 60_000;
 /** Needed only if the cache of pods was behind. */
@@ -52,12 +53,13 @@ export function forgetSave(podUid: string, { programEnds, saves }: ClaimMemory):
 
 /** Ends the program of a pod before its files are saved: once, since it is not started again. */
 function runEnd(claim: Claim, pod: Pod, context: ClaimContext): WorkState<void> {
-  const { programEnds, snapshots, traces, log } = context;
+  const { checkpoints, programEnds, snapshots, traces, log } = context;
   const { name, uid = "" } = pod.metadata;
   return programEnds.run(
     uid,
     (signal) =>
       countFailure(context, signal, async () => {
+        await checkpoints.end(uid);
         await untilDrained(claim, pod, context, signal);
         await writeOut(claim, pod, context, signal);
         const step = traces?.releaseStep(claim, "stop program", { "k8s.pod.name": name });
@@ -73,31 +75,31 @@ function runEnd(claim: Claim, pod: Pod, context: ClaimContext): WorkState<void> 
 /** Has the program write out what it holds in memory. */
 async function writeOut(claim: Claim, pod: Pod, context: ClaimContext, signal: AbortSignal): Promise<void> {
   if (pod.metadata.annotations?.[annotation.preSave] === undefined) return;
+  await orAborted(context.preSaves.get(pod.metadata.uid ?? "") ?? Promise.resolve(), signal);
   const step = context.traces?.releaseStep(claim, "pre-save", { "k8s.pod.name": pod.metadata.name });
   await inSpan(step, () => runPreSave(claim, pod, { context, signal }));
 }
 
 function runCopy(claim: Claim, pod: Pod, context: ClaimContext): WorkState<SavedSnapshot> {
   const { tenantId, workloadRef } = claim.spec;
-  const { saves, snapshots, metrics, traces } = context;
-  const isFenced = () => !context.isLeading();
+  const { checkpoints, saves, snapshots, metrics, traces } = context;
   return saves.run(
     pod.metadata.uid ?? "",
     (signal, onBytes) =>
       countFailure(context, signal, async () => {
+        await checkpoints.end(pod.metadata.uid ?? "");
         const isEnded = keepsFiles(pod.spec);
         await (isEnded ? checkOwner : untilDrained)(claim, pod, context, signal);
         let helper = await untilHelperRuns(context, signal);
         if (!isEnded) await writeOut(claim, pod, context, signal);
         const key = { tenantId, workloadRef };
-        const overlayId = givenOverlayId(pod, claim);
-        const isErased = claim.metadata.annotations?.[annotation.erasedAt] !== undefined;
+        const call = { ...saveOf(claim, pod, context), signal };
         const step = () => traces?.releaseStep(claim, "save files", { "k8s.pod.name": pod.metadata.name });
         for (;;) {
           try {
             return await inSpan(step(), () =>
               metrics.timeSnapshot({ operation: "save", onBytes }, (counted) =>
-                snapshots.save(key, pod, { overlayId, isErased, signal, isFenced, onBytes: counted }),
+                snapshots.save(key, pod, { ...call, onBytes: counted }),
               ),
             );
           } catch (error) {
@@ -118,6 +120,39 @@ async function countFailure<T>({ metrics }: ClaimContext, signal: AbortSignal, r
     if (!signal.aborted) metrics.saveFailures.inc({ reason: reasonOf(error) });
     throw error;
   }
+}
+
+/** What comes before a checkpoint. */
+export async function prepareCheckpoint(
+  claim: Claim,
+  pod: Pod,
+  context: ClaimContext,
+  signal: AbortSignal,
+): Promise<void> {
+  await checkOwner(claim, pod, context, signal);
+  await untilHelperRuns(context, signal);
+  if (podFiles(pod).preSave === undefined) return;
+  const { uid = "" } = pod.metadata;
+  // Nothing ends the command in the pod, so a release that gives the checkpoint up waits for it.
+  const { signal: never } = new AbortController();
+  const ran = runPreSave(claim, pod, { context, signal: never });
+  const ended = ran.catch(ignore).finally(() => context.preSaves.delete(uid));
+  context.preSaves.set(uid, ended);
+  await orAborted(ran, signal);
+}
+
+function ignore(): void {
+  // The checkpoint fails with it.
+}
+
+/** What a save of the claim's pod says of its session. */
+export function saveOf(claim: Claim, pod: Pod, context: ClaimContext): Omit<SaveCall, "signal"> {
+  return {
+    session: sessionOf(claim),
+    overlayId: givenOverlayId(pod, claim),
+    isErased: claim.metadata.annotations?.[annotation.erasedAt] !== undefined,
+    isFenced: () => !context.isLeading(),
+  };
 }
 
 /** Runs the workload's preSave command. A failure ends the save, unless the workload sets `onError: Continue`. */

@@ -12,7 +12,7 @@ import { isHeldByLauncher } from "../launcher/launch-command.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
-import type { SavedSnapshot } from "../snapshots/snapshots.ts";
+import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import { isCurrent, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
@@ -20,6 +20,7 @@ import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
 import { isDiscardedForIdleness } from "./release-when-idle.ts";
 import { forgetSave, runSave } from "./run-save.ts";
+import { sessionOf } from "./session.ts";
 
 const LOOK_LIMIT_MS = 20_000;
 const LATE_RETRY_MS = 3_600_000;
@@ -84,6 +85,11 @@ export async function tellLost(claim: Claim, lost: string, context: ClaimContext
   try {
     const saved = await findSaved(claim, context);
     if (saved !== undefined) return { files: "saved", snapshot: snapshotOf(saved) };
+    const checkpoint = await findCheckpoint(claim, context);
+    if (checkpoint !== undefined) {
+      const version = archiveDigits(checkpoint.sha256);
+      stays += `. The session's files of ${checkpoint.createdAt} are kept as version ${version}: claim with resume {"version": "${version}"} to go on from them`;
+    }
   } catch (error) {
     log.warn({ claim: claim.metadata.name, error }, "cannot find out whether the files of a lost pod were saved");
     stays = "as far as is known, since the newest archive could not be looked at";
@@ -102,6 +108,15 @@ export async function findSaved({ spec, status }: Claim, context: ClaimContext):
   const limit = { what: "the look at the newest archive", ms: LOOK_LIMIT_MS, clock: systemClock };
   const newest = await withTimeLimit(limit, (signal) => context.snapshots.find({ tenantId, workloadRef }, { signal }));
   return newest?.podUid !== undefined && [overlayId, instanceUid].includes(newest.podUid) ? newest : undefined;
+}
+
+/** The checkpoint of the claim's session. */
+export async function findCheckpoint(claim: Claim, context: ClaimContext): Promise<SnapshotMetadata | undefined> {
+  const { tenantId, workloadRef } = claim.spec;
+  const limit = { what: "the look for a checkpoint", ms: LOOK_LIMIT_MS, clock: systemClock };
+  return await withTimeLimit(limit, (signal) =>
+    context.snapshots.findCheckpoint({ tenantId, workloadRef }, { session: sessionOf(claim), signal }),
+  );
 }
 
 /**

@@ -14,10 +14,11 @@ import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
-import { findNotice } from "./archive-notice.ts";
+import { findNotice, noteCheckpoint } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
-import { asksForFiles, findArchive } from "./find-archive.ts";
+import { findArchive } from "./find-archive.ts";
 import type { ClaimErrorReason, Outcome } from "./outcome.ts";
+import { type GivenFiles, givenAnnotations, givenFiles } from "./session.ts";
 import { activate, createReadAhead, tooEarly } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 
@@ -55,18 +56,19 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   const answer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;
+  if (archive?.kind === "checkpoint") noteCheckpoint(claim, archive, context);
   findNotice(claim, overlayDirs, context);
   const source = archive === undefined ? "pool" : "pool+data";
-  const resumedFrom = archive?.sha256 ?? (asksForFiles(claim) ? "none" : undefined);
+  const given = givenFiles(claim, archive);
   const readAhead = createReadAhead(claim, context);
-  const binding = { source, resumedFrom, revision: currentRevision(claim), readAhead } as const;
+  const binding = { source, given, revision: currentRevision(claim), readAhead } as const;
   const warm = await takeWarmPod({ claim, workload, ...binding }, context);
   if (warm === undefined) {
     const promise = promiseWarmingPod(claim, workload, context);
     if (promise !== undefined) return { requeueAfterMs: promise.leftMs };
   } else context.timelines.mark(claim, "Bound");
   noteHit({ claim, isHit: warm !== undefined }, context);
-  if (warm === undefined) return createPod({ claim, workload, archive, resumedFrom }, context);
+  if (warm === undefined) return createPod({ claim, workload, archive, given }, context);
   // The event of the binding starts the next run, which restores the files.
   return archive === undefined ? activate(claim, { pod: warm, readAhead }, context) : undefined;
 }
@@ -127,12 +129,12 @@ async function createPod(
     claim,
     workload,
     archive,
-    resumedFrom,
+    given,
   }: {
     claim: Claim;
     workload: Workload;
     archive: SnapshotMetadata | undefined;
-    resumedFrom: string | undefined;
+    given: GivenFiles;
   },
   context: ClaimContext,
 ): Promise<Outcome> {
@@ -157,7 +159,7 @@ async function createPod(
         [annotation.claim]: claim.metadata.name,
         [annotation.incarnation]: String(revision),
         [annotation.source]: archive === undefined ? "cold" : "cold+data",
-        ...(resumedFrom !== undefined && { [annotation.resumedFrom]: resumedFrom }),
+        ...givenAnnotations(given),
         [annotation.claimedAt]: new Date().toISOString(),
       },
     },

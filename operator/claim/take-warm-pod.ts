@@ -11,6 +11,7 @@ import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf, isBoundTo, podRevisionOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
 import type { ClaimContext } from "./context.ts";
+import { type GivenFiles, givenAnnotations } from "./session.ts";
 import type { ReadAhead } from "./start-program.ts";
 
 /**
@@ -24,7 +25,7 @@ import type { ReadAhead } from "./start-program.ts";
  * has bound the pod.
  *
  * @param source `pool+data` takes only a pod of the newest template, which has the workload's overlay directories
- * @param resumedFrom the value of the annotation
+ * @param given the annotations that say what files the session has
  * @param readAhead called while a pod is being bound whose program starts next
  * @param revision of the pod; one more than that of a pod that the claim already has
  */
@@ -34,14 +35,14 @@ export async function takeWarmPod(
     workload,
     revision,
     source,
-    resumedFrom,
+    given,
     readAhead,
   }: {
     claim: Claim;
     workload: Workload;
     revision: number;
     source: "pool" | "pool+data";
-    resumedFrom: string | undefined;
+    given: GivenFiles;
     readAhead: ReadAhead;
   },
   context: ClaimContext,
@@ -68,7 +69,7 @@ export async function takeWarmPod(
           [annotation.claim]: claim.metadata.name,
           [annotation.incarnation]: String(revision),
           [annotation.source]: source,
-          [annotation.resumedFrom]: resumedFrom,
+          ...givenAnnotations(given),
           [annotation.claimedAt]: new Date().toISOString(),
           // The workload may have changed since the pod was created.
           [annotation.idleAction]: action,

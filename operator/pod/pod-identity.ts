@@ -23,7 +23,7 @@ const BIRTH: readonly string[] = [
 /** Written again when a claim takes the pod. */
 const BINDING: readonly string[] = [
   ...[label.pool, label.tenant, label.binding, annotation.claimUid, annotation.claim, annotation.incarnation],
-  ...[annotation.source, annotation.resumedFrom, annotation.claimedAt],
+  ...[annotation.source, annotation.resumedFrom, annotation.restoredFrom, annotation.claimedAt],
   ...[annotation.idleAction, annotation.idleTimeoutSeconds],
 ];
 const MARKS = [...BIRTH, ...BINDING];
@@ -131,6 +131,7 @@ function addOwnMarks({ labels, annotations }: Marks, { owner, pod }: { owner: Cl
     [annotation.incarnation]: String(revision),
     ...(isActive && status?.source !== undefined && { [annotation.source]: status.source }),
     ...(isActive && status?.resumedFrom !== undefined && { [annotation.resumedFrom]: status.resumedFrom }),
+    ...(isActive && status?.restoredFrom !== undefined && { [annotation.restoredFrom]: status.restoredFrom }),
   });
 }
 

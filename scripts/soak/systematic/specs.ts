@@ -29,7 +29,7 @@ const VALUES: Readonly<Record<string, readonly unknown[]>> = {
   ],
 };
 /** What a field needs beside it. */
-const OVERLAY = { overlayDirs: [FILES_FOLDER] };
+const OVERLAY = { overlayDirs: [FILES_FOLDER], checkpointSeconds: 0 };
 const COMPANIONS: readonly (readonly [RegExp, string, object])[] = [
   [/^workload\.network\.(allowlist|credentials)/, "network", { ...BASE_SPEC.network, access: "restricted" }],
   [

@@ -11,7 +11,7 @@ export interface Story {
   readonly afterCrash?: RegExp;
 }
 
-const FILES = { filesystem: { overlayDirs: [FILES_FOLDER] } };
+const FILES = { filesystem: { overlayDirs: [FILES_FOLDER], checkpointSeconds: 0 } };
 const FENCED = { service: true, network: { access: "restricted", allowlist: ["example.com"], ports: [8080] } };
 const IDLE = { ...FILES, idle: { timeoutSeconds: 4 } };
 const nothing = async (): Promise<void> => undefined;

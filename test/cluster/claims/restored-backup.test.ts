@@ -18,7 +18,7 @@ import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../
 
 const test = suite("restored backup");
 /** Outlives the cluster's store, as a volume does. */
-const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
+const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [], checkpoints: new Map() };
 let tenancy: Tenancy;
 let kubelet: PretendKubelet;
 let operator: RunningOperator;

@@ -22,6 +22,8 @@ export interface MemoryVolume {
   readonly archives: Map<string, Archive>;
   /** Those that a save has replaced and kept, by the same. */
   readonly versions: Map<string, Archive[]>;
+  /** Checkpoints, by the same and the session. */
+  readonly checkpoints: Map<string, Archive>;
   /** Those that were noted to be in use, in order. */
   readonly touched: string[];
 }
@@ -47,20 +49,29 @@ export function createMemorySnapshots(options: {
 
   function everyArchive(key: SnapshotKey): Archive[] {
     const newest = volume.archives.get(path(key));
-    return [...(newest === undefined ? [] : [newest]), ...(volume.versions.get(path(key)) ?? [])];
+    const checkpoints = [...volume.checkpoints].filter(([of]) => of.startsWith(`${path(key)} `)).map(([, one]) => one);
+    return [...(newest === undefined ? [] : [newest]), ...(volume.versions.get(path(key)) ?? []), ...checkpoints];
   }
 
   return {
     async find(key, { version = "" }) {
       await reach("find");
       await needHelper();
-      const found = everyArchive(key).find(({ metadata }) => metadata.sha256.startsWith(version));
+      const newest = volume.archives.get(path(key));
+      const found =
+        version === "" ? newest : everyArchive(key).find(({ metadata }) => metadata.sha256.startsWith(version));
       if (found === undefined && version !== "") throw new ArchiveError("NoVersion", `there is no version ${version}`);
       return found?.metadata;
     },
+    async findCheckpoint(key, { session }) {
+      await reach("find");
+      await needHelper();
+      return volume.checkpoints.get(`${path(key)} ${session}`)?.metadata;
+    },
+    dropCheckpoint: async (key, { session }) => volume.checkpoints.delete(`${path(key)} ${session}`),
     runPreSave: async () => undefined,
     stopProgram: async () => "none",
-    async save(key, pod, { overlayId, isFenced }) {
+    async save(key, pod, { session = "", kind, overlayId, isFenced }) {
       await reach("save-begun");
       await needHelper();
       const content = kubelet.files.get(pod.metadata.uid ?? "");
@@ -72,10 +83,17 @@ export function createMemorySnapshots(options: {
       await needHelper();
       if (isFenced()) throw new Error("another operator may be at work");
       const metadata = describe(key, content, podFiles(pod).overlayDirs);
+      const own = `${path(key)} ${session}`;
+      if (kind !== undefined) {
+        volume.checkpoints.set(own, { content, metadata: { ...metadata, kind, session } });
+        await reach("save-done");
+        return metadata;
+      }
       const resumedFrom = pod.metadata.annotations?.[annotation.resumedFrom];
       const isKept = before !== undefined && ![resumedFrom, metadata.sha256].includes(before.metadata.sha256);
       if (isKept) volume.versions.set(path(key), [before, ...(volume.versions.get(path(key)) ?? [])]);
       volume.archives.set(path(key), { content, metadata });
+      volume.checkpoints.delete(own);
       await reach("save-done");
       return { ...metadata, ...(isKept && { replaced: before.metadata }) };
     },

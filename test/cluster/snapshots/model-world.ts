@@ -42,7 +42,7 @@ const SLOW_MS = 60;
 
 export function startModelWorld(tenancy: Tenancy, kubelet: PretendKubelet): ModelWorld {
   const { client } = tenancy;
-  const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
+  const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [], checkpoints: new Map() };
   const happened = new Map<Plan["action"], number>();
   const stops = new Set<Promise<void>>();
   const halted = new Set<() => void>();

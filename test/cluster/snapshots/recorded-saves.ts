@@ -19,9 +19,11 @@ export async function recordSaves(
   const snapshots: Snapshots = {
     ...simulatedStore({ client, cluster: config, namespace: NAMESPACE }).snapshots,
     find: async () => undefined,
-    async save(key, pod) {
+    findCheckpoint: async () => undefined,
+    dropCheckpoint: async () => false,
+    async save(key, pod, { kind }) {
       save(pod);
-      saved.push(pod.metadata.name);
+      if (kind === undefined) saved.push(pod.metadata.name);
       const nothing = { sha256: "0".repeat(64), sizeBytes: 0, contentBytes: 0, entries: 0, uid: 0, gid: 0 };
       return { ...key, ...nothing, overlayDirs: [], createdAt: new Date().toISOString() };
     },

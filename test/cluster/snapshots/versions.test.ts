@@ -15,7 +15,7 @@ let tenancy: Tenancy;
 let kubelet: PretendKubelet;
 let count = 0;
 const { tracer, spans } = createRecorder();
-const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [] };
+const volume: MemoryVolume = { archives: new Map(), versions: new Map(), touched: [], checkpoints: new Map() };
 /** Of each save, whether what was saved before is to be erased. */
 const erasures: (boolean | undefined)[] = [];
 

@@ -1,6 +1,7 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import type { ClaimStatus } from "../../../crds/claim.ts";
 import { persistentVolumeClaims, pods } from "../../../crds/client/built-in-resources.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
@@ -27,6 +28,10 @@ interface Case {
   helper?: Pod;
   /** Whether there is a volume. @default false */
   hasVolume?: boolean;
+  /** The checkpoint of a session. @default there is none */
+  checkpoint?: SnapshotMetadata;
+  /** Of the claim. @default it has had no pod yet */
+  status?: Pick<ClaimStatus, "podIncarnation" | "sessionStart" | "sessionSnapshot">;
   /** What the claim asks for by the time that the first look has ended. @default what it asked for before */
   thenVersion?: string;
   /** Of the store. @default volume */
@@ -43,6 +48,8 @@ async function ask({
   thenVersion,
   kind = "volume",
   hasVolume = false,
+  checkpoint,
+  status,
 }: Case) {
   let looks = 0;
   let wake: () => void = () => undefined;
@@ -56,6 +63,10 @@ async function ask({
         if (has instanceof Error) throw has;
         return has;
       },
+      async findCheckpoint(_key, { session }) {
+        if (has instanceof Error) throw has;
+        return checkpoint?.session === session ? checkpoint : undefined;
+      },
     },
     log: { ...silentLog, info: say("info"), warn: say("warn") },
     enqueueClaim: () => wake(),
@@ -63,7 +74,11 @@ async function ask({
   if (hasHelper) api.add(pods, helper);
   if (hasVolume)
     api.add(persistentVolumeClaims, renderSnapshotsClaim({ namespace: "n", size: "1Gi", storageClass: undefined }));
-  let claim = api.add(claims, { metadata: { name: "claim-t-w" }, spec: { tenantId: "t", workloadRef: "w", resume } });
+  let claim = api.add(claims, {
+    metadata: { name: "claim-t-w", uid: "claim-uid" },
+    spec: { tenantId: "t", workloadRef: "w", resume },
+    ...(status && { status: { phase: "Pending", ...status } }),
+  });
   const { overlayDirs } = withDefaults({ image: { ref: "i" }, filesystem: { overlayDirs: keeps } }).filesystem;
   const ended = new Promise<void>((resolve) => {
     wake = resolve;
@@ -99,6 +114,43 @@ for (const [what, given, archiveFound, looks] of known) {
     assert.is(asked.written, undefined);
   });
 }
+
+const checkpoint: SnapshotMetadata = { ...archive, sha256: "c".repeat(64), kind: "checkpoint", session: "claim-uid" };
+const sessions: [string, Case, SnapshotMetadata | undefined][] = [
+  ["the checkpoint of a session that has lost a pod, also without resume", { resume: false, checkpoint }, checkpoint],
+  ["that also beside the tenant's archive", { has: archive, checkpoint }, checkpoint],
+  [
+    "that also beside what was saved when an earlier pod was taken away",
+    { has: archive, checkpoint, status: { podIncarnation: 2, sessionSnapshot: "a" } },
+    checkpoint,
+  ],
+  ["the archive for a session that has lost a pod and has no checkpoint", { has: archive }, archive],
+  ["nothing without resume for such a session", { resume: false, has: archive }, undefined],
+  ["no checkpoint of another session", { resume: false, checkpoint: { ...checkpoint, session: "other" } }, undefined],
+  ["no checkpoint for a claim that has had no pod", { resume: false, checkpoint, status: {} }, undefined],
+  [
+    "none of a session whose pod was destroyed on request",
+    { resume: false, checkpoint, status: { podIncarnation: 3, sessionStart: 2 } },
+    undefined,
+  ],
+];
+
+for (const [what, given, found] of sessions) {
+  test(`findArchive finds ${what}`, async () => {
+    const { answer, written } = await ask({ status: { podIncarnation: 1 }, ...given });
+    assert.equal(answer, { known: true, archive: found });
+    assert.is(written?.phase, "Pending");
+  });
+}
+
+test("findArchive has a claim without resume wait if its session may have a checkpoint that cannot be looked for", async () => {
+  const given = { resume: false, has: new Error("the disk does not answer"), status: { podIncarnation: 1 } };
+  const { answer, written } = await ask(given);
+  assert.is(answer.known, false);
+  assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
+  const never = await ask({ resume: false, hasHelper: false, status: { podIncarnation: 1 } });
+  assert.equal(never.answer, { known: true, archive: undefined }, "nobody ever kept files");
+});
 
 test("findArchive finds the archive of a directory inside one that is kept now", async () => {
   const inside = { ...archive, overlayDirs: ["/data/sub", "/data"] };

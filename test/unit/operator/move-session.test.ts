@@ -10,7 +10,8 @@ import { annotation, claimLabels, finalizer, label, WORKLOAD_CONTAINER } from ".
 import type { Workload } from "../../../crds/workload.ts";
 import { createClaimController } from "../../../operator/claim/controller.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
-import type { SavedSnapshot, Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import type { SavedSnapshot } from "../../../operator/snapshots/save-pod.ts";
+import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { archive } from "../snapshots/helper-objects.ts";
 import { onS3, testOperator } from "./test-operator.ts";
 

@@ -5,9 +5,11 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { ObjectMeta, PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, finalizer, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { releaseClaim } from "../../../operator/claim/release-claim.ts";
 import { launchCommand } from "../../../operator/launcher/launch-command.ts";
-import type { SavedSnapshot, Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import type { SavedSnapshot } from "../../../operator/snapshots/save-pod.ts";
+import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { archive } from "../snapshots/helper-objects.ts";
 import { onS3, testOperator } from "./test-operator.ts";
 
@@ -73,6 +75,35 @@ for (const [what, status, annotations, files, told] of gone) {
     // The finalizer of another keeps the claim: it is not told again.
     await release.run();
     assert.equal(release.told(), told);
+  });
+}
+
+const checkpoint = { ...archive, sha256: "c".repeat(64), kind: "checkpoint", session: "claim-uid" } as const;
+const between: readonly (readonly [string, Record<string, string>, SnapshotMetadata | undefined, object])[] = [
+  ["says that a checkpoint is left", {}, checkpoint, { files: "notSaved", told: ["NotSaved"], dropped: [] }],
+  [
+    "deletes the checkpoint of what is given up",
+    { [annotation.discard]: "true" },
+    checkpoint,
+    { files: "discarded", told: [], dropped: ["claim-uid"] },
+  ],
+  ["says nothing of files that never were", {}, undefined, { files: undefined, told: [], dropped: [] }],
+];
+for (const [what, annotations, found, expected] of between) {
+  test(`releaseClaim of a session that has lost its pod and has no other yet ${what}`, async () => {
+    const dropped: string[] = [];
+    const { run, told, events } = releasing({ phase: "Pending", podIncarnation: 1 }, annotations, {
+      findCheckpoint: async () => found,
+      async dropCheckpoint(_key, { session }) {
+        dropped.push(session);
+        return true;
+      },
+    });
+    const left = await run();
+    await new Promise(setImmediate);
+    assert.is(left?.phase, "Released");
+    assert.equal({ files: left?.files, told: told(), dropped }, expected);
+    if (told().length > 0) assert.match(events[0]?.message ?? "", 'claim with resume {"version": "cccccccccccccccc"}');
   });
 }
 

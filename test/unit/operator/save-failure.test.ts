@@ -11,7 +11,7 @@ import type { WorkState } from "../../../operator/background-work.ts";
 import { saveFiles } from "../../../operator/claim/save-files.ts";
 import type { HelperStart } from "../../../operator/snapshots/context.ts";
 import { createHelperController } from "../../../operator/snapshots/controller.ts";
-import type { SavedSnapshot } from "../../../operator/snapshots/snapshots.ts";
+import type { SavedSnapshot } from "../../../operator/snapshots/save-pod.ts";
 import { ExecFailure } from "../../../operator/snapshots/streams/exec-output.ts";
 import { testOperator } from "../operator/test-operator.ts";
 import { archive } from "../snapshots/helper-objects.ts";

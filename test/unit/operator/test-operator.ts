@@ -137,6 +137,8 @@ const noSnapshots: Snapshots = {
     runPreSave: unexpected("runPreSave"),
     stopProgram: unexpected("stopProgram"),
     find: unexpected("find"),
+    findCheckpoint: async () => undefined,
+    dropCheckpoint: async () => false,
     save: unexpected("save"),
   },
   ...{ restore: unexpected("restore"), uses: unexpected("uses"), delete: unexpected("delete") },

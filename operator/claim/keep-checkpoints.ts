@@ -1,0 +1,191 @@
+import { createHash } from "node:crypto";
+import type { Claim } from "../../crds/claim.ts";
+import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
+import { systemClock } from "../../crds/client/clock.ts";
+import { withDefaults } from "../../crds/defaults.ts";
+import { claims } from "../../crds/kinds.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import { type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
+import { QuotaError } from "../../crds/snapshots/snapshot-store.ts";
+import { withTimeLimit } from "../../crds/waits.ts";
+import type { ReconcileResult } from "../queue.ts";
+import { hasStore } from "../snapshots/has-store.ts";
+import type { SavedSnapshot } from "../snapshots/save-pod.ts";
+import { CHECKPOINTED, patchClaimStatus } from "./claim-status.ts";
+import type { ClaimContext } from "./context.ts";
+import { soonest } from "./outcome.ts";
+import { prepareCheckpoint, saveOf } from "./run-save.ts";
+import { sessionOf } from "./session.ts";
+
+const FIRST_RETRY_MS = 15_000;
+/** An instance that is not used, and whose files have not changed, is looked at so many times less often. */
+const UNUSED_TIMES = 10;
+const MOST_REFUSED_TIMES = 12;
+const MOST_SHOWN = 500;
+const DROP_LIMIT_MS = 20_000;
+/** If the workload is gone. */
+const DEFAULT_SECONDS = 300;
+
+/** What is known of the checkpoints of a pod. */
+export interface PodCheckpoints {
+  readonly everyMs: number;
+  /** The number of the last turn that is over. */
+  turn: number;
+  /** After a failure: when the next try is due, by the API server's clock, in milliseconds since the epoch. */
+  retryAt: number | undefined;
+  failures: number;
+  /** Whether a quota has refused it: then it is not tried before `retryAt`. */
+  isRefused: boolean;
+  /** The last use of the instance before the last checkpoint, unless that found a change. */
+  unchanged: { readonly use: string | undefined } | undefined;
+  /** How many turns were left out since. */
+  leftOut: number;
+}
+
+/**
+ * Saves the files of an Active claim while its program runs, every `filesystem.checkpointSeconds`. Each pod has its own
+ * turns, which begin at a part of that time after its binding, so that the checkpoints of many claims spread over it;
+ * they need no write, and a new leader continues them.
+ *
+ * A checkpoint that fails is tried again, and its claim goes on: it says so in a condition and an Event.
+ */
+export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
+  const { uid = "" } = pod.metadata;
+  const everyMs = intervalMs(pod, context);
+  const claimedAt = Date.parse(claim.status?.claimedAt ?? "");
+  if (everyMs === 0 || Number.isNaN(claimedAt)) return undefined;
+  const now = context.serverNow();
+  const sinceFirst = now - claimedAt - firstTurnMs(uid, everyMs);
+  const turn = Math.floor(sinceFirst / everyMs);
+  const before = context.podCheckpoints.get(uid);
+  // Turns of another interval have other numbers.
+  const known = before?.everyMs === everyMs ? before : { ...begun(turn), everyMs };
+  context.podCheckpoints.set(uid, known);
+
+  const work = context.checkpoints.look(uid);
+  if (work?.state === "running") return undefined;
+  if (work !== undefined) {
+    context.checkpoints.forget(uid);
+    const isUnchanged = work.state === "done" && work.value.isUnchanged === true;
+    if (!isUnchanged) known.unchanged = undefined;
+    known.failures = work.state === "failed" ? known.failures + 1 : 0;
+    known.retryAt =
+      work.state === "failed" ? now + retryMs(work.error, { everyMs, failures: known.failures }) : undefined;
+    known.isRefused = work.state === "failed" && work.error instanceof QuotaError;
+    await tell(claim, work.state === "failed" ? work.error : undefined, context);
+  }
+
+  // Files are read through its container, which an ended program takes along.
+  if (!isProgramRunning(pod)) return undefined;
+  const isTurn = turn > known.turn && !known.isRefused;
+  const { [annotation.lastActivity]: use, [annotation.idleTimeoutSeconds]: isRecorded } =
+    pod.metadata.annotations ?? {};
+  // Uses are recorded only where idleness ends a claim.
+  const isUnused = isRecorded !== undefined && known.unchanged !== undefined && known.unchanged.use === use;
+  known.turn = Math.max(known.turn, turn);
+  if (isTurn && isUnused && known.leftOut < UNUSED_TIMES - 1) known.leftOut += 1;
+  else if (isTurn || (known.retryAt !== undefined && known.retryAt <= now)) {
+    known.unchanged = { use };
+    [known.leftOut, known.retryAt, known.isRefused] = [0, undefined, false];
+    begin(claim, pod, context);
+    return undefined;
+  }
+  const nextTurnMs = (turn + 1) * everyMs - sinceFirst;
+  return soonest(nextTurnMs, known.retryAt === undefined ? undefined : known.retryAt - now);
+}
+
+function begun(turn: number): Omit<PodCheckpoints, "everyMs"> {
+  return { turn, retryAt: undefined, failures: 0, isRefused: false, unchanged: undefined, leftOut: 0 };
+}
+
+/** 0 for a pod without files to save. */
+function intervalMs({ metadata }: Pod, { config, exec, informers }: ClaimContext): number {
+  const { annotations, labels } = metadata;
+  if (exec === undefined || annotations?.[annotation.overlayDirs] === undefined) return 0;
+  const name = labels?.[label.workload] ?? "";
+  const workload = informers.workloads.store.get({ namespace: config.namespace, name });
+  return 1000 * (workload === undefined ? DEFAULT_SECONDS : withDefaults(workload.spec).filesystem.checkpointSeconds);
+}
+
+/** Between a half and the whole of the interval. */
+function firstTurnMs(uid: string, everyMs: number): number {
+  const part = createHash("sha256").update(uid).digest().readUInt32LE() / 2 ** 32;
+  return everyMs * (0.5 + part / 2);
+}
+
+function retryMs(error: unknown, { everyMs, failures }: { everyMs: number; failures: number }): number {
+  // All files are sent to find out that there is no room.
+  if (error instanceof QuotaError) return everyMs * Math.min(MOST_REFUSED_TIMES, 2 ** failures);
+  return Math.min(everyMs, FIRST_RETRY_MS * 2 ** (failures - 1));
+}
+
+function begin(claim: Claim, pod: Pod, context: ClaimContext): void {
+  const { checkpoints, metrics, snapshots } = context;
+  const { tenantId, workloadRef } = claim.spec;
+  const { uid = "" } = pod.metadata;
+  checkpoints.run(
+    uid,
+    async (signal, onBytes): Promise<SavedSnapshot> => {
+      await prepareCheckpoint(claim, pod, context, signal);
+      return await metrics.timeSnapshot({ operation: "checkpoint", onBytes }, (counted) =>
+        snapshots.save({ tenantId, workloadRef }, pod, {
+          ...saveOf(claim, pod, context),
+          ...{ kind: "checkpoint", signal, onBytes: counted },
+          onFrozen: (ms) => metrics.frozenSeconds.observe(ms / 1000),
+        }),
+      );
+    },
+    () => context.enqueueClaim(claim),
+    tenantId,
+  );
+}
+
+/** Writes to the claim that its checkpoints fail, or fail no more. A success alone needs no write. */
+async function tell(claim: Claim, error: unknown, context: ClaimContext): Promise<void> {
+  const { name, generation } = claim.metadata;
+  const before = claim.status?.conditions?.find(({ type }) => type === CHECKPOINTED);
+  const others = (claim.status?.conditions ?? []).filter(({ type }) => type !== CHECKPOINTED);
+  const write = async (now: ConditionNow): Promise<Claim> => {
+    const conditions = [...others, ...nextConditions(before && [before], [now], { generation })];
+    return await patchClaimStatus(claim, { phase: "Active", conditions }, context);
+  };
+  if (error === undefined) {
+    if (before?.status === "False")
+      await write({ type: CHECKPOINTED, status: "True", reason: "Saved", message: "the files are saved again" });
+    return;
+  }
+  context.log.warn({ claim: name, error }, "checkpoint failed");
+  const why = (error instanceof Error ? error.message : String(error)).slice(0, MOST_SHOWN);
+  const message = `the files could not be saved for a checkpoint: ${why}. The session goes on, and it is tried again`;
+  // Times and sizes in it would be news each time.
+  const isTold = before?.status === "False" && withoutNumbers(before.message) === withoutNumbers(message);
+  if (isTold) return;
+  const reason = "CheckpointFailed";
+  const written = await write({ type: CHECKPOINTED, status: "False", reason, message });
+  context.events.record({
+    resource: claims,
+    object: written,
+    type: "Warning",
+    reason,
+    message: message.slice(0, 1000),
+  });
+}
+
+function withoutNumbers(message: string): string {
+  return message.replace(/\d+/g, "");
+}
+
+/** Deletes the checkpoint of a session whose files are given up. If that fails, it stays as an older version. */
+export function dropCheckpoint(claim: Claim, context: ClaimContext): void {
+  const { checkpoints, log, snapshots } = context;
+  const { tenantId, workloadRef } = claim.spec;
+  if (!hasStore(context)) return;
+  const session = sessionOf(claim);
+  const ended = checkpoints.end(claim.status?.instanceUid ?? "");
+  const limit = { what: "the deletion of a checkpoint", ms: DROP_LIMIT_MS, clock: systemClock };
+  withTimeLimit(limit, async (signal) => {
+    await ended;
+    return await snapshots.dropCheckpoint({ tenantId, workloadRef }, { session, signal });
+  }).catch((error: unknown) => log.warn({ tenantId, workloadRef, error }, "cannot delete the checkpoint of a session"));
+}
