@@ -7,6 +7,7 @@ import { workloads } from "../../../crds/kinds.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { testAtOnce } from "../../at-once.ts";
+import { checkpointCases, prepareCheckpoints } from "./checkpoints.ts";
 import { archiveOf, firstOverlayOf } from "./faults.ts";
 import { idleCases, prepareIdle, saveWhatWasUsedAgain } from "./idle.ts";
 import { launcherCases, launcherTests, prepareLauncher } from "./launcher.ts";
@@ -19,6 +20,7 @@ const test = lifeSuite("files over a release and the next claim", {
   name: "lifecycle",
   async prepare(life) {
     const prepared = [prepareIdle(life), preparePreSave(life), prepareLauncher(life), prepareHeld(life)];
+    prepared.push(prepareCheckpoints(life));
     await Promise.all([...prepared, life.createWorkload("cold")]);
   },
 });
@@ -140,7 +142,7 @@ testAtOnce(test, [
     "a pod that is deleted without grace under an Active claim: another comes with the last archive, and an Event says so",
     losePod,
   ],
-  ...[...idleCases, ...preSaveCases, ...unchangedCases, ...launcherCases],
+  ...[...idleCases, ...preSaveCases, ...unchangedCases, ...launcherCases, ...checkpointCases],
 ]);
 
 test("destroy: a claim that was used again after it was marked is saved when it is released", saveWhatWasUsedAgain);

@@ -232,7 +232,8 @@ async function prepareLifecycle(
         image: { ref: HELLO_IMAGE },
         entrypoint: idleProgram(),
         resources: { vcpus: 1, memoryMb: 64, diskGb: 4 },
-        filesystem: { overlayDirs: ["/data"] },
+        // Only tests of checkpoints ask for them: one in another test is an archive more.
+        filesystem: { overlayDirs: ["/data"], checkpointSeconds: 0 },
       };
       return await client.create(workloads, {
         metadata: { name: workload, namespace: NAMESPACE },

@@ -1,5 +1,6 @@
 // Programs as people write them, whose state is whole only once they have ended.
 import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { busyboxFiles, findStaticBusybox } from "../../../scripts/cluster/images/busybox.ts";
 import type { Image } from "../../../scripts/cluster/images/image-archive.ts";
@@ -7,6 +8,7 @@ import { programFiles } from "../../../scripts/cluster/images/program-files.ts";
 import { unpackDebianPackages } from "../../../scripts/cluster/images/unpack-debian-packages.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
 import type { Case } from "../../at-once.ts";
+import { losePod, untilCheckpoint, WITH_CHECKPOINTS } from "./checkpoints.ts";
 import type { LifeContext } from "./life-suite.ts";
 
 const IMAGE = "localhost/tenancy-programs:1";
@@ -55,6 +57,22 @@ const server = require("node:http").createServer((request, response) => response
 process.on("SIGTERM", () => server.close(() => process.exit(0)));
 process.on("exit", () => require("node:fs").writeFileSync("/data/count", String(count)));`;
 
+async function loseDatabase({ life }: LifeContext): Promise<void> {
+  const program = running({ cmd: "/bin/busybox", args: ["sh", "-c", WRITES_ROWS] });
+  await life.createWorkload("database-lost", { ...program, filesystem: WITH_CHECKPOINTS });
+  const claim = await life.claim("rows-lost", "database-lost", false);
+  const ask = ({ status }: Claim, query: string) =>
+    life.run(status?.instanceId, `${SQLITE} -cmd ".timeout 5000" /data/app.db "${query}"`);
+  const wal = "/data/app.db-wal";
+  await life.run(claim.status?.instanceId, `until [ "$($b stat -c %s ${wal})" -gt 200000 ]; do $b usleep 100000; done`);
+  const count = Number(await ask(claim, "SELECT count(*) FROM written"));
+  assert.ok(count > 0);
+  await untilCheckpoint(life, claim);
+  const next = await losePod(life, claim);
+  const isWhole = `SELECT count(*) >= ${count}, count(*) = max(n) FROM written`;
+  assert.is(await ask(next, `PRAGMA integrity_check; ${isWhole}`), "ok\n1|1\n");
+}
+
 async function saveAtExit({ life }: LifeContext): Promise<void> {
   await life.createWorkload("server", {
     ...running({ cmd: process.execPath, args: ["-e", COUNTS_REQUESTS] }),
@@ -70,5 +88,6 @@ async function saveAtExit({ life }: LifeContext): Promise<void> {
 
 export const programCases: readonly Case<LifeContext>[] = [
   ["a release keeps each committed row of SQLite with a write-ahead log, whose writer never rests", saveDatabase],
+  ["a checkpoint of that is whole, and a lost pod costs no row from before it", loseDatabase],
   ["a release keeps what a Node server writes in its exit handler", saveAtExit],
 ];

@@ -1,0 +1,152 @@
+// What a session keeps of a pod that is lost, in real containers.
+import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
+import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { archiveDigits } from "../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import type { Case } from "../../at-once.ts";
+import type { LifeContext } from "./life-suite.ts";
+import { idleProgram, type Lifecycle, NAMESPACE } from "./lifecycle.ts";
+
+const LIMIT_MS = 240_000;
+const FILES = 100;
+export const WITH_CHECKPOINTS: NonNullable<WorkloadSpec["filesystem"]> = {
+  overlayDirs: ["/data"],
+  checkpointSeconds: 30,
+};
+
+/**
+ * Writes 1 into each file in turn, then 2, and so on: what the files have at one moment never rises, and one may be
+ * empty. With such files it writes nothing. It rests in between, since other tests run beside it.
+ */
+const COUNTS = `[ ! -e /data/file-0 ] || exec sleep 36000; n=0
+while :; do n=$((n + 1)); i=0; while [ $i -lt ${FILES} ]; do echo $n > /data/file-$i; i=$((i + 1)); usleep 5000; done; done`;
+
+export async function prepareCheckpoints(life: Lifecycle): Promise<void> {
+  const entrypoint = { cmd: "/bin/busybox", args: ["sh", "-c", COUNTS] };
+  await Promise.all([
+    life.createWorkload("counts", { entrypoint, filesystem: WITH_CHECKPOINTS }),
+    life.createWorkload("writes", { entrypoint: idleProgram(), filesystem: WITH_CHECKPOINTS }),
+  ]);
+}
+
+async function versionsOf({ store }: Lifecycle, { spec }: Claim) {
+  const { tenantId, workloadRef } = spec;
+  const call = { signal: AbortSignal.timeout(LIMIT_MS), timeoutMs: LIMIT_MS };
+  return await store.look({ tenantId, workloadRef }, call);
+}
+
+async function checkpointOf(life: Lifecycle, claim: Claim): Promise<SnapshotMetadata | undefined> {
+  return (await versionsOf(life, claim)).versions.find(({ kind }) => kind === "checkpoint");
+}
+
+/** Waits for a checkpoint of the claim's session, or for another than the one before. */
+export async function untilCheckpoint(
+  life: Lifecycle,
+  claim: Claim,
+  before?: SnapshotMetadata,
+): Promise<SnapshotMetadata> {
+  let found: SnapshotMetadata | undefined;
+  let status: Claim["status"];
+  const isThere = async () => {
+    found = await checkpointOf(life, claim);
+    status = (await life.find(claim))?.status;
+    return found !== undefined && found.sha256 !== before?.sha256;
+  };
+  const explain = () => JSON.stringify(status);
+  await waitUntil(isThere, { what: `a checkpoint of ${claim.spec.tenantId}`, limitMs: LIMIT_MS, explain });
+  return found as SnapshotMetadata;
+}
+
+/** Deletes the claim's pod as a node does that is gone, and waits for the next one. */
+export async function losePod(life: Lifecycle, claim: Claim): Promise<Claim> {
+  const { instanceId = "" } = claim.status ?? {};
+  await life.client.delete(pods, { namespace: NAMESPACE, name: instanceId }, { gracePeriodSeconds: 0 });
+  return await life.untilClaim(
+    claim,
+    "to have another pod",
+    (status) => status?.phase === "Active" && status.instanceId !== instanceId,
+  );
+}
+
+async function goOn({ life }: LifeContext): Promise<void> {
+  const claim = await life.claim("counter", "counts", false);
+  const first = await untilCheckpoint(life, claim);
+  // The next one has only what has changed.
+  const second = await untilCheckpoint(life, claim, first);
+  assert.is(
+    await life.run(claim.status?.instanceId, "$b cat /proc/[0-9]*/status | $b grep -c '^State:.T' || :"),
+    "0\n",
+  );
+  const next = await losePod(life, claim);
+  const { source, resumedFrom, restoredFrom, message = "" } = next.status ?? {};
+  assert.is(source, "cold+data");
+  assert.is(resumedFrom, undefined, "the session began without files");
+  assert.ok(
+    restoredFrom !== undefined && restoredFrom !== first.sha256,
+    `${restoredFrom} is not the newest checkpoint`,
+  );
+  assert.match(message, /^the session lost its pod and goes on with its files of \S+, which are \d+ s old: /);
+  const numbers = (
+    await life.run(
+      next.status?.instanceId,
+      `cd /data; for i in $($b seq 0 ${FILES - 1}); do $b head -n 1 file-$i; done`,
+    )
+  )
+    .trim()
+    .split("\n")
+    .map(Number);
+  assert.ok(numbers.length >= FILES - 1, `${numbers.length} of the files are not empty`);
+  assert.ok(
+    numbers.every((number, index) => index === 0 || number <= (numbers[index - 1] ?? 0)),
+    `they are not of one moment: ${numbers.join(" ")}`,
+  );
+  assert.ok(Date.parse(second.createdAt) > Date.parse(first.createdAt));
+  await life.release(next);
+  const { newest, versions } = await versionsOf(life, claim);
+  assert.equal([newest?.kind, versions], [undefined, []], "the release replaces the checkpoint");
+}
+
+async function keepVersion({ life }: LifeContext): Promise<void> {
+  const claim = await life.claim("ends", "writes", true);
+  await life.run(claim.status?.instanceId, "echo kept > /data/file");
+  const { sha256 } = await untilCheckpoint(life, claim);
+  const ref = { namespace: NAMESPACE, name: claim.status?.instanceId ?? "" };
+  await Promise.all([life.client.delete(pods, ref, { gracePeriodSeconds: 0 }), life.deleteClaim(claim)]);
+  await life.untilGone(claim);
+  const { newest, versions } = await versionsOf(life, claim);
+  const left = newest ?? versions[0];
+  assert.is(left?.sha256, sha256);
+  const { metadata, spec } = claim;
+  const again = await life.client.create(claims, {
+    metadata: { name: metadata.name, namespace: NAMESPACE, labels: metadata.labels ?? {} },
+    spec: { ...spec, resumeVersion: archiveDigits(sha256) },
+  });
+  const active = await life.untilClaim(again, "to be Active", (status) => status?.phase === "Active");
+  assert.is(await life.kept(active), "kept\n");
+}
+
+async function giveUp({ life }: LifeContext): Promise<void> {
+  await life.keep("gives-up", "writes", "released");
+  const claim = await life.claim("gives-up", "writes", true);
+  await life.run(claim.status?.instanceId, "echo unwanted > /data/file");
+  await untilCheckpoint(life, claim);
+  const annotations = { [annotation.discard]: "true" };
+  const ref = { namespace: NAMESPACE, name: claim.metadata.name };
+  await life.client.patch(claims, ref, { type: "merge", body: { metadata: { annotations } } });
+  await life.release(claim);
+  const isGone = async () => (await checkpointOf(life, claim)) === undefined;
+  await waitUntil(isGone, { what: "the checkpoint to be deleted", limitMs: LIMIT_MS });
+  assert.is(await life.kept(await life.claim("gives-up", "writes", true)), "released\n");
+}
+
+/** Each takes about a minute: a checkpoint comes after half its interval at the earliest. */
+export const checkpointCases: readonly Case<LifeContext>[] = [
+  ["a session whose pod is lost goes on with its last checkpoint, whose files are of one moment", goOn],
+  ["a session that ends with its pod lost leaves its checkpoint as a version", keepVersion],
+  ["files that are given up leave no checkpoint", giveUp],
+];
