@@ -1,7 +1,15 @@
 import { parseArgs } from "node:util";
 
 /** The measurements that need real containers, in their order. */
-export const REAL_PATHS = ["cold", "pool+data", "cold+data", "pool-beside", "on-claim", "increments"] as const;
+export const REAL_PATHS = [
+  "cold",
+  "pool+data",
+  "cold+data",
+  "pool-beside",
+  "on-claim",
+  "increments",
+  "checkpoints",
+] as const;
 
 /** The measurements, in their order. */
 export const PATHS = [

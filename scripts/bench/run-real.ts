@@ -5,6 +5,7 @@ import type { BenchEnvironment } from "./environment/start-environment.ts";
 import { startRealEnvironment } from "./environment/start-real-environment.ts";
 import { type BenchOptions, type PathName, REAL_PATHS } from "./options.ts";
 import { measureBesideReleases } from "./paths/beside-releases.ts";
+import { measureCheckpoints } from "./paths/checkpoints.ts";
 import { measureCold } from "./paths/cold.ts";
 import { measureIncrements } from "./paths/increments.ts";
 import { measureOnClaim } from "./paths/on-claim.ts";
@@ -12,7 +13,7 @@ import { measureWithData } from "./paths/with-data.ts";
 import type { Measurement } from "./report/measurement.ts";
 import { type PathResult, runPath } from "./run-path.ts";
 
-const LIMIT_MS = 600_000;
+const LIMIT_MS = 1_200_000;
 
 const HELLO: WorkloadSpec = {
   image: { ref: HELLO_IMAGE },
@@ -92,6 +93,8 @@ async function measure(
       const measured = await measureIncrements(environment, { ...small, log, signal });
       return [...measured, ...(await measureIncrements(environment, { ...large, log, signal }))];
     }
+    case "checkpoints":
+      return measureCheckpoints(environment, { mebibytes: 64, n: quick ? 1 : 5, log, signal });
     default:
       return path satisfies never;
   }

@@ -119,6 +119,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "pool-beside":
     case "on-claim":
     case "increments":
+    case "checkpoints":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;
