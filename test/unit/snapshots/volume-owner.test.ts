@@ -22,7 +22,9 @@ import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-stor
 import { createDeferred } from "../../../crds/waits.ts";
 import { createTurns } from "../../../operator/snapshots/helper/store/turns.ts";
 import { createVolume, type Volume } from "../../../operator/snapshots/helper/store/volume.ts";
+import { createVolumeCheckpoints } from "../../../operator/snapshots/helper/store/volume-checkpoints.ts";
 import { createVolumeCommits } from "../../../operator/snapshots/helper/store/volume-commits.ts";
+import { createVolumeDeletions } from "../../../operator/snapshots/helper/store/volume-deletions.ts";
 import { withVolumeLock } from "../../../operator/snapshots/helper/store/volume-lock.ts";
 import { createVolumeOwner } from "../../../operator/snapshots/helper/store/volume-owner.ts";
 import { createVolumeState } from "../../../operator/snapshots/helper/store/volume-state.ts";
@@ -124,8 +126,10 @@ async function standingStill(
   const tenants = createVolumeTenants({ root });
   const uploads = createVolumeUploads({ state, tenants, turns, now: Date.now });
   const usage = createVolumeUsage({ tenants, turns, listTenant: async () => [] });
-  const commits = createVolumeCommits({ podUid: "a", now: Date.now, state, tenants, uploads, owner, usage, turns });
-  return { look: state.look, receive: uploads.receive, ...commits };
+  const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
+  const changes = { podUid: "a", now: Date.now, state, uploads, owner, usage, checkpoints, turns };
+  const { delete: erase } = createVolumeDeletions({ ...changes, tenants });
+  return { look: state.look, receive: uploads.receive, ...createVolumeCommits(changes), delete: erase };
 }
 
 type Changed = Pick<Volume, "look" | "receive" | "commit">;

@@ -83,20 +83,20 @@ export function createVolumeCheckpoints(options: {
 
   /** The usage with the same newest archive, which checkpoints do not change. */
   async function usageWith(key: SnapshotKey, { newest }: StoredKey): Promise<UsageCount> {
-    return usageOf(archivesIn({ newest, versions: await state.versions(key) }));
+    return usageOf({ newest, versions: await state.versions(key) });
   }
 
   async function add(key: SnapshotKey, addition: Addition): Promise<SnapshotMetadata> {
     const { id, most, metadata, stored, take } = addition;
     const { sizeBytes, sha256, session } = metadata;
-    const plan = planCheckpoint(metadata, archivesIn(stored).flatMap(describedOf));
+    const plan = planCheckpoint(metadata, metadataOf(archivesIn(stored).flatMap(foundIn)));
     if (plan.kind === "present") return plan.same;
     if (plan.kind === "shared") return await shareFound(id, stored.versions.flatMap(foundIn), plan.same);
     const upload = take();
     const replaced = replacedIn(stored, session);
     const dropped = new Set<string>(replaced.map(({ path }) => path));
     const staying = archivesIn(stored).filter(({ path }) => !dropped.has(path));
-    const present = usageOf(archivesIn(stored));
+    const present = usageOf(stored);
     const reserved = await usage.reserveCheckpoint(key, { sizeBytes, metadata, staying, most, present });
     try {
       await write(key, { id, metadata, stored, upload });
@@ -123,7 +123,7 @@ export function createVolumeCheckpoints(options: {
     add,
     async drop(key, superseded) {
       const { stored } = superseded;
-      const from = usageOf(archivesIn(stored));
+      const from = usageOf(stored);
       const found = checkpointsOf(superseded);
       if (found.length === 0) return false;
       await remove(found);
@@ -137,12 +137,7 @@ export function createVolumeCheckpoints(options: {
 /** The files of the checkpoints that another one replaces. */
 function replacedIn(stored: StoredKey, session: string | undefined): FoundFile[] {
   const found = stored.versions.flatMap(foundIn);
-  const going = new Set(
-    replacedBy(
-      session,
-      found.map(({ metadata }) => metadata),
-    ),
-  );
+  const going = new Set(replacedBy(session, metadataOf(found)));
   return found.filter(({ metadata }) => going.has(metadata));
 }
 
@@ -155,6 +150,6 @@ function foundIn({ metadata, ...file }: StoredKey["versions"][number]): FoundFil
   return metadata === undefined ? [] : [{ ...file, metadata }];
 }
 
-function describedOf({ metadata }: StoredKey["versions"][number]): SnapshotMetadata[] {
-  return metadata === undefined ? [] : [metadata];
+function metadataOf(found: readonly FoundFile[]): SnapshotMetadata[] {
+  return found.map(({ metadata }) => metadata);
 }

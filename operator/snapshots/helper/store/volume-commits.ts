@@ -15,20 +15,17 @@ import {
   type MostKept,
   type SnapshotVersion,
   StoreConflict,
-  StoreError,
 } from "../../../../crds/snapshots/snapshot-store.ts";
 import type { Turns } from "./turns.ts";
-import { createVolumeCheckpoints } from "./volume-checkpoints.ts";
+import type { VolumeCheckpoints } from "./volume-checkpoints.ts";
 import {
   cannotStore,
   digitsOf,
   ifThere,
-  isFile,
   isRecordOf,
   linkOrCopy,
   placesOf,
   recordPath,
-  removeIfEmpty,
   type StoredFile,
   sha256Of,
   syncFolders,
@@ -36,21 +33,11 @@ import {
 } from "./volume-files.ts";
 import { withVolumeLock } from "./volume-lock.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
-import {
-  archivesIn,
-  asVersion,
-  checkOwner,
-  NOTHING_STORED,
-  orderAfter,
-  type StoredKey,
-  type VolumeState,
-} from "./volume-state.ts";
-import type { VolumeTenants } from "./volume-tenants.ts";
+import { asVersion, checkOwner, orderAfter, type StoredKey, type VolumeState } from "./volume-state.ts";
 import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
-import { NO_USAGE, type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
+import { type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
 
 const OLD_RECORD_MS = 10 * 60_000;
-const MOST_REMOVALS = 3;
 
 export interface CommitOptions {
   /** Of the upload, 32 hexadecimal digits. A commit can be repeated with the same id. */
@@ -66,7 +53,7 @@ interface RoomOptions extends Pick<CommitOptions, "keep" | "most"> {
   readonly session?: string | undefined;
 }
 
-/** The calls that add and delete archives. */
+/** The calls that add archives. */
 export interface VolumeCommits {
   /**
    * Makes a received archive the newest, or a checkpoint an older version.
@@ -76,29 +63,21 @@ export interface VolumeCommits {
   commit(key: SnapshotKey, options: CommitOptions, signal: AbortSignal): Promise<CommittedSnapshot>;
   /** @throws QuotaError if an archive of that size would exceed a quota */
   checkRoom(key: SnapshotKey, options: RoomOptions): Promise<void>;
-  /** Deletes the checkpoint of a session. @returns whether there was one */
-  dropCheckpoint(key: SnapshotKey, options: { session: string }, signal: AbortSignal): Promise<boolean>;
-  delete(
-    key: SnapshotKey,
-    options: { replaces?: string | undefined; unusedForMs?: number | undefined },
-    signal: AbortSignal,
-  ): Promise<boolean>;
 }
 
 export function createVolumeCommits(options: {
   state: VolumeState;
-  tenants: Pick<VolumeTenants, "has">;
   uploads: VolumeUploads;
   owner: VolumeOwner;
   /** The uid of the helper pod. */
   podUid: string | undefined;
   usage: VolumeUsage;
+  checkpoints: VolumeCheckpoints;
   turns: Turns;
   now: () => number;
 }): VolumeCommits {
-  const { state, tenants, uploads, owner, podUid, usage, turns, now } = options;
+  const { state, uploads, owner, podUid, usage, checkpoints, turns, now } = options;
   const { root } = state;
-  const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
 
   async function commitLocked(key: SnapshotKey, options: CommitOptions): Promise<CommittedSnapshot> {
     const { id, replaces, most, metadata } = options;
@@ -148,7 +127,7 @@ export function createVolumeCommits(options: {
     try {
       return await replace(key, { ...options, added, staying });
     } catch (error) {
-      const to = await presentOf(key).catch(() => reserved);
+      const to = await state.read(key).then(usageOf, () => reserved);
       usage.note(key, { from: reserved, to });
       throw error;
     }
@@ -186,10 +165,6 @@ export function createVolumeCommits(options: {
     await dropOldRecords(archive, record);
     await prune(key, staying);
     return { revision: await revisionWith(key, { metadata, commit: id, identity: "" }), metadata };
-  }
-
-  async function presentOf(key: SnapshotKey): Promise<UsageCount> {
-    return usageOf(archivesIn(await state.read(key)));
   }
 
   async function keepVersion(
@@ -254,69 +229,6 @@ export function createVolumeCommits(options: {
     }
   }
 
-  /** @returns whether anything is left */
-  async function removeAll(key: SnapshotKey, stored: StoredFile | undefined): Promise<boolean> {
-    const { archive, folder, versions } = placesOf(root, key);
-    // Delete the archive last: after an interrupted deletion, the client deletes again as long as the archive exists.
-    for (const name of (await ifThere(readdir(versions))) ?? []) await owner.remove(join(versions, name));
-    for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
-    if (stored !== undefined) {
-      await owner.remove(archive, (aside) => isFile(aside, { ...stored, sha256: stored.metadata?.sha256 }));
-    }
-    for (const name of await readdir(folder)) {
-      if (isRecordOf(basename(archive), name)) await owner.remove(join(folder, name));
-    }
-    await owner.dropTaken(folder, (name) => name === basename(archive) || isRecordOf(basename(archive), name));
-    const left = await Promise.all([ifThere(stat(archive)), ifThere(readdir(versions))]);
-    return left.some((found) => found !== undefined);
-  }
-
-  async function deleteLocked(
-    key: SnapshotKey,
-    { replaces, unusedForMs }: { replaces?: string | undefined; unusedForMs?: number | undefined },
-  ): Promise<boolean> {
-    const { folder } = placesOf(root, key);
-    await owner.check();
-    const found = await state.read(key);
-    const present = state.revisionOf(key, found);
-    if (replaces !== undefined && replaces !== present) {
-      throw new StoreConflict(`${snapshotPath(key)} has changed since it was read (${present}, not ${replaces})`);
-    }
-    if (unusedForMs !== undefined && !(now() - (usedMsOf(found) ?? Number.NaN) >= unusedForMs)) return false;
-    await uploads.drop(key, "the archive was deleted");
-    const from = await presentOf(key);
-    await removeSurely(key, found.newest);
-    await syncFolders(folder);
-    state.noteDeletion(key);
-    usage.note(key, { from, to: NO_USAGE });
-    return from.archives > 0;
-  }
-
-  async function removeSurely(key: SnapshotKey, newest: StoredFile | undefined): Promise<void> {
-    let stored = newest;
-    // Another server that still acts as owner may have moved a file aside, and now moves it back.
-    for (let tries = 1; await removeAll(key, stored); tries += 1) {
-      if (tries === MOST_REMOVALS) {
-        throw new StoreError(`another snapshots server restores ${snapshotPath(key)}`, { isTransient: true });
-      }
-      stored = await state.newest(key);
-    }
-  }
-
-  async function dropLocked(key: SnapshotKey, session: string): Promise<boolean> {
-    await owner.check();
-    const stored = await state.read(key);
-    if (!(await checkpoints.drop(key, { session, stored }))) return false;
-    state.noteDeletion(key);
-    const { folder, versions } = placesOf(root, key);
-    for (const each of [versions, join(folder, ".versions")]) await removeIfEmpty(each);
-    if (stored.newest !== undefined || (await state.versions(key)).length > 0) return true;
-    // An interrupted save may have left metadata without an archive.
-    await removeSurely(key, undefined);
-    await syncFolders(folder);
-    return true;
-  }
-
   return {
     async commit(key, options, signal) {
       checkSnapshotKey(key);
@@ -346,42 +258,6 @@ export function createVolumeCommits(options: {
         await usage.staying(key, { sizeBytes, older: wanted, most, present });
       });
     },
-
-    async dropCheckpoint(key, { session }, signal) {
-      checkSnapshotKey(key);
-      await state.checkRoot();
-      const { folder } = placesOf(root, key);
-      return await turns.take(key.tenantId, async () => {
-        if (!(await tenants.has(key.tenantId))) {
-          if (await state.isMarked()) await owner.check();
-          return false;
-        }
-        const isDropped = await withVolumeLock(folder, { signal, podUid }, () => dropLocked(key, session));
-        await removeIfEmpty(folder);
-        return isDropped;
-      });
-    },
-
-    async delete(key, options, signal) {
-      checkSnapshotKey(key);
-      await state.checkRoot();
-      const { folder } = placesOf(root, key);
-      return await turns.take(key.tenantId, async () => {
-        if (!(await tenants.has(key.tenantId))) {
-          // A server that is not the owner any more does not see the other one's saves.
-          if (await state.isMarked()) await owner.check();
-          if (options.replaces !== undefined && options.replaces !== state.revisionOf(key, NOTHING_STORED)) {
-            throw new StoreConflict(`${snapshotPath(key)} does not exist any more`);
-          }
-          // A save that was requested before may still arrive.
-          if (options.unusedForMs === undefined) state.noteDeletion(key);
-          return false;
-        }
-        const isDeleted = await withVolumeLock(folder, { signal, podUid }, () => deleteLocked(key, options));
-        await removeIfEmpty(folder);
-        return isDeleted;
-      });
-    },
   };
 }
 
@@ -397,14 +273,7 @@ function olderBeside(
 ): { added: SnapshotVersion | undefined; wanted: SnapshotVersion[]; present: UsageCount } {
   const older = withoutCheckpointOf(session, stored.versions.flatMap(asVersion));
   const added = keep === undefined ? undefined : asAdded(keep, stored.newest?.metadata, older);
-  return { added, wanted: keptVersions(older, { added, next, most }), present: usageOf(archivesIn(stored)) };
-}
-
-/** When a key was last in use: its newest archive and its checkpoints; without a newest archive, all its versions. */
-export function usedMsOf({ newest, versions }: StoredKey): number | undefined {
-  const checkpoints = versions.filter(({ metadata }) => newest === undefined || metadata?.kind === "checkpoint");
-  const used = archivesIn({ newest, versions: checkpoints }).map(({ usedMs }) => usedMs);
-  return used.length === 0 ? undefined : Math.max(...used);
+  return { added, wanted: keptVersions(older, { added, next, most }), present: usageOf(stored) };
 }
 
 function asAdded(

@@ -9,6 +9,7 @@ import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { MostKept, SnapshotVersion, StoreEntry, StoreUsage } from "../../../../crds/snapshots/snapshot-store.ts";
 import { tenantOrder } from "../../../../crds/snapshots/store-pages.ts";
 import type { Turns } from "./turns.ts";
+import { archivesIn, type StoredKey } from "./volume-state.ts";
 import type { VolumeTenants } from "./volume-tenants.ts";
 
 const TENANTS_AT_ONCE = 64;
@@ -165,7 +166,7 @@ export function createVolumeUsage(options: {
       const added = identified(checkpoint);
       const beside = staying.map(identified);
       checkCheckpointQuota(key, { ...added, staying: beside, bytesBefore: present.bytes, others, most });
-      const reserved = usageOf([checkpoint, ...staying]);
+      const reserved = usageOfAll([checkpoint, ...staying]);
       note(key, { from: present, to: reserved });
       return reserved;
     },
@@ -174,8 +175,12 @@ export function createVolumeUsage(options: {
 }
 
 /** The usage of one key's archives. */
-export function usageOf(entries: readonly Sized[]): UsageCount {
-  return { archives: entries.length, bytes: storedBytes(entries.map(identified)) };
+export function usageOf(stored: StoredKey): UsageCount {
+  return usageOfAll(archivesIn(stored));
+}
+
+function usageOfAll(archives: readonly Sized[]): UsageCount {
+  return { archives: archives.length, bytes: storedBytes(archives.map(identified)) };
 }
 
 function identified({ sizeBytes, metadata }: Sized) {

@@ -1,7 +1,9 @@
 import { systemClock } from "../../../../crds/client/clock.ts";
 import { createTurns } from "./turns.ts";
+import { createVolumeCheckpoints } from "./volume-checkpoints.ts";
 import { createVolumeCommits, type VolumeCommits } from "./volume-commits.ts";
 import { createVolumeContexts, type VolumeContexts } from "./volume-contexts.ts";
+import { createVolumeDeletions, type VolumeDeletions } from "./volume-deletions.ts";
 import { type ReadSpace, readSpace } from "./volume-files.ts";
 import { createVolumeList, type VolumeList } from "./volume-list.ts";
 import { createVolumeOwner, type VolumeOwner } from "./volume-owner.ts";
@@ -16,6 +18,7 @@ export interface Volume
   extends Pick<VolumeState, "look" | "open">,
     Pick<VolumeUploads, "receive" | "receiveKept" | "compose" | "discard">,
     VolumeCommits,
+    VolumeDeletions,
     Omit<VolumeContexts, "holdsContext">,
     Pick<VolumeList, "list" | "names">,
     Pick<VolumeSweep, "touch" | "tidy"> {
@@ -47,12 +50,15 @@ export function createVolume(options: VolumeOptions): Volume {
   const { list, listTenant, names } = createVolumeList({ state, tenants, turns });
   const { touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, tenants, owner, turns, now });
   const usage = createVolumeUsage({ tenants, turns, listTenant });
+  const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
+  const changes = { state, uploads, owner, podUid, usage, checkpoints, turns, now };
   const { look, open } = state;
   const { receive, receiveKept, compose } = uploads;
   const { holdsContext, ...contexts } = createVolumeContexts({ root, space, turns, now });
   return {
     ...{ look, open, receive, receiveKept, compose, list, names, touch, space },
-    ...createVolumeCommits({ state, tenants, uploads, owner, podUid, usage, turns, now }),
+    ...createVolumeCommits(changes),
+    ...createVolumeDeletions({ ...changes, tenants }),
     ...contexts,
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,
