@@ -9,6 +9,7 @@ import { ANSWER } from "../snapshots/streams/prestarted-commands.ts";
 import { type GivenInputs, NEVER_GIVEN, NOT_TAKEN, type ReadInputs } from "./given-inputs.ts";
 import { requestFunction } from "./health-check.ts";
 import { LAUNCHER_FOLDER, startsOnClaim } from "./launch-command.ts";
+import { NOW_FUNCTION } from "./shell-functions.ts";
 
 /** Where a program that runs already finds what its claim brings, without a slash at its start. */
 const CLAIM_FOLDER = `${LAUNCHER_FOLDER}/claim`;
@@ -98,7 +99,7 @@ take() {
   # It fails where there is one with files.
   "$b" mv "$stage/claim" ${LAUNCHER_FOLDER} 2> /dev/null || [ -e ${CLAIM_FILE} ]
 }
-now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
+${NOW_FUNCTION}
 call() {
   now; end=$((up + seconds * 100))
   if [ -z "$port" ]; then

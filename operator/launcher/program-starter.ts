@@ -12,6 +12,7 @@ import { awaitsClaim, hasClaimHook, hookScript, hookWords, packFiles } from "./c
 import { type GivenInputs, NEVER_GIVEN, NOT_TAKEN, packInputs } from "./given-inputs.ts";
 import { healthOf, healthyFunction } from "./health-check.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
+import { NOW_FUNCTION } from "./shell-functions.ts";
 
 /** Begins the start, before which the command changes nothing. Only `start` waits for the program's health. */
 const words = { inputs: "inputs\n", start: "start", launch: "launch" };
@@ -27,7 +28,7 @@ const HOOK_LIMIT_MS = 90_000;
 // also ends by itself: on the files that stop the program, and when its patience is over.
 const script = fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"
 ${healthyFunction}
-now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
+${NOW_FUNCTION}
 until_so() {
   pause=2000
   until "$@"; do

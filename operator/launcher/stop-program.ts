@@ -3,31 +3,25 @@ import { endFreeze } from "../snapshots/pods/freeze.ts";
 import { type OverlayPod, overlayCommand } from "../snapshots/pods/overlay-pod.ts";
 import { collectOutput, ExecFailure } from "../snapshots/streams/exec-output.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
+import { BELOW_FUNCTION, NOW_FUNCTION } from "./shell-functions.ts";
 
 /** How long processes may take to end after SIGKILL. */
 const KILL_LIMIT_MS = 10_000;
 /** Above what is waited for in the pod. */
 const ANSWER_LIMIT_MS = 15_000;
 
-// The processes below process 1 are the program and what it left behind; what `exec` starts is below none.
 const script = `b="$1"; cd "$2" || exit 1; grace="$3"; limit="$4"; d=${LAUNCHER_FOLDER}
 [ -d $d ] || { echo none; exit 0; }
 ${endFreeze(LAUNCHER_FOLDER)}
-now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
-left() {
-  "$b" cat /proc/[0-9]*/status 2> /dev/null | "$b" awk '
-    /^State:/ { state = $2 }
-    /^Pid:/ { pid = $2 }
-    /^PPid:/ { if (state != "Z" && state != "X") parent[pid] = $2 }
-    END { for (pid in parent) { up = pid; while (up in parent && up > 1) up = parent[up]; if (up == 1 && pid != 1) print pid } }'
-}
+${NOW_FUNCTION}
+${BELOW_FUNCTION}
 now; end=$((up + grace * 100))
 : > $d/stop || exit 1
 program=
 [ ! -f $d/program ] || read -r program < $d/program
 [ -e $d/term ] || [ -z "$program" ] || kill -TERM -"$program" 2> /dev/null || kill -TERM "$program" 2> /dev/null
 word=stopped
-while pids="$(left)"; [ -n "$pids" ]; do
+while pids="$(below ZX)"; [ -n "$pids" ]; do
   now
   if [ "$word" = stopped ]; then
     # A daemon that the program started is in another group.

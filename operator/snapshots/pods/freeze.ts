@@ -1,4 +1,5 @@
 import { LAUNCHER_FOLDER } from "../../launcher/launch-command.ts";
+import { BELOW_FUNCTION, NOW_FUNCTION } from "../../launcher/shell-functions.ts";
 
 /** A program that is stopped for longer misses what it waits for. */
 const MOST_SECONDS = 2;
@@ -20,21 +21,8 @@ const LIST = "frozen";
  * It knows a process before that is stopped.
  */
 export const FREEZE_FUNCTIONS = `list=${LAUNCHER_FOLDER}/${LIST} frozen= watch= frozeAt= froze=
-running() {
-  "$b" cat /proc/[0-9]*/status 2> /dev/null | "$b" awk -v frozen=" $frozen " '
-    /^State:/ { state = $2 }
-    /^Pid:/ { pid = $2 }
-    /^PPid:/ { parent[pid] = $2; if (state !~ /[ZXTt]/ && !index(frozen, " " pid " ")) runs[pid] }
-    END {
-      for (pid in runs) {
-        depth = 0
-        for (up = pid; up in parent && up > 1; up = parent[up]) depth++
-        if (up == 1 && depth > 0) { at[pid] = depth; if (depth > deepest) deepest = depth }
-      }
-      for (depth = 1; depth <= deepest; depth++) for (pid in at) if (at[pid] == depth) print pid
-    }'
-}
-tick() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
+${NOW_FUNCTION}
+${BELOW_FUNCTION}
 go_on() { for pid; do kill -CONT "$pid" 2> /dev/null; done; }
 has_stopped() {
   read -r state 2> /dev/null < /proc/"$1"/stat || return 0
@@ -62,12 +50,12 @@ freeze() {
     "$b" rm -f $list
   ) < /dev/null > /dev/null 2>&1 &
   watch=$!
-  tick; frozeAt="$up"
+  now; frozeAt="$up"
   # What was started in the meantime is found in the next round.
   for round in 1 2 3 4; do
-    tick
+    now
     [ $((up - frozeAt)) -lt ${MOST_SECONDS * 50} ] || break
-    pids="$(running)"
+    pids="$(below ZXTt "$frozen")"
     [ -n "$pids" ] || break
     for pid in $pids; do stop "$pid" || break 2; done
   done
@@ -77,7 +65,7 @@ thaw() {
   go_on $frozen
   kill "$watch" 2> /dev/null
   watch=
-  tick; froze=$((up - frozeAt))
+  now; froze=$((up - frozeAt))
   [ $froze -le ${MOST_SECONDS * 100} ] || froze=${MOST_SECONDS * 100}
   "$b" rm -f $list
 }`;

@@ -2,6 +2,7 @@ import { Writable } from "node:stream";
 import type { Exec, ExecResult } from "../../../crds/client/exec/exec.ts";
 import type { PreSave } from "../../../crds/defaults.ts";
 import { LAUNCHER_FOLDER } from "../../launcher/launch-command.ts";
+import { NOW_FUNCTION } from "../../launcher/shell-functions.ts";
 import { ExecFailure } from "../streams/exec-output.ts";
 import { endFreeze } from "./freeze.ts";
 import type { OverlayPod } from "./overlay-pod.ts";
@@ -20,7 +21,7 @@ const LAUNCHER = `/${LAUNCHER_FOLDER}`;
 const script = `b="$1"; seconds="$2"; shift 2
 [ ! -e ${LAUNCHER}/stop ] && [ ! -e ${LAUNCHER}/term ] || exit 0
 ${endFreeze(LAUNCHER)}
-now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }
+${NOW_FUNCTION}
 now; began="$up"
 "$b" timeout "$seconds" "$@" 2>&1
 code=$?
