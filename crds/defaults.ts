@@ -1,6 +1,9 @@
 import type { WorkloadNetwork } from "./network.ts";
 import type { WorkloadSpec } from "./workload.ts";
 
+/** Between checkpoints. */
+export const CHECKPOINT_SECONDS = 300;
+
 /** What runs in the workload's container before its files are saved. */
 export interface PreSave {
   readonly command: string[];
@@ -73,7 +76,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       overlayDirs: outermost(filesystem?.overlayDirs ?? []),
       ...(filesystem?.preSave !== undefined && { preSave: withPreSaveDefaults(filesystem.preSave) }),
       saveWhileRunning: filesystem?.saveWhileRunning ?? false,
-      checkpointSeconds: filesystem?.checkpointSeconds ?? 300,
+      checkpointSeconds: filesystem?.checkpointSeconds ?? CHECKPOINT_SECONDS,
       saveGraceSeconds: filesystem?.saveGraceSeconds ?? 120,
     },
     ...(health !== undefined && {

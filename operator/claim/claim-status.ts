@@ -99,6 +99,11 @@ export const FILES_SAVED = "FilesSaved";
 /** The condition that says whether the checkpoints of an Active claim succeed, once one has failed. */
 export const CHECKPOINTED = "Checkpointed";
 
+/** The conditions of a claim without the one of that type. */
+export function otherConditions({ status }: Claim, unwanted: string): Condition[] {
+  return (status?.conditions ?? []).filter(({ type }) => type !== unwanted);
+}
+
 /** Since when a release could not save its files, in milliseconds since the epoch; undefined if no save failed. */
 export function failedSaveSince({ status }: Claim): number | undefined {
   if (status?.phase !== "ReleaseFailed") return undefined;

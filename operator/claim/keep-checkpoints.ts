@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Claim } from "../../crds/claim.ts";
 import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import { systemClock } from "../../crds/client/clock.ts";
-import { withDefaults } from "../../crds/defaults.ts";
+import { CHECKPOINT_SECONDS } from "../../crds/defaults.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, label } from "../../crds/labels.ts";
@@ -12,7 +12,7 @@ import { withTimeLimit } from "../../crds/waits.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
-import { CHECKPOINTED, patchClaimStatus } from "./claim-status.ts";
+import { CHECKPOINTED, otherConditions, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { soonest } from "./outcome.ts";
 import { prepareCheckpoint, saveOf } from "./run-save.ts";
@@ -24,8 +24,6 @@ const UNUSED_TIMES = 10;
 const MOST_REFUSED_TIMES = 12;
 const MOST_SHOWN = 500;
 const DROP_LIMIT_MS = 20_000;
-/** If the workload is gone. */
-const DEFAULT_SECONDS = 300;
 
 /** What is known of the checkpoints of a pod. */
 export interface PodCheckpoints {
@@ -105,7 +103,8 @@ function intervalMs({ metadata }: Pod, { config, exec, informers }: ClaimContext
   if (exec === undefined || annotations?.[annotation.overlayDirs] === undefined) return 0;
   const name = labels?.[label.workload] ?? "";
   const workload = informers.workloads.store.get({ namespace: config.namespace, name });
-  return 1000 * (workload === undefined ? DEFAULT_SECONDS : withDefaults(workload.spec).filesystem.checkpointSeconds);
+  // The workload may be gone.
+  return 1000 * (workload?.spec.filesystem?.checkpointSeconds ?? CHECKPOINT_SECONDS);
 }
 
 /** Between a half and the whole of the interval. */
@@ -145,9 +144,11 @@ function begin(claim: Claim, pod: Pod, context: ClaimContext): void {
 async function tell(claim: Claim, error: unknown, context: ClaimContext): Promise<void> {
   const { name, generation } = claim.metadata;
   const before = claim.status?.conditions?.find(({ type }) => type === CHECKPOINTED);
-  const others = (claim.status?.conditions ?? []).filter(({ type }) => type !== CHECKPOINTED);
   const write = async (now: ConditionNow): Promise<Claim> => {
-    const conditions = [...others, ...nextConditions(before && [before], [now], { generation })];
+    const conditions = [
+      ...otherConditions(claim, CHECKPOINTED),
+      ...nextConditions(before && [before], [now], { generation }),
+    ];
     return await patchClaimStatus(claim, { phase: "Active", conditions }, context);
   };
   if (error === undefined) {

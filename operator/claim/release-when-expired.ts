@@ -3,7 +3,7 @@ import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { Condition } from "../../crds/schema/condition.ts";
 import { readClaimPod } from "./claim-pods.ts";
-import { patchClaimStatus } from "./claim-status.ts";
+import { otherConditions, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { isDiscardedWhenIdle } from "./release-when-idle.ts";
 
@@ -82,7 +82,7 @@ export function isDiscardedForExpiry({ metadata, spec }: Claim): boolean {
 async function showExpiry(claim: Claim, isSoon: boolean, context: ClaimContext): Promise<void> {
   const { expiresAt } = claim.spec;
   const before = claim.status?.conditions?.find(({ type }) => type === EXPIRES_SOON);
-  const others = (claim.status?.conditions ?? []).filter((condition) => condition !== before);
+  const others = otherConditions(claim, EXPIRES_SOON);
   const message = `the claim expires at ${expiresAt}: it is released then, even while it is in use, unless it is extended`;
   const condition: Condition = {
     ...{ type: EXPIRES_SOON, status: "True", reason: EXPIRES_SOON, message },

@@ -14,7 +14,7 @@ import type { ReconcileResult } from "../queue.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import { isCurrent, readClaimPod } from "./claim-pods.ts";
-import { type ClaimStatusPatch, FILES_SAVED, patchClaimStatus } from "./claim-status.ts";
+import { type ClaimStatusPatch, FILES_SAVED, otherConditions, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { lostFiles } from "./lost-files.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
@@ -146,7 +146,8 @@ export async function saveFiles(
   if (work.state === "running") return { saved: undefined, result: undefined };
   if (work.state === "done") {
     const { isUnchanged } = work.value;
-    const conditions = claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim) };
+    const conditions =
+      claim.status?.conditions === undefined ? {} : { conditions: otherConditions(claim, FILES_SAVED) };
     const told: FilesStatus = { files: isUnchanged === true ? "unchanged" : "saved", snapshot: snapshotOf(work.value) };
     const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, ...told, ...conditions };
     const saved = await patchClaimStatus(claim, status, context);
@@ -167,10 +168,6 @@ export function recordVersionKept(claim: Claim, { replaced }: SavedSnapshot, { e
   const version = archiveDigits(replaced.sha256);
   const message = `the session was not given the archive of ${replaced.createdAt}, so that stays as version ${version}: claim with resume {"version": "${version}"} to go on from it`;
   events.record({ resource: claims, object: claim, type: "Normal", reason: "VersionKept", message });
-}
-
-function otherConditions({ status }: Claim): Condition[] {
-  return (status?.conditions ?? []).filter(({ type }) => type !== FILES_SAVED);
 }
 
 /**
@@ -199,7 +196,7 @@ async function reportFailure(
   if (claim.status?.phase !== "ReleaseFailed" || claim.status.message !== message) {
     context.log.warn({ claim: name, reason, error }, "files could not be saved");
     const condition: Condition = { type: FILES_SAVED, status: "False", lastTransitionTime: since, reason, message };
-    const kept = [...otherConditions(claim), condition];
+    const kept = [...otherConditions(claim, FILES_SAVED), condition];
     const status: ClaimStatusPatch = { phase: "ReleaseFailed", reason, message, conditions: kept };
     const failed = await patchClaimStatus(claim, status, context);
     // An Event holds 1024 characters.
