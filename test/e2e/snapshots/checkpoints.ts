@@ -9,6 +9,7 @@ import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import type { Case } from "../../at-once.ts";
+import { areOfOneMoment, countingProgram } from "../../counted-files.ts";
 import type { LifeContext } from "./life-suite.ts";
 import { idleProgram, type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
@@ -19,12 +20,9 @@ export const WITH_CHECKPOINTS: NonNullable<WorkloadSpec["filesystem"]> = {
   checkpointSeconds: 30,
 };
 
-/**
- * Writes 1 into each file in turn, then 2, and so on: what the files have at one moment never rises, and one may be
- * empty. With such files it writes nothing. It rests in between, since other tests run beside it.
- */
-const COUNTS = `[ ! -e /data/file-0 ] || exec sleep 36000; n=0
-while :; do n=$((n + 1)); i=0; while [ $i -lt ${FILES} ]; do echo $n > /data/file-$i; i=$((i + 1)); usleep 5000; done; done`;
+/** With such files it writes nothing. It rests in between, since other tests run beside it. */
+const COUNTS = `[ ! -e /data/file-0 ] || exec sleep 36000
+${countingProgram({ files: FILES, folder: "/data", rest: "usleep 5000" })}`;
 
 export async function prepareCheckpoints(life: Lifecycle): Promise<void> {
   const entrypoint = { cmd: "/bin/busybox", args: ["sh", "-c", COUNTS] };
@@ -91,20 +89,9 @@ async function goOn({ life }: LifeContext): Promise<void> {
     `${restoredFrom} is not the newest checkpoint`,
   );
   assert.match(message, /^the session lost its pod and goes on with its files of \S+, which are \d+ s old: /);
-  const numbers = (
-    await life.run(
-      next.status?.instanceId,
-      `cd /data; for i in $($b seq 0 ${FILES - 1}); do $b head -n 1 file-$i; done`,
-    )
-  )
-    .trim()
-    .split("\n")
-    .map(Number);
-  assert.ok(numbers.length >= FILES - 1, `${numbers.length} of the files are not empty`);
-  assert.ok(
-    numbers.every((number, index) => index === 0 || number <= (numbers[index - 1] ?? 0)),
-    `they are not of one moment: ${numbers.join(" ")}`,
-  );
+  const read = `cd /data; for i in $($b seq 0 ${FILES - 1}); do echo "$($b cat file-$i)"; done`;
+  const numbers = (await life.run(next.status?.instanceId, read)).split("\n").slice(0, FILES).map(Number);
+  assert.ok(numbers.length === FILES && areOfOneMoment(numbers), `they are not of one moment: ${numbers.join(" ")}`);
   assert.ok(Date.parse(second.createdAt) > Date.parse(first.createdAt));
   await life.release(next);
   const { newest, versions } = await versionsOf(life, claim);

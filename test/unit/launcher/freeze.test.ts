@@ -9,6 +9,7 @@ import { stopProgram } from "../../../operator/launcher/stop-program.ts";
 import { MovedOn } from "../../../operator/snapshots/pods/save-output.ts";
 import { saveOverlay } from "../../../operator/snapshots/pods/save-overlay.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { areOfOneMoment, countingProgram } from "../../counted-files.ts";
 import { errorOf } from "../../error-of.ts";
 import { staticBusybox } from "../snapshots/static-busybox.ts";
 import { type Container, LIMIT_MS, launcherSuite, shell } from "./containers.ts";
@@ -18,12 +19,8 @@ const { test, launch, rootTest } = launcherSuite("freeze");
 const FILES = 200;
 const POD = { namespace: "here", pod: "this", container: "workload", busybox: staticBusybox };
 
-/**
- * Writes 1 into each file in turn, then 2, and so on: what the files have at one moment never rises, and one of them may
- * be empty. Another process of it was stopped before.
- */
-const program = `sleep 1000 & kill -STOP $!; echo $! > stopped; n=0; while :; do n=$((n + 1)); i=0
-while [ $i -lt ${FILES} ]; do echo $n > data/file-$i; i=$((i + 1)); done; done`;
+/** Another process of it was stopped before. */
+const program = `sleep 1000 & kill -STOP $!; echo $! > stopped; ${countingProgram({ files: FILES, folder: "data" })}`;
 
 interface Saved {
   /** The archive, unpacked by another program. */
@@ -77,12 +74,6 @@ function numbersIn(folder: string): number[] {
   return names.map((name) => Number(readFileSync(name, "utf8")));
 }
 
-function isOfOneMoment(numbers: readonly number[]): boolean {
-  const written = numbers.filter((number) => number > 0);
-  const never = written.every((number, index) => index === 0 || number <= (written[index - 1] ?? 0));
-  return never && written.length >= FILES - 1;
-}
-
 async function launchWriter(): Promise<Container> {
   const container = launch(shell(program));
   mkdirSync(join(container.root, "data"), { recursive: true });
@@ -102,7 +93,7 @@ rootTest("a stopped program's files are those of one moment, and it goes on afte
   const container = await launchWriter();
   for (let round = 0; round < 5; round += 1) {
     const { numbers, frozenMs } = await save(container);
-    assert.ok(isOfOneMoment(numbers), numbers.join(" "));
+    assert.ok(areOfOneMoment(numbers), numbers.join(" "));
     assert.type(frozenMs, "number");
     await untilItGoesOn(container);
   }
@@ -173,7 +164,7 @@ rootTest("a shell with job control does not see that the program below it was st
   assert.is(container.output(), "up\n");
 });
 
-rootTest("a program is not stopped where nobody could know of it", async () => {
+rootTest("a program is not stopped if its pid cannot be written down", async () => {
   const container = launch(shell("while :; do echo >> data/log; sleep 0.01; done"), {
     before: (folder) => {
       mkdirSync(join(folder, "../../data"));

@@ -149,7 +149,7 @@ test("findArchive has a claim without resume wait if its session may have a chec
   assert.is(answer.known, false);
   assert.equal([written?.phase, written?.reason], ["Pending", "SnapshotsUnavailable"]);
   const never = await ask({ resume: false, hasHelper: false, status: { podIncarnation: 1 } });
-  assert.equal(never.answer, { known: true, archive: undefined }, "nobody ever kept files");
+  assert.equal(never.answer, { known: true, archive: undefined }, "there is no volume");
 });
 
 test("findArchive finds the archive of a directory inside one that is kept now", async () => {

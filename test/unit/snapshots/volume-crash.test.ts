@@ -11,7 +11,7 @@ import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { type SnapshotStore, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import { compose, fileOf, type Packed, pack } from "../archive/packed-archives.ts";
 import { checkpoint } from "./checkpoint-contract.ts";
-import { makeHelperProgram, startHelperProcess } from "./helper-process.ts";
+import { type HelperProcess, makeHelperProgram, startHelperProcess } from "./helper-process.ts";
 import { call, key, loadBytes, save } from "./store-contract.ts";
 import { saveTabled } from "./tabled-saves.ts";
 
@@ -56,8 +56,7 @@ test("at whatever moment, the volume has what was there before the call or after
     const begun = performance.now();
     for (const key of KEYS)
       await begin(server.store, { key, contents: [], save: await saves.next(undefined), minute: -1 }).outcome;
-    // The moments are to be in the middle of the calls, which take longer on a busy machine.
-    let tookMs = performance.now() - begun;
+    const killDuring = createKills(performance.now() - begun);
     for (const key of KEYS) contents.set(key, await contentsOf(server.store, key));
     for (let kills = 0; kills < KILLS || (kills < MOST_KILLS && !hasMetBoth()); kills += 1) {
       const { store } = server;
@@ -65,12 +64,7 @@ test("at whatever moment, the volume has what was there before the call or after
       const calls = KEYS.map((key, index) =>
         begin(store, { key, contents: contents.get(key) ?? [], save: next[index] as NextSave, minute: kills }),
       );
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 1.5 * tookMs));
-      await server.kill();
-      const ended = await Promise.all(calls.map(async (one) => ({ ...one, how: await one.outcome })));
-      const answered = ended.filter(({ how }) => how === "answered").length;
-      if (answered === 0) tookMs = Math.min(10_000, tookMs * 1.3);
-      if (answered === KEYS.length) tookMs = Math.max(5, tookMs * 0.7);
+      const ended = await killDuring(server, calls);
       server = await startHelperProcess(bundle, context);
       for (const { how, ...one } of ended) {
         const found = await contentsOf(server.store, one.key);
@@ -105,26 +99,14 @@ test("at whatever moment, a checkpoint leaves the newest archive, and its sessio
     const contents = new Map(KEYS.map((key) => [key, random()]));
     const begun = performance.now();
     for (const [to, content] of contents) await checkpoint(server.store, latin1(content), { session: "a", to });
-    let tookMs = performance.now() - begun;
+    const killDuring = createKills(performance.now() - begun);
     for (let kills = 0; kills < KILLS || (kills < MOST_KILLS && !hasMetBoth()); kills += 1) {
       const { store } = server;
       const calls = KEYS.map((to) => {
         const content = random();
-        const outcome = checkpoint(store, latin1(content), { session: "a", to }).then(
-          () => "answered" as const,
-          (error: unknown) => {
-            assert.ok(error instanceof NetworkError || error instanceof StoreConflict, String(error));
-            return "failed" as const;
-          },
-        );
-        return { to, content, outcome };
+        return { to, content, outcome: outcomeOf(checkpoint(store, latin1(content), { session: "a", to })) };
       });
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 1.5 * tookMs));
-      await server.kill();
-      const ended = await Promise.all(calls.map(async (one) => ({ ...one, how: await one.outcome })));
-      const answered = ended.filter(({ how }) => how === "answered").length;
-      if (answered === 0) tookMs = Math.min(10_000, tookMs * 1.3);
-      if (answered === KEYS.length) tookMs = Math.max(5, tookMs * 0.7);
+      const ended = await killDuring(server, calls);
       server = await startHelperProcess(bundle, context);
       for (const { to, content, how } of ended) {
         const { newest } = await server.store.look(to, call);
@@ -158,13 +140,48 @@ test("at whatever moment, a checkpoint leaves the newest archive, and its sessio
   }
 });
 
+type Outcome = "answered" | "failed";
+
+function outcomeOf(act: Promise<unknown>): Promise<Outcome> {
+  return act.then(
+    () => "answered" as const,
+    (error: unknown) => {
+      // A commit that is asked for again meets another server, which knows nothing of the upload.
+      assert.ok(error instanceof NetworkError || error instanceof StoreConflict, String(error));
+      return "failed" as const;
+    },
+  );
+}
+
+/**
+ * Makes what kills a server and says how the calls under way have ended. The moments are to be in the middle of the
+ * calls, which take longer on a busy machine.
+ *
+ * @param tookMs what they took at first
+ */
+function createKills(tookMs: number) {
+  let aboutMs = tookMs;
+  return async <T extends { readonly outcome: Promise<Outcome> }>(
+    server: HelperProcess,
+    calls: readonly T[],
+  ): Promise<(T & { how: Outcome })[]> => {
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 1.5 * aboutMs));
+    await server.kill();
+    const ended = await Promise.all(calls.map(async (one) => ({ ...one, how: await one.outcome })));
+    const answered = ended.filter(({ how }) => how === "answered").length;
+    if (answered === 0) aboutMs = Math.min(10_000, aboutMs * 1.3);
+    if (answered === calls.length) aboutMs = Math.max(5, aboutMs * 0.7);
+    return ended;
+  };
+}
+
 interface Begun {
   readonly key: SnapshotKey;
   readonly isDeletion: boolean;
   /** What was there, the newest first. */
   readonly before: readonly string[];
   readonly content: string;
-  readonly outcome: Promise<"answered" | "failed">;
+  readonly outcome: Promise<Outcome>;
 }
 
 interface NextSave extends Pick<Parameters<typeof saveTabled>[1], "archive" | "onto"> {
@@ -204,20 +221,12 @@ function begin(
   const createdAt = new Date(Date.UTC(2026, 0, 1) + minute * 60_000).toISOString();
   const isDeletion = contents.length > 0 && Math.random() < 0.2;
   const act = isDeletion ? store.delete(key, call) : saveTabled(store, { ...save, to: key, createdAt });
-  const outcome = act.then(
-    () => "answered" as const,
-    (error: unknown) => {
-      // A commit that is asked for again meets another server, which knows nothing of the upload.
-      assert.ok(error instanceof NetworkError || error instanceof StoreConflict, String(error));
-      return "failed" as const;
-    },
-  );
-  return { key, isDeletion, before: contents, content, outcome };
+  return { key, isDeletion, before: contents, content, outcome: outcomeOf(act) };
 }
 
 function isPossible(
   found: readonly string[],
-  { isDeletion, before, content, how }: Omit<Begun, "outcome"> & { how: "answered" | "failed" },
+  { isDeletion, before, content, how }: Omit<Begun, "outcome"> & { how: Outcome },
 ): boolean {
   const isSame = (one: readonly string[]): boolean => shown(one) === shown(found);
   // A save that was ended in the middle can have kept what is still the newest.
