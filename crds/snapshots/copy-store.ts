@@ -3,14 +3,18 @@ import { relationOf } from "./lineage.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import {
+  type CommitCall,
+  type CommittedSnapshot,
   type KeptAs,
   type KeptSnapshots,
   type SnapshotStore,
   type SnapshotVersion,
   type StoreCall,
   StoreConflict,
+  type StoreEntry,
 } from "./snapshot-store.ts";
 import { compareKeys, eachInPages } from "./store-pages.ts";
+import { isNamed } from "./version-names.ts";
 
 /** The result for one tenant and workload. */
 export type CopyOutcome =
@@ -50,8 +54,8 @@ const AT_ONCE = 4;
 /**
  * Copies all archives of a store to another, with their versions and metadata. The SHA-256 of each archive is checked
  * while it is copied. An archive that the target has is not sent again. So a copy that was interrupted continues where
- * it stopped, and a later copy only brings what was saved since. Checkpoints are not copied, since their sessions save
- * again. Those of the target do not change.
+ * it stopped, and a later copy only brings what was saved since. Checkpoints are copied if they have names; the sessions
+ * of others save again. Those of the target do not change.
  *
  * @param call.timeoutMs for each archive
  * @throws the first error of a store that does not concern one key alone
@@ -80,14 +84,16 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
     }
   }
 
-  const rest = each(from);
+  const rest = keysOf(from, call);
   let failure: { readonly error: unknown } | undefined;
   async function work(): Promise<void> {
-    for await (const { tenantId, workloadRef, metadata } of rest) {
+    for await (const { key, newest, hasNames } of rest) {
       if (failure !== undefined) return;
-      const key = { tenantId, workloadRef };
       const unrecorded = { kind: "failed", because: "the archive does not match its metadata" } as const;
-      await report(key, async () => (metadata === undefined ? unrecorded : await copyKey({ from, to, key }, call)));
+      if (newest !== undefined || hasNames) {
+        const isUnrecorded = newest !== undefined && newest.metadata === undefined;
+        await report(key, async () => (isUnrecorded ? unrecorded : await copyKey({ from, to, key }, call)));
+      }
     }
   }
   const workers = Array.from({ length: AT_ONCE }, () =>
@@ -104,6 +110,27 @@ export async function copyStore({ from, to }: Stores, call: CopyCall): Promise<v
   }
 }
 
+interface ListedKey {
+  readonly key: SnapshotKey;
+  readonly newest: StoreEntry | undefined;
+  readonly hasNames: boolean;
+}
+
+async function* keysOf(store: SnapshotStore, call: StoreCall): AsyncGenerator<ListedKey> {
+  let listed: ListedKey | undefined;
+  for await (const entry of eachInPages((page) => store.list({ ...page, versions: true }, call))) {
+    const { tenantId, workloadRef, version, metadata } = entry;
+    const key = { tenantId, workloadRef };
+    if (listed !== undefined && compareKeys(listed.key, key) !== 0) {
+      yield listed;
+      listed = undefined;
+    }
+    const newest = version === undefined ? entry : listed?.newest;
+    listed = { key, newest, hasNames: listed?.hasNames === true || isNamed(metadata ?? {}) };
+  }
+  if (listed !== undefined) yield listed;
+}
+
 /** The keys that only the first of two lists has. Both are in the same order. */
 async function* onlyInFirst(
   first: AsyncIterable<SnapshotKey>,
@@ -118,10 +145,49 @@ async function* onlyInFirst(
   }
 }
 
-async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
-  const source = await from.look(key, call);
+async function copyKey(stores: Stores & { key: SnapshotKey }, call: StoreCall): Promise<CopyOutcome> {
+  const source = await stores.from.look(stores.key, call);
+  if (source.newest === undefined && !source.versions.some(isNamed))
+    throw new StoreConflict("it was deleted in the meantime");
+  const saved = await copySaved(stores, { ...call, source });
+  if (saved.kind !== "copied" && saved.kind !== "present") return saved;
+  const named = await copyNamed(stores, { ...call, source });
+  const [archives, bytes] = [named.archives, named.bytes];
+  if (saved.kind === "present") return archives === 0 ? saved : { kind: "copied", archives, bytes };
+  return { kind: "copied", archives: saved.archives + archives, bytes: saved.bytes + bytes };
+}
+
+/** Gives the target the names that archives of the source have, and the checkpoints that have names. */
+async function copyNamed(
+  { from, to, key }: Stores & { key: SnapshotKey },
+  { source, ...call }: StoreCall & { source: KeptSnapshots },
+): Promise<{ archives: number; bytes: number }> {
+  const copied = { archives: 0, bytes: 0 };
+  for (const { names = [], ...archive } of archivesIn(source).filter(isNamed).reverse()) {
+    const { sha256, sizeBytes, kind } = archive;
+    const there = await to.look(key, call);
+    const present = archivesIn(there).find((one) => one.sha256 === sha256);
+    if (present === undefined && kind === "checkpoint") {
+      const most = { history: there.versions.length, replaced: there.versions.length };
+      await putCopy({ from, to, key }, { ...call, archive, replaces: there.revision, most });
+      copied.archives += 1;
+      copied.bytes += sizeBytes;
+    }
+    for (const name of names) {
+      if (present?.names?.includes(name)) continue;
+      const outcome = await to.setName(key, { sha256, name }, call);
+      if (outcome !== "named") throw new StoreConflict(`the name ${name} could not be copied: ${outcome}`);
+    }
+  }
+  return copied;
+}
+
+async function copySaved(
+  { from, to, key }: Stores & { key: SnapshotKey },
+  { source, ...call }: StoreCall & { source: KeptSnapshots },
+): Promise<CopyOutcome> {
   const { newest } = source;
-  if (newest === undefined) throw new StoreConflict("it was deleted in the meantime");
+  if (newest === undefined) return { kind: "present" };
   const wanted: readonly (SnapshotMetadata & { readonly kept?: KeptAs })[] = [...savedIn(source).reverse(), newest];
   const present = await to.look(key, call);
   const there = present.newest === undefined ? [] : [...savedIn(present).reverse(), present.newest];
@@ -131,26 +197,39 @@ async function copyKey({ from, to, key }: Stores & { key: SnapshotKey }, call: S
   let { keep } = begin;
   let bytes = 0;
   const left = wanted.slice(begin.index);
-  for (const { sha256, sizeBytes, tenantId: _, workloadRef: __, kept, ...description } of left) {
-    const opened = await from.open(key, sha256, call);
-    if (opened === undefined) throw new StoreConflict("another archive has replaced it in the meantime");
-    try {
-      const most = { history: wanted.length, replaced: wanted.length + present.versions.length + 1 };
-      const describe = () => ({ ...description, copied: true }) as const;
-      const put = { ...call, replaces: revision, keep, most, describe };
-      ({ revision } = await to.put(key, opened.content, put));
-    } finally {
-      opened.close();
-    }
+  for (const { kept, ...archive } of left) {
+    const most = { history: wanted.length, replaced: wanted.length + present.versions.length + 1 };
+    ({ revision } = await putCopy({ from, to, key }, { ...call, archive, replaces: revision, keep, most }));
     keep = kept;
-    bytes += sizeBytes;
+    bytes += archive.sizeBytes;
   }
   return { kind: "copied", archives: left.length, bytes };
+}
+
+/** @throws StoreConflict if the source no longer has it, or the target has changed */
+async function putCopy(
+  { from, to, key }: Stores & { key: SnapshotKey },
+  { archive, ...commit }: CommitCall & { archive: SnapshotMetadata },
+): Promise<CommittedSnapshot> {
+  const { sha256, sizeBytes: _, tenantId: __, workloadRef: ___, ...description } = archive;
+  const opened = await from.open(key, sha256, commit);
+  if (opened === undefined) throw new StoreConflict("another archive has replaced it in the meantime");
+  try {
+    const describe = () => ({ ...description, copied: true }) as const;
+    return await to.put(key, opened.content, { ...commit, describe });
+  } finally {
+    opened.close();
+  }
 }
 
 /** The older versions without checkpoints, the latest first. */
 function savedIn({ versions }: KeptSnapshots): SnapshotVersion[] {
   return versions.filter(({ kind }) => kind !== "checkpoint");
+}
+
+/** The newest first. */
+function archivesIn({ newest, versions }: KeptSnapshots): SnapshotMetadata[] {
+  return newest === undefined ? [...versions] : [newest, ...versions];
 }
 
 interface Begin {

@@ -1,10 +1,12 @@
 import type { SnapshotKey } from "./snapshot-key.ts";
 import { type KeptAs, type MostKept, QuotaError } from "./snapshot-store.ts";
+import { isNamed } from "./version-names.ts";
 
 interface Version {
   readonly sha256?: string | undefined;
   readonly sizeBytes: number;
   readonly kept: KeptAs;
+  readonly names?: readonly string[] | undefined;
 }
 
 /** The bytes of the archives of other keys. */
@@ -40,8 +42,8 @@ export function storedBytes(archives: readonly Pick<Version, "sha256" | "sizeByt
 
 /**
  * The older versions that stay beside a new archive, so that tenant and workload stay within their limits. As many
- * versions of kind `history` as necessary go, the oldest first; those of kind `replaced` stay. A commit after which the
- * key takes no more than before is always allowed.
+ * versions of kind `history` as necessary go, the oldest first; those of kind `replaced` and named ones stay. A commit
+ * after which the key takes no more than before is always allowed.
  *
  * @param state.sha256 of the new archive; undefined if it is not known yet
  * @param state.older the older versions that stay without a limit, the latest first
@@ -66,8 +68,9 @@ export function withinQuota<T extends Version>(
   const staying = [...state.older];
   const bytes = (): number => storedBytes([{ sha256, sizeBytes }, ...staying]);
   const takesRoom = (version: T): boolean => sha256 === undefined || version.sha256 !== sha256;
+  const mayGo = (version: T): boolean => version.kept === "history" && !isNamed(version) && takesRoom(version);
   while (bytes() > may) {
-    const oldest = staying.findLastIndex((version) => version.kept === "history" && takesRoom(version));
+    const oldest = staying.findLastIndex(mayGo);
     if (oldest < 0) throw refusal(key, { bytes: bytes(), others, tenantBytes, workloadBytes });
     staying.splice(oldest, 1);
   }

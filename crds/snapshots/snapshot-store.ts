@@ -2,6 +2,7 @@ import type { TableMark } from "../archive/archive-table.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
 import type { PageFilter, StorePage } from "./store-pages.ts";
+import type { NameOutcome } from "./version-names.ts";
 
 export interface StoreCall {
   readonly signal: AbortSignal;
@@ -190,12 +191,24 @@ export interface SnapshotStore {
     call: CommitCall & { readonly createdAt: string },
   ): Promise<CommittedSnapshot | undefined>;
   /**
-   * Deletes the checkpoint of a session. Without such a checkpoint it changes nothing.
+   * Deletes the checkpoint of a session. Its checkpoints with a name become ordinary versions.
    *
    * @param call.session as in the metadata
    * @returns whether there was one
    */
   dropCheckpoint(key: SnapshotKey, call: StoreCall & { readonly session: string }): Promise<boolean>;
+  /**
+   * Names a kept archive. It then stays until all archives of its key are deleted, or until it loses its last name.
+   *
+   * @param named.name as {@link versionNameRule} says
+   */
+  setName(
+    key: SnapshotKey,
+    named: { readonly sha256: string; readonly name: string },
+    call: StoreCall,
+  ): Promise<NameOutcome>;
+  /** Removes a name. The archive itself is not deleted now. @returns whether an archive had the name */
+  dropName(key: SnapshotKey, name: string, call: StoreCall): Promise<boolean>;
   /**
    * Deletes all archives of a key.
    *

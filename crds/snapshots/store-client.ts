@@ -23,6 +23,7 @@ import {
   entrySchema,
   keptSchema,
   MARKED,
+  nameOutcomeSchema,
   nameSchema,
   partHeadSchema,
   receivedSchema,
@@ -32,7 +33,8 @@ import {
 
 const GIVE_UP_LIMIT_MS = 5000;
 const EARLIER = "the snapshots server is of an earlier version, which reads whole archives only: it is replaced soon";
-const NO_CHECKPOINTS = "the snapshots server is of an earlier version, without checkpoints: it is replaced soon";
+const NO_CHECKPOINTS =
+  "the snapshots server is of an earlier version, without checkpoints or names of them: it is replaced soon";
 /** The end of an earlier server's message. */
 const NO_SUCH_CALL = "there is no such call";
 
@@ -192,7 +194,7 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         if (received?.metadata === undefined) return undefined;
         const { tenantId, workloadRef } = key;
         // The pod that saved this archive has not saved one for this key.
-        const { podUid: _, lineage: __, copied: ___, ...saved } = asOrdinary(received.metadata);
+        const { podUid: _, lineage: __, copied: ___, names: ____, ...saved } = asOrdinary(received.metadata);
         const metadata = { ...saved, tenantId, workloadRef, createdAt: call.createdAt };
         return await commit(key, { id, metadata, signal }, call);
       }),
@@ -200,19 +202,19 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
     dropCheckpoint: (key, call) =>
       limited(call, async (signal) => {
         const path = `${pathOf("checkpoints", key)}?${new URLSearchParams({ session: call.session })}`;
-        // True after a try whose response was lost.
-        let mayBeDone = false;
-        return await repeat(signal, async () => {
-          try {
-            const { deleted } = await ask(deletedSchema, { method: "DELETE", path, signal });
-            return deleted || mayBeDone;
-          } catch (error) {
-            if (isNoSuchCall(error)) throw new StoreError(NO_CHECKPOINTS, { isTransient: true, cause: error });
-            if (error instanceof NetworkError && error.requestWasSent) mayBeDone = true;
-            throw error;
-          }
-        });
+        return await askDeletion(path, signal);
       }),
+
+    setName: (key, { sha256, name }, call) =>
+      limited(call, async (signal) => {
+        const path = `${pathOf("version-names", key)}/${encodeURIComponent(name)}?sha256=${sha256}`;
+        // The server gives the same answer to a repetition.
+        const answer = await repeat(signal, () => ifKnown(ask(nameOutcomeSchema, { method: "PUT", path, signal })));
+        return answer.outcome;
+      }),
+
+    dropName: (key, name, call) =>
+      limited(call, (signal) => askDeletion(`${pathOf("version-names", key)}/${encodeURIComponent(name)}`, signal)),
 
     delete: (key, call) =>
       limited(call, async (signal) => {
@@ -264,6 +266,30 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
 
     close: () => undefined,
   };
+
+  /** @throws StoreError if the server is of an earlier version, without this call */
+  async function ifKnown<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      throw isNoSuchCall(error) ? new StoreError(NO_CHECKPOINTS, { isTransient: true, cause: error }) : error;
+    }
+  }
+
+  /** @returns whether there was something to delete */
+  async function askDeletion(path: string, signal: AbortSignal): Promise<boolean> {
+    // True after a try whose response was lost.
+    let mayBeDone = false;
+    return await repeat(signal, async () => {
+      try {
+        const { deleted } = await ifKnown(ask(deletedSchema, { method: "DELETE", path, signal }));
+        return deleted || mayBeDone;
+      } catch (error) {
+        if (error instanceof NetworkError && error.requestWasSent) mayBeDone = true;
+        throw error;
+      }
+    });
+  }
 
   /**
    * Tells the server that an upload will not be committed. If the request is lost, the server deletes the upload at its

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { countSchema, type SnapshotMetadata, sha256Schema, snapshotMetadataSchema } from "./snapshot-metadata.ts";
 import type { SnapshotVersion } from "./snapshot-store.ts";
+import { versionNameRule } from "./version-names.ts";
 
 /**
  * The protocol between the snapshots server and its clients, over HTTP.
@@ -21,6 +22,8 @@ import type { SnapshotVersion } from "./snapshot-store.ts";
  * | `POST /v1/keys/<tenant>/<workload>` with `commitSchema` | `committedSchema`; 412 if the state is another one |
  * | `POST /v1/checkpoints/<tenant>/<workload>` with `commitSchema` of a checkpoint | as the row before |
  * | `DELETE /v1/checkpoints/<tenant>/<workload>?session=<uid>` | `deletedSchema` |
+ * | `PUT /v1/version-names/<tenant>/<workload>/<name>?sha256=<sha256>` | `nameOutcomeSchema` |
+ * | `DELETE /v1/version-names/<tenant>/<workload>/<name>` | `deletedSchema` |
  * | `POST /v1/room/<tenant>/<workload>` with `roomSchema` | `{}` if an archive of that size would be kept; else 507 |
  * | `DELETE /v1/keys/<tenant>/<workload>?replaces=<revision>&unused-for-ms=<n>` | `deletedSchema`; 412 as above |
  * | `GET /v1/list?limit=<keys>&after=<tenant>/<workload>&tenant=<tenant>&workload=<workload>&versions=true` | one entry per line, then `endSchema`; without a limit all entries |
@@ -97,6 +100,11 @@ export const roomSchema = v.object({
   session: v.optional(v.string()),
 });
 
+export const namedSchema = v.object({
+  sha256: sha256Schema,
+  name: v.pipe(v.string(), v.check(versionNameRule.accepts, versionNameRule.says)),
+});
+export const nameOutcomeSchema = v.object({ outcome: v.picklist(["named", "taken", "full", "gone"]) });
 export const committedSchema = v.object({ revision: v.string(), metadata });
 export const deletedSchema = v.object({ deleted: v.boolean() });
 export const spaceSchema = v.object({ freeBytes: countSchema, totalBytes: countSchema });

@@ -1,6 +1,6 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Log } from "../../crds/log.ts";
-import { isCheckpointOf } from "../../crds/snapshots/kept-versions.ts";
+import { isOfSession } from "../../crds/snapshots/kept-versions.ts";
 import { archiveDigits, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import {
@@ -85,7 +85,7 @@ export function createArchiveLooks(options: {
     },
     async findCheckpoint(key, { session, ...call }) {
       const { versions } = await look(key, call);
-      return versions.find((one) => isCheckpointOf(session, one));
+      return versions.find((one) => isOfSession(session, one));
     },
     noteMark,
     forgetMark() {

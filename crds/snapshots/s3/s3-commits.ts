@@ -1,12 +1,12 @@
 import {
+  afterSession,
+  asOlder,
   asOrdinary,
   checkCheckpoint,
-  isCheckpointOf,
-  keptAs,
+  isOfSession,
   keptVersions,
   planCheckpoint,
   replacedBy,
-  withoutCheckpointOf,
 } from "../kept-versions.ts";
 import { descentOf } from "../lineage.ts";
 import { checkCheckpointQuota, type OtherBytes, storedBytes, withinQuota } from "../quota.ts";
@@ -19,6 +19,7 @@ import {
   type StoreCall,
   StoreConflict,
 } from "../snapshot-store.ts";
+import { type NameOutcome, nameOutcome, withName, withNames, withoutName } from "../version-names.ts";
 import type { S3Bucket } from "./s3-bucket.ts";
 import {
   archivesOf,
@@ -65,6 +66,9 @@ export interface S3Commits {
   checkRoom(key: SnapshotKey, call: Omit<RoomCall, "timeoutMs">): Promise<void>;
   /** Deletes the checkpoint of a session. @returns whether there was one */
   dropCheckpoint(key: SnapshotKey, call: Pick<StoreCall, "signal"> & { session: string }): Promise<boolean>;
+  setName(key: SnapshotKey, named: { sha256: string; name: string }, signal: AbortSignal): Promise<NameOutcome>;
+  /** @returns whether an archive had the name */
+  dropName(key: SnapshotKey, name: string, signal: AbortSignal): Promise<boolean>;
 }
 
 type Named = Pick<S3Head, "versions" | "checkpoints">;
@@ -159,8 +163,26 @@ export function createS3Commits(options: {
 
     async dropCheckpoint(key, { session, signal }) {
       const { head, revision: replaces } = await heads.read(key, signal);
-      if (head === undefined || !olderOf(head).some((one) => isCheckpointOf(session, one))) return false;
+      if (head === undefined || !olderOf(head).some((one) => isOfSession(session, one))) return false;
       const named = withoutCheckpoints(session, head);
+      await replaceHead(key, { head, named, replaces, signal });
+      return archivesOf(named).length < archivesOf(head).length;
+    },
+
+    async setName(key, { sha256, name }, signal) {
+      const { head, revision: replaces } = await heads.read(key, signal);
+      const outcome = nameOutcome(archivesOf(head), { sha256, name });
+      if (outcome === "named") {
+        const named = eachOf(head, (one) => (one.sha256 === sha256 ? withName(one, name) : one));
+        await replaceHead(key, { head, named, replaces, signal });
+      }
+      return outcome;
+    },
+
+    async dropName(key, name, signal) {
+      const { head, revision: replaces } = await heads.read(key, signal);
+      if (!archivesOf(head).some(({ names }) => names?.includes(name))) return false;
+      const named = eachOf(head, (one) => withoutName(one, name));
       await replaceHead(key, { head, named, replaces, signal });
       return true;
     },
@@ -172,7 +194,7 @@ function withNewest(
   described: S3Version,
   { head, others, keep, most }: Pick<CommitCall, "keep" | "most"> & { head: S3Head | undefined; others: OtherBytes },
 ): Change {
-  const version = { ...described, ...descentOf(described, head?.versions[0]) };
+  const version = withNames({ ...described, ...descentOf(described, head?.versions[0]) }, archivesOf(head));
   const { sizeBytes, sha256, blob, session } = version;
   const older = olderBeside(head, { next: sha256, keep, most, session });
   const staying = withinQuota(key, { sizeBytes, sha256, ...older, others, most });
@@ -192,9 +214,7 @@ function withCheckpoint(
   if (plan.kind === "present") return { named: head ?? { versions: [] }, version: plan.same };
   if (plan.kind === "shared") {
     const version = asOrdinary(plan.same);
-    const shared = (one: S3Version): S3Version => (isSame(one, plan.same) ? version : one);
-    const { versions, checkpoints = [] } = head ?? { versions: [] };
-    return { named: { versions: versions.map(shared), checkpoints: checkpoints.map(shared) }, version };
+    return { named: eachOf(head, (one) => (isSame(one, plan.same) ? version : one)), version };
   }
   const before = { versions: head?.versions ?? [], checkpoints: head?.checkpoints ?? [] };
   // The newest archive is no checkpoint, so it stays the first.
@@ -208,14 +228,19 @@ function withCheckpoint(
   return { named: { versions, checkpoints: [version, ...checkpoints] }, version };
 }
 
+function eachOf(head: S3Head | undefined, change: (one: S3Version) => S3Version): Named {
+  const { versions = [], checkpoints = [] } = head ?? {};
+  return { versions: versions.map(change), checkpoints: checkpoints.map(change) };
+}
+
 function isSame(a: S3Version, b: S3Version): boolean {
   return a.blob === b.blob && a.session === b.session && a.kind === b.kind;
 }
 
 /** The newest archive is no checkpoint, so it stays the first. */
 function withoutCheckpoints(session: string | undefined, { versions, checkpoints = [] }: Named): Named {
-  const left = withoutCheckpointOf(session, checkpoints);
-  return { versions: withoutCheckpointOf(session, versions), ...(left.length > 0 && { checkpoints: left }) };
+  const left = afterSession(session, checkpoints);
+  return { versions: afterSession(session, versions), ...(left.length > 0 && { checkpoints: left }) };
 }
 
 /** The older versions beside a new archive, before limits, and the bytes that the key takes now. */
@@ -228,12 +253,8 @@ function olderBeside(
     session,
   }: Pick<CommitCall, "keep" | "most"> & { next: string | undefined; session: string | undefined },
 ) {
-  const replaced = head?.versions[0];
-  const older = withoutCheckpointOf(session, olderOf(head));
-  const added =
-    keep === undefined || replaced === undefined
-      ? undefined
-      : { ...replaced, kept: keptAs(keep, older, replaced.sha256) };
+  const older = afterSession(session, olderOf(head));
+  const added = asOlder(head?.versions[0], { keep, older, next });
   return {
     older: keptVersions(older, { added, next, most }),
     bytesBefore: storedBytes(archivesOf(head)),

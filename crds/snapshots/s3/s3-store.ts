@@ -60,8 +60,8 @@ export interface S3Store extends SnapshotStore {
 const PART_BYTES = 5 * 1024 * 1024;
 const COPY_BYTES = 5 * 1024 ** 3;
 const PROBE_LIMIT_MS = 60_000;
-/** The most tries to delete a checkpoint while other writers change the head. */
-const MOST_DROPS = 5;
+/** The most tries of a small change while other writers change the head. */
+const MOST_SWAPS = 5;
 
 /**
  * Archives in S3-compatible object storage with conditional writes, under the names of {@link s3Layout}. An archive
@@ -77,7 +77,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
   const lists = createS3Lists({ bucket, layout, heads });
   const usage = createS3Usage({ bucket, layout, listTenant, clock });
   const tidy = createS3Tidy({ bucket, layout, heads, uploads });
-  const { commit, checkRoom, dropCheckpoint } = createS3Commits({ bucket, layout, heads, usage });
+  const commits = createS3Commits({ bucket, layout, heads, usage });
   const limited = limitCalls({ verb: "use object storage", clock });
   let probing: Promise<void> | undefined;
 
@@ -106,6 +106,19 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     await ensureProbed(signal);
     if ((await checkMark(signal)) === "marked") return;
     await bucket.put(layout.mark, Buffer.from("archives are kept here\n"), { what: "write the mark", signal });
+  }
+
+  /** Repeats a change of a head that does not depend on what other writers do. */
+  async function untilSwapped<T>(call: StoreCall, change: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return await limited(call, async (signal) => {
+      for (let tries = 1; ; tries += 1) {
+        try {
+          return await change(signal);
+        } catch (error) {
+          if (!(error instanceof StoreConflict) || tries >= MOST_SWAPS) throw error;
+        }
+      }
+    });
   }
 
   async function erase(key: SnapshotKey, blob: string, signal: AbortSignal): Promise<void> {
@@ -175,14 +188,14 @@ export function createS3Store(options: S3StoreOptions): S3Store {
             const overlayDirs = [...described.overlayDirs];
             return { sha256, sizeBytes, tenantId, workloadRef, ...described, overlayDirs, blob };
           }
-          return await commit(key, { blob, isOwn: true, describe }, { ...call, signal });
+          return await commits.commit(key, { blob, isOwn: true, describe }, { ...call, signal });
         });
       });
     },
 
     async checkRoom(key, call) {
       checkSnapshotKey(key);
-      await limited(call, (signal) => checkRoom(key, { ...call, signal }));
+      await limited(call, (signal) => commits.checkRoom(key, { ...call, signal }));
     },
 
     async adopt(key, from, call) {
@@ -198,7 +211,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
         const isOwn = from.tenantId !== key.tenantId || from.workloadRef !== key.workloadRef;
         const blob = isOwn ? newBlob() : version.blob;
         const at = layout.archive(key, blob);
-        const { podUid: _, kept: __, lineage: ___, copied: ____, ...saved } = asOrdinary(version);
+        const { podUid: _, kept: __, lineage: ___, copied: ____, names: _____, ...saved } = asOrdinary(version);
         const ownKey = { tenantId: key.tenantId, workloadRef: key.workloadRef };
         async function adopt(): Promise<CommittedSnapshot | undefined> {
           const isThere = isOwn
@@ -206,7 +219,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
             : (await bucket.list(source.at, signal)).some(({ key }) => key === source.at);
           if (!isThere) return undefined;
           const own = { ...saved, ...ownKey, createdAt: call.createdAt, blob };
-          return await commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });
+          return await commits.commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });
         }
         return isOwn ? await usage.whileWriting(at, adopt) : await adopt();
       });
@@ -214,15 +227,17 @@ export function createS3Store(options: S3StoreOptions): S3Store {
 
     async dropCheckpoint(key, call) {
       checkSnapshotKey(key);
-      return await limited(call, async (signal) => {
-        for (let tries = 1; ; tries += 1) {
-          try {
-            return await dropCheckpoint(key, { session: call.session, signal });
-          } catch (error) {
-            if (!(error instanceof StoreConflict) || tries >= MOST_DROPS) throw error;
-          }
-        }
-      });
+      return await untilSwapped(call, (signal) => commits.dropCheckpoint(key, { session: call.session, signal }));
+    },
+
+    async setName(key, named, call) {
+      checkSnapshotKey(key);
+      return await untilSwapped(call, (signal) => commits.setName(key, named, signal));
+    },
+
+    async dropName(key, name, call) {
+      checkSnapshotKey(key);
+      return await untilSwapped(call, (signal) => commits.dropName(key, name, signal));
     },
 
     async delete(key, call) {

@@ -21,6 +21,7 @@ import {
   keepContextSchema,
   MARK,
   MARKED,
+  namedSchema,
   ontoSchema,
   roomSchema,
   type StoreRefusal,
@@ -108,6 +109,12 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         if (session === null) throw new RequestError("Cannot delete a checkpoint without the uid of its session");
         return send(response, { deleted: await volume.dropCheckpoint(key, { session }, signal) });
       }
+      case "PUT version-names": {
+        const named = v.parse(namedSchema, { sha256: query.get("sha256"), name: decodeURIComponent(last) });
+        return send(response, { outcome: await volume.setName(key, named, signal) });
+      }
+      case "DELETE version-names":
+        return send(response, { deleted: await volume.dropName(key, { name: decodeURIComponent(last) }, signal) });
       case "POST room":
         await volume.checkRoom(key, v.parse(roomSchema, await readJson(request)));
         return send(response, {});

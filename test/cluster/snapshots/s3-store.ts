@@ -11,6 +11,7 @@ import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
 import { createS3Store, type S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { QuotaError, StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import { testCheckpoints } from "../../unit/snapshots/checkpoint-contract.ts";
+import { testNames } from "../../unit/snapshots/names-contract.ts";
 import { call, key, listAll, load, MOST, namesOf, save, testStore } from "../../unit/snapshots/store-contract.ts";
 import type { ObjectFault } from "./object-faults.ts";
 import { type TestBucket, useBuckets } from "./test-buckets.ts";
@@ -52,6 +53,7 @@ async function archivesIn({ client }: Context): Promise<string[]> {
 
 testStore(test);
 testCheckpoints(test);
+testNames(test);
 
 test("to name the keys takes a list of heads, and nothing else of the bucket", async (context) => {
   const { faults, store } = context;

@@ -47,7 +47,7 @@ export async function checkpoint(
 }
 
 /** Saves a session that ends. */
-async function release(store: SnapshotStore, content: string, options: SessionSave): Promise<CommittedSnapshot> {
+export async function release(store: SnapshotStore, content: string, options: SessionSave): Promise<CommittedSnapshot> {
   return await saveOf(store, content, options);
 }
 
@@ -62,7 +62,8 @@ export async function shown(store: SnapshotStore, of: SnapshotKey = key): Promis
   return await Promise.all(all);
 }
 
-async function rollBack(store: SnapshotStore, content: string, replaces?: string): Promise<void> {
+/** Makes an older version with this content the newest archive. */
+export async function rollBack(store: SnapshotStore, content: string, replaces?: string): Promise<void> {
   const state = replaces ?? (await store.look(key, call)).revision;
   const adopted = { ...call, replaces: state, keep: "replaced", most: MOST, createdAt: "2026-11-22T00:00:00.000Z" };
   const from = { ...key, sha256: digest(content) };

@@ -256,4 +256,31 @@ test("checkpoints are not copied, and those of the target neither differ nor go"
   assert.equal(await shown(to, other), ["-"]);
 });
 
+test("copies names, and checkpoints that have one", async ({ from, to }) => {
+  await save(from, "of 1", key, at(1));
+  await save(from, "of 2", key, at(2));
+  for (const content of ["step 1", "step 2"]) {
+    const { metadata } = await checkpoint(from, content, { session: "a" });
+    if (content === "step 1") await from.setName(key, { sha256: metadata.sha256, name: "before" }, call);
+  }
+  const { versions } = await from.look(key, call);
+  await from.setName(key, { sha256: versions.at(-1)?.sha256 ?? "", name: "v1" }, call);
+  const { metadata } = await checkpoint(from, "alone", { session: "b", to: other });
+  await from.setName(other, { sha256: metadata.sha256, name: "only" }, call);
+  assert.equal(await copy({ from, to }), {
+    [key.tenantId]: { kind: "copied", archives: 3, bytes: 14 },
+    other: { kind: "copied", archives: 1, bytes: 5 },
+  });
+  assert.equal(
+    [await shown(to), await shown(to, other)],
+    [
+      ["of 2", "step 1 (a)", "of 1"],
+      ["-", "alone (b)"],
+    ],
+  );
+  const names = async (of: SnapshotKey) => (await to.look(of, call)).versions.map((one) => one.names);
+  assert.equal([await names(key), await names(other)], [[["before"], ["v1"]], [["only"]]]);
+  assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" }, other: { kind: "present" } });
+});
+
 test.run();

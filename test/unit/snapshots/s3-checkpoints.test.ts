@@ -5,6 +5,7 @@ import { s3Layout } from "../../../crds/snapshots/s3/s3-layout.ts";
 import type { S3Store } from "../../../crds/snapshots/s3/s3-store.ts";
 import { errorOf } from "../../error-of.ts";
 import { checkpoint, shown, testCheckpoints } from "./checkpoint-contract.ts";
+import { testNames } from "./names-contract.ts";
 import { type SimulatedS3, simulatedS3Store, startSimulatedS3 } from "./simulated-s3.ts";
 import { call, key, listAll, load, namesOf, save } from "./store-contract.ts";
 
@@ -22,6 +23,7 @@ test.after.each(async ({ server, store }) => {
 });
 
 testCheckpoints(test);
+testNames(test);
 
 function archives({ objects }: SimulatedS3): string[] {
   return [...objects.keys()].filter((name) => name.startsWith(layout.archives));

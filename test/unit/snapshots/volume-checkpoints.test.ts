@@ -13,6 +13,7 @@ import { createVolume } from "../../../operator/snapshots/helper/store/volume.ts
 import { errorOf } from "../../error-of.ts";
 import { bitsOf, compose, fileOf, pack } from "../archive/packed-archives.ts";
 import { checkpoint, shown, testCheckpoints } from "./checkpoint-contract.ts";
+import { testNames } from "./names-contract.ts";
 import { call, key, loadBytes, MOST, save } from "./store-contract.ts";
 import { TOKEN } from "./store-server.ts";
 import { saveTabled } from "./tabled-saves.ts";
@@ -24,6 +25,7 @@ const createdAt = "2026-11-21T12:00:00.000Z";
 const digest = (content: string): string => createHash("sha256").update(content).digest("hex");
 
 testCheckpoints(test);
+testNames(test);
 
 function filesOf({ root }: Pick<OnVolume, "root">): string[] {
   return readdirSync(root, { recursive: true }).map(String).sort();

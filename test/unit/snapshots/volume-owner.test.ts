@@ -22,6 +22,7 @@ import { StoreConflict, StoreError } from "../../../crds/snapshots/snapshot-stor
 import { createDeferred } from "../../../crds/waits.ts";
 import { createTurns } from "../../../operator/snapshots/helper/store/turns.ts";
 import { createVolume, type Volume } from "../../../operator/snapshots/helper/store/volume.ts";
+import { createVolumeChanges } from "../../../operator/snapshots/helper/store/volume-changes.ts";
 import { createVolumeCheckpoints } from "../../../operator/snapshots/helper/store/volume-checkpoints.ts";
 import { createVolumeCommits } from "../../../operator/snapshots/helper/store/volume-commits.ts";
 import { createVolumeDeletions } from "../../../operator/snapshots/helper/store/volume-deletions.ts";
@@ -128,7 +129,8 @@ async function standingStill(
   const usage = createVolumeUsage({ tenants, turns, listTenant: async () => [] });
   const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
   const changes = { podUid: "a", now: Date.now, state, uploads, owner, usage, checkpoints, turns };
-  const { delete: erase } = createVolumeDeletions({ ...changes, tenants });
+  const changeIn = createVolumeChanges({ ...changes, tenants });
+  const { delete: erase } = createVolumeDeletions({ ...changes, changeIn });
   return { look: state.look, receive: uploads.receive, ...createVolumeCommits(changes), delete: erase };
 }
 

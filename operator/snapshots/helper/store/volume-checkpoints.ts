@@ -1,12 +1,19 @@
+import { randomBytes } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { asOrdinary, isCheckpointOf, planCheckpoint, replacedBy } from "../../../../crds/snapshots/kept-versions.ts";
+import {
+  asOrdinary,
+  isCheckpointOf,
+  isOfSession,
+  planCheckpoint,
+  replacedBy,
+} from "../../../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import type { MostKept } from "../../../../crds/snapshots/snapshot-store.ts";
 import { digitsOf, placesOf, recordPath, removeIfEmpty, syncFolders, writeRecord } from "./volume-files.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
-import { archivesIn, type FoundFile, orderAfter, type StoredKey, type VolumeState } from "./volume-state.ts";
+import { archivesIn, type FoundFile, foundIn, orderAfter, type StoredKey, type VolumeState } from "./volume-state.ts";
 import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
 import { type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
 
@@ -30,8 +37,14 @@ export interface VolumeCheckpoints {
    * @throws QuotaError if it does not fit beside everything that stays
    */
   add(key: SnapshotKey, addition: Addition): Promise<SnapshotMetadata>;
-  /** Deletes the checkpoints of a session. @returns whether there was one */
+  /**
+   * Deletes the checkpoints of a session; those with a name become ordinary versions.
+   *
+   * @returns whether one was deleted
+   */
   drop(key: SnapshotKey, given: Superseded): Promise<boolean>;
+  /** Makes a version an ordinary one if it is a checkpoint of the session. @param options.id of this change */
+  detach(found: FoundFile, options: { session: string | undefined; id: string }): Promise<void>;
 }
 
 interface Superseded {
@@ -70,6 +83,15 @@ export function createVolumeCheckpoints(options: {
     await rm(upload.path, { force: true });
     await syncFolders(versions, join(folder, ".versions"), folder, root);
     uploads.forget(key, id);
+  }
+
+  async function detach(
+    { path, metadata, commit, kept, order }: FoundFile,
+    { session, id }: { session: string | undefined; id: string },
+  ): Promise<void> {
+    if (!isOfSession(session, metadata)) return;
+    const record = { metadata: asOrdinary(metadata), commit, kept, order };
+    await writeRecord(recordPath(path, metadata.sha256), record, id);
   }
 
   async function remove(found: readonly FoundFile[]): Promise<void> {
@@ -121,12 +143,18 @@ export function createVolumeCheckpoints(options: {
 
   return {
     add,
+    detach,
     async drop(key, superseded) {
-      const { stored } = superseded;
+      const { stored, session } = superseded;
       const from = usageOf(stored);
-      const found = checkpointsOf(superseded);
-      if (found.length === 0) return false;
-      await remove(found);
+      const found = checkpointsOf(superseded).filter(({ metadata }) => metadata.sha256 !== superseded.except);
+      const dropped = found.filter(({ metadata }) => isCheckpointOf(session, metadata));
+      if (superseded.except === undefined) {
+        const id = randomBytes(16).toString("hex");
+        for (const one of found) if (!dropped.includes(one)) await detach(one, { session, id });
+      }
+      if (dropped.length === 0) return false;
+      await remove(dropped);
       await syncFolders(placesOf(root, key).versions);
       usage.note(key, { from, to: await usageWith(key, stored) });
       return true;
@@ -141,13 +169,8 @@ function replacedIn(stored: StoredKey, session: string | undefined): FoundFile[]
   return found.filter(({ metadata }) => going.has(metadata));
 }
 
-function checkpointsOf({ session, stored, except }: Superseded): FoundFile[] {
-  const found = stored.versions.flatMap(foundIn);
-  return found.filter(({ metadata }) => metadata.sha256 !== except && isCheckpointOf(session, metadata));
-}
-
-function foundIn({ metadata, ...file }: StoredKey["versions"][number]): FoundFile[] {
-  return metadata === undefined ? [] : [{ ...file, metadata }];
+function checkpointsOf({ session, stored }: Superseded): FoundFile[] {
+  return stored.versions.flatMap(foundIn).filter(({ metadata }) => isOfSession(session, metadata));
 }
 
 function metadataOf(found: readonly FoundFile[]): SnapshotMetadata[] {

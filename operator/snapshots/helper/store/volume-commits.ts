@@ -1,8 +1,8 @@
 import { link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
+  asOlder,
   checkCheckpoint,
-  keptAs,
   keptVersions,
   withoutCheckpointOf,
 } from "../../../../crds/snapshots/kept-versions.ts";
@@ -16,6 +16,7 @@ import {
   type SnapshotVersion,
   StoreConflict,
 } from "../../../../crds/snapshots/snapshot-store.ts";
+import { withNames } from "../../../../crds/snapshots/version-names.ts";
 import type { Turns } from "./turns.ts";
 import type { VolumeCheckpoints } from "./volume-checkpoints.ts";
 import {
@@ -33,7 +34,15 @@ import {
 } from "./volume-files.ts";
 import { withVolumeLock } from "./volume-lock.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
-import { asVersion, checkOwner, orderAfter, type StoredKey, type VolumeState } from "./volume-state.ts";
+import {
+  archivesIn,
+  asVersion,
+  checkOwner,
+  foundIn,
+  orderAfter,
+  type StoredKey,
+  type VolumeState,
+} from "./volume-state.ts";
 import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
 import { type UsageCount, usageOf, type VolumeUsage } from "./volume-usage.ts";
 
@@ -145,12 +154,19 @@ export function createVolumeCommits(options: {
   ): Promise<CommittedSnapshot> {
     const { id, keep, upload, stored, added, staying } = options;
     const before = stored.newest;
-    const metadata = { ...options.metadata, ...descentOf(options.metadata, before?.metadata) };
+    const described = { ...options.metadata, ...descentOf(options.metadata, before?.metadata) };
+    const metadata = withNames(
+      described,
+      archivesIn(stored)
+        .flatMap(foundIn)
+        .map((one) => one.metadata),
+    );
     const { archive, folder } = placesOf(root, key);
     const { sha256 } = metadata;
+    const kept = added?.kept ?? keep;
     const hasRoom = added === undefined || staying.includes(added);
-    if (before !== undefined && keep !== undefined && hasRoom) {
-      await keepVersion(key, before, { id, kept: added?.kept ?? keep });
+    if (before !== undefined && kept !== undefined && hasRoom) {
+      await keepVersion(key, { ...before, metadata: added }, { id, kept });
     }
     if (staying.some((version) => version.sha256 === sha256)) await shareFile(key, upload, id);
     const record = recordPath(archive, sha256);
@@ -163,7 +179,7 @@ export function createVolumeCommits(options: {
     // If this server was suspended until now, another one may have written versions and records unknown here.
     await owner.check();
     await dropOldRecords(archive, record);
-    await prune(key, staying);
+    await prune(key, { staying, session: metadata.session, id });
     return { revision: await revisionWith(key, { metadata, commit: id, identity: "" }), metadata };
   }
 
@@ -209,11 +225,19 @@ export function createVolumeCommits(options: {
     }
   }
 
-  async function prune(key: SnapshotKey, staying: readonly SnapshotVersion[]): Promise<void> {
+  async function prune(
+    key: SnapshotKey,
+    { staying, session, id }: { staying: readonly SnapshotVersion[]; session: string | undefined; id: string },
+  ): Promise<void> {
     const names = new Set(staying.map(({ sha256 }) => `${digitsOf(sha256)}.tar.gz`));
-    for (const { path, metadata } of await state.versions(key)) {
+    for (const { metadata, ...file } of await state.versions(key)) {
+      const { path } = file;
       // The content of a version without metadata is unknown, so keep it.
-      if (metadata === undefined || names.has(basename(path))) continue;
+      if (metadata === undefined) continue;
+      if (names.has(basename(path))) {
+        await checkpoints.detach({ ...file, metadata }, { session, id });
+        continue;
+      }
       await owner.remove(path);
       await owner.remove(recordPath(path, metadata.sha256));
     }
@@ -272,16 +296,8 @@ function olderBeside(
   }: Pick<CommitOptions, "keep" | "most"> & { next: string | undefined; session: string | undefined },
 ): { added: SnapshotVersion | undefined; wanted: SnapshotVersion[]; present: UsageCount } {
   const older = withoutCheckpointOf(session, stored.versions.flatMap(asVersion));
-  const added = keep === undefined ? undefined : asAdded(keep, stored.newest?.metadata, older);
+  const added = asOlder(stored.newest?.metadata, { keep, older, next });
   return { added, wanted: keptVersions(older, { added, next, most }), present: usageOf(stored) };
-}
-
-function asAdded(
-  keep: KeptAs,
-  metadata: SnapshotMetadata | undefined,
-  older: readonly SnapshotVersion[],
-): SnapshotVersion | undefined {
-  return metadata && { ...metadata, kept: keptAs(keep, older, metadata.sha256) };
 }
 
 function ignore(): void {

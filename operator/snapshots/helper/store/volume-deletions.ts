@@ -1,14 +1,12 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../../crds/snapshots/snapshot-key.ts";
+import { type SnapshotKey, snapshotPath } from "../../../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict, StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
-import type { Turns } from "./turns.ts";
+import type { ChangeIn } from "./volume-changes.ts";
 import type { VolumeCheckpoints } from "./volume-checkpoints.ts";
 import { ifThere, isFile, isRecordOf, placesOf, removeIfEmpty, type StoredFile, syncFolders } from "./volume-files.ts";
-import { withVolumeLock } from "./volume-lock.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
 import { archivesIn, NOTHING_STORED, type StoredKey, type VolumeState } from "./volume-state.ts";
-import type { VolumeTenants } from "./volume-tenants.ts";
 import type { VolumeUploads } from "./volume-uploads.ts";
 import { NO_USAGE, usageOf, type VolumeUsage } from "./volume-usage.ts";
 
@@ -27,17 +25,14 @@ export interface VolumeDeletions {
 
 export function createVolumeDeletions(options: {
   state: VolumeState;
-  tenants: Pick<VolumeTenants, "has">;
   uploads: Pick<VolumeUploads, "drop">;
   owner: VolumeOwner;
-  /** The uid of the helper pod. */
-  podUid: string | undefined;
   usage: Pick<VolumeUsage, "note">;
   checkpoints: Pick<VolumeCheckpoints, "drop">;
-  turns: Turns;
+  changeIn: ChangeIn;
   now: () => number;
 }): VolumeDeletions {
-  const { state, tenants, uploads, owner, podUid, usage, checkpoints, turns, now } = options;
+  const { state, uploads, owner, usage, checkpoints, changeIn, now } = options;
   const { root } = state;
 
   /** @returns whether anything is left */
@@ -103,38 +98,12 @@ export function createVolumeDeletions(options: {
     return true;
   }
 
-  /**
-   * Deletes something in the tenant's turn, and then the folder if it is empty.
-   *
-   * @param work.locked is done under the lock of the folder
-   * @param work.missing is done if the tenant has no folder
-   */
-  async function deleteIn(
-    key: SnapshotKey,
-    { signal, locked, missing }: { signal: AbortSignal; locked: () => Promise<boolean>; missing: () => void },
-  ): Promise<boolean> {
-    checkSnapshotKey(key);
-    await state.checkRoot();
-    const { folder } = placesOf(root, key);
-    return await turns.take(key.tenantId, async () => {
-      if (!(await tenants.has(key.tenantId))) {
-        // A server that is not the owner any more does not see the other one's saves.
-        if (await state.isMarked()) await owner.check();
-        missing();
-        return false;
-      }
-      const isDeleted = await withVolumeLock(folder, { signal, podUid }, locked);
-      await removeIfEmpty(folder);
-      return isDeleted;
-    });
-  }
-
   return {
     dropCheckpoint: (key, { session }, signal) =>
-      deleteIn(key, { signal, locked: () => dropLocked(key, session), missing: () => undefined }),
+      changeIn(key, { signal, locked: () => dropLocked(key, session), missing: () => false }),
 
     delete: (key, options, signal) =>
-      deleteIn(key, {
+      changeIn(key, {
         signal,
         locked: () => deleteLocked(key, options),
         missing() {
@@ -143,6 +112,7 @@ export function createVolumeDeletions(options: {
           }
           // A save that was requested before may still arrive.
           if (options.unusedForMs === undefined) state.noteDeletion(key);
+          return false;
         },
       }),
   };

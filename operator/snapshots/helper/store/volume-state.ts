@@ -163,6 +163,11 @@ export function archivesIn({ newest, versions }: StoredKey): StoredFile[] {
   return newest === undefined ? [...versions] : [newest, ...versions];
 }
 
+/** The file with its metadata; an empty list if no metadata matches it. */
+export function foundIn({ metadata, ...file }: StoredFile): FoundFile[] {
+  return metadata === undefined ? [] : [{ ...file, metadata }];
+}
+
 /**
  * The order of a version that is kept now. It follows the time of the save, and is after all versions kept before: the
  * clock may have been ahead.

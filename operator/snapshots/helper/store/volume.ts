@@ -1,11 +1,13 @@
 import { systemClock } from "../../../../crds/client/clock.ts";
 import { createTurns } from "./turns.ts";
+import { createVolumeChanges } from "./volume-changes.ts";
 import { createVolumeCheckpoints } from "./volume-checkpoints.ts";
 import { createVolumeCommits, type VolumeCommits } from "./volume-commits.ts";
 import { createVolumeContexts, type VolumeContexts } from "./volume-contexts.ts";
 import { createVolumeDeletions, type VolumeDeletions } from "./volume-deletions.ts";
 import { type ReadSpace, readSpace } from "./volume-files.ts";
 import { createVolumeList, type VolumeList } from "./volume-list.ts";
+import { createVolumeNames, type VolumeNames } from "./volume-names.ts";
 import { createVolumeOwner, type VolumeOwner } from "./volume-owner.ts";
 import { createVolumeState, type VolumeState } from "./volume-state.ts";
 import { createVolumeSweep, type VolumeSweep } from "./volume-sweep.ts";
@@ -19,6 +21,7 @@ export interface Volume
     Pick<VolumeUploads, "receive" | "receiveKept" | "compose" | "discard">,
     VolumeCommits,
     VolumeDeletions,
+    VolumeNames,
     Omit<VolumeContexts, "holdsContext">,
     Pick<VolumeList, "list" | "names">,
     Pick<VolumeSweep, "touch" | "tidy"> {
@@ -51,6 +54,7 @@ export function createVolume(options: VolumeOptions): Volume {
   const { touch, dropFormer, tidy: sweep } = createVolumeSweep({ state, tenants, owner, turns, now });
   const usage = createVolumeUsage({ tenants, turns, listTenant });
   const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
+  const changeIn = createVolumeChanges({ state, tenants, owner, podUid, turns });
   const changes = { state, uploads, owner, podUid, usage, checkpoints, turns, now };
   const { look, open } = state;
   const { receive, receiveKept, compose } = uploads;
@@ -58,7 +62,8 @@ export function createVolume(options: VolumeOptions): Volume {
   return {
     ...{ look, open, receive, receiveKept, compose, list, names, touch, space },
     ...createVolumeCommits(changes),
-    ...createVolumeDeletions({ ...changes, tenants }),
+    ...createVolumeDeletions({ ...changes, changeIn }),
+    ...createVolumeNames({ state, owner, changeIn }),
     ...contexts,
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,

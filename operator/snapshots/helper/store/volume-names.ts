@@ -1,0 +1,64 @@
+import { randomBytes } from "node:crypto";
+import { dirname } from "node:path";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
+import { type NameOutcome, nameOutcome, withName, withoutName } from "../../../../crds/snapshots/version-names.ts";
+import type { ChangeIn } from "./volume-changes.ts";
+import { recordPath, syncFolders, writeRecord } from "./volume-files.ts";
+import type { VolumeOwner } from "./volume-owner.ts";
+import { archivesIn, type FoundFile, foundIn, type VolumeState } from "./volume-state.ts";
+
+/** The calls that name archives. Names are part of their metadata. */
+export interface VolumeNames {
+  setName(key: SnapshotKey, named: { sha256: string; name: string }, signal: AbortSignal): Promise<NameOutcome>;
+  /** @returns whether an archive had the name */
+  dropName(key: SnapshotKey, named: { name: string }, signal: AbortSignal): Promise<boolean>;
+}
+
+export function createVolumeNames(options: {
+  state: Pick<VolumeState, "read">;
+  owner: Pick<VolumeOwner, "check">;
+  changeIn: ChangeIn;
+}): VolumeNames {
+  const { state, owner, changeIn } = options;
+
+  async function archivesOf(key: SnapshotKey): Promise<FoundFile[]> {
+    await owner.check();
+    return archivesIn(await state.read(key)).flatMap(foundIn);
+  }
+
+  async function rewrite({ path, commit, kept, order }: FoundFile, metadata: SnapshotMetadata): Promise<void> {
+    const record = { metadata, commit, kept, order };
+    await writeRecord(recordPath(path, metadata.sha256), record, randomBytes(16).toString("hex"));
+    await syncFolders(dirname(path));
+  }
+
+  return {
+    setName: (key, named, signal) =>
+      changeIn<NameOutcome>(key, {
+        signal,
+        async locked() {
+          const found = await archivesOf(key);
+          const metadata = found.map((one) => one.metadata);
+          const outcome = nameOutcome(metadata, named);
+          const at = metadata.findIndex(({ sha256 }) => sha256 === named.sha256);
+          const archive = found[at];
+          if (outcome !== "named" || archive === undefined) return outcome;
+          await rewrite(archive, withName(archive.metadata, named.name));
+          return outcome;
+        },
+        missing: () => "gone",
+      }),
+
+    dropName: (key, { name }, signal) =>
+      changeIn<boolean>(key, {
+        signal,
+        async locked() {
+          const found = (await archivesOf(key)).filter(({ metadata }) => metadata.names?.includes(name));
+          for (const archive of found) await rewrite(archive, withoutName(archive.metadata, name));
+          return found.length > 0;
+        },
+        missing: () => false,
+      }),
+  };
+}
