@@ -151,6 +151,31 @@ export const claimStatusSchema = Type.Object(
         { description: "The archive with the files that the release saved." },
       ),
     ),
+    checkpoint: Type.Optional(
+      Type.Object(
+        {
+          request: Type.String({
+            description: "Value of the annotation tenancy.dev/checkpoint that asked for it.",
+            maxLength: 256,
+          }),
+          sha256: Type.Optional(
+            Type.String({ description: "SHA-256 of the saved version; absent if it failed.", maxLength: 64 }),
+          ),
+          sizeBytes: Type.Optional(Type.Integer({ description: "Size of the archive in bytes.", minimum: 0 })),
+          createdAt: Type.Optional(
+            Type.String({ description: "When these files were saved, ISO 8601.", format: "date-time" }),
+          ),
+          reason: Type.Optional(
+            stringEnum(
+              ["CheckpointFailed", "InvalidName", "NameTaken", "NoFiles", "SnapshotQuotaExceeded", "TooManyNames"],
+              { description: "Why it failed; absent if it was made." },
+            ),
+          ),
+          message: Type.Optional(Type.String({ description: "Why it failed, for people.", maxLength: 1024 })),
+        },
+        { description: "The last checkpoint that was asked for." },
+      ),
+    ),
     sessionSnapshot: Type.Optional(
       Type.String({
         description:

@@ -93,6 +93,11 @@ export const annotation = {
    * next claim call.
    */
   destroyed: "tenancy.dev/destroyed",
+  /**
+   * On a claim, set by a person or the edge: asks for a checkpoint with that name. The status says whether it was made.
+   * A slash and an id may follow the name, which may be empty.
+   */
+  checkpoint: "tenancy.dev/checkpoint",
   /** On a claim, set by a person: `true` discards files that could not be saved. */
   discard: "tenancy.dev/discard",
   /**

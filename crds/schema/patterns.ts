@@ -48,6 +48,8 @@ export const pattern = {
   noNull: "^[^\\x00]*$",
   /** The SHA-256 of an archive, or its first 16 digits. */
   archiveVersion: "^[0-9a-f]{16}([0-9a-f]{48})?$",
+  /** The SHA-256 of an archive, its first 16 digits, or a name that a person gave it. */
+  archive: "^([0-9a-f]{64}|([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])$",
   /** The value of an HTTP header. */
   headerValue: "^[^\\x00\\r\\n]*$",
 } as const;

@@ -158,6 +158,7 @@ export const patternHints: Readonly<Record<string, string>> = {
   [pattern.noNull]: "text without the NUL character",
   [pattern.gitUrl]: "the HTTPS address of a Git repository, without a user, such as https://git.example.com/team/app",
   [pattern.gitRef]: "a branch, a tag or a commit",
+  [pattern.archive]: "the SHA-256 of a snapshot, its first 16 digits in lower case, or its name",
   [pattern.archiveVersion]: "the SHA-256 of a snapshot, or its first 16 digits, in lower case",
   [pattern.headerValue]: "text on one line, without the NUL character",
 };

@@ -16,11 +16,12 @@ import { type LinkServices, linkRoutes } from "./links.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
 import { poolRoutes } from "./pools.ts";
 import { type SessionServices, sessionRoutes } from "./session.ts";
+import { checkpointRoutes } from "./snapshots/checkpoints.ts";
 import { snapshotRoutes } from "./snapshots/routes.ts";
 import { hasArchive } from "./snapshots/store.ts";
 import { type UploadServices, uploadRoutes } from "./snapshots/upload.ts";
 import { createSnapshotTotals } from "./snapshots/usage.ts";
-import { versionRoutes } from "./snapshots/versions.ts";
+import { versionOf, versionRoutes } from "./snapshots/versions.ts";
 import { healthRoute, statsRoute } from "./system.ts";
 import { tenantRoutes } from "./tenants.ts";
 import { triggerRoutes } from "./triggers.ts";
@@ -50,7 +51,11 @@ export type ApiServices = ClaimServices &
 export function apiRoutes(services: ApiServices): ApiRoute[] {
   const routes = [
     healthRoute,
-    ...claimRoutes({ ...services, hasArchive: (key, clientGone) => hasArchive(key, services, clientGone) }),
+    ...claimRoutes({
+      ...services,
+      hasArchive: (key, clientGone) => hasArchive(key, services, clientGone),
+      versionOf: (key, version, clientGone) => versionOf(key, version, { ...services, clientGone }),
+    }),
     ...instanceRoutes(services),
     ...tenantRoutes(services.cache),
     ...readClaimRoutes(services),
@@ -63,6 +68,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...poolRoutes(services),
     ...snapshotRoutes(services),
     ...versionRoutes(services),
+    ...checkpointRoutes(services),
     ...uploadRoutes(services),
     ...buildRoutes(services),
     ...triggerRoutes(services),

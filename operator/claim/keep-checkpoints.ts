@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Claim } from "../../crds/claim.ts";
+import type { AskedCheckpoint } from "../../crds/claims/asked-checkpoint.ts";
 import { isProgramRunning } from "../../crds/claims/claim-pod.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { CHECKPOINT_SECONDS } from "../../crds/defaults.ts";
@@ -12,6 +13,7 @@ import { withTimeLimit } from "../../crds/waits.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
+import { answerCheckpoint, nameCheckpoint, nextAsked } from "./asked-checkpoint.ts";
 import { CHECKPOINTED, otherConditions, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { soonest } from "./outcome.ts";
@@ -39,6 +41,8 @@ export interface PodCheckpoints {
   unchanged: { readonly use: string | undefined } | undefined;
   /** How many turns were left out since. */
   leftOut: number;
+  /** What the checkpoint that runs was asked for. */
+  asked: AskedCheckpoint | undefined;
 }
 
 /**
@@ -46,16 +50,18 @@ export interface PodCheckpoints {
  * turns, which begin at a part of that time after its binding, so that the checkpoints of many claims spread over it;
  * they need no write, and a new leader continues them.
  *
- * A checkpoint that fails is tried again, and its claim goes on: it says so in a condition and an Event.
+ * A checkpoint that fails is tried again, and its claim goes on: it says so in a condition and an Event. One that was
+ * asked for is made at once, beside the turns, and only its own answer says whether it has failed.
  */
 export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
   const { uid = "" } = pod.metadata;
-  const everyMs = intervalMs(pod, context);
+  const keepsFiles = context.exec !== undefined && pod.metadata.annotations?.[annotation.overlayDirs] !== undefined;
+  const everyMs = keepsFiles ? intervalMs(pod, context) : 0;
   const claimedAt = Date.parse(claim.status?.claimedAt ?? "");
-  if (everyMs === 0 || Number.isNaN(claimedAt)) return undefined;
+  if (Number.isNaN(claimedAt)) return undefined;
   const now = context.serverNow();
   const sinceFirst = now - claimedAt - firstTurnMs(uid, everyMs);
-  const turn = Math.floor(sinceFirst / everyMs);
+  const turn = everyMs === 0 ? 0 : Math.floor(sinceFirst / everyMs);
   const before = context.podCheckpoints.get(uid);
   // Turns of another interval have other numbers.
   const known = before?.everyMs === everyMs ? before : { ...begun(turn), everyMs };
@@ -63,19 +69,34 @@ export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimCont
 
   const work = context.checkpoints.look(uid);
   if (work?.state === "running") return undefined;
+  let present = claim;
   if (work !== undefined) {
+    const { asked } = known;
+    if (asked !== undefined) present = await answerCheckpoint(claim, asked, { result: work, context });
+    known.asked = undefined;
     context.checkpoints.forget(uid);
     const isUnchanged = work.state === "done" && work.value.isUnchanged === true;
     if (!isUnchanged) known.unchanged = undefined;
-    known.failures = work.state === "failed" ? known.failures + 1 : 0;
-    known.retryAt =
-      work.state === "failed" ? now + retryMs(work.error, { everyMs, failures: known.failures }) : undefined;
-    known.isRefused = work.state === "failed" && work.error instanceof QuotaError;
-    await tell(claim, work.state === "failed" ? work.error : undefined, context);
+    if (work.state === "done") {
+      [known.failures, known.retryAt, known.isRefused] = [0, undefined, false];
+      await tell(present, undefined, context);
+    } else if (asked === undefined) {
+      known.failures += 1;
+      known.retryAt = now + retryMs(work.error, { everyMs, failures: known.failures });
+      known.isRefused = work.error instanceof QuotaError;
+      await tell(present, work.error, context);
+    }
   }
 
+  const asked = await nextAsked(present, { keepsFiles, context });
   // Files are read through its container, which an ended program takes along.
   if (!isProgramRunning(pod)) return undefined;
+  if (asked !== undefined) {
+    known.asked = asked;
+    begin(claim, pod, { context, asked });
+    return undefined;
+  }
+  if (everyMs === 0) return undefined;
   const isTurn = turn > known.turn && !known.isRefused;
   const { [annotation.lastActivity]: use, [annotation.idleTimeoutSeconds]: isRecorded } =
     pod.metadata.annotations ?? {};
@@ -86,7 +107,7 @@ export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimCont
   else if (isTurn || (known.retryAt !== undefined && known.retryAt <= now)) {
     known.unchanged = { use };
     [known.leftOut, known.retryAt, known.isRefused] = [0, undefined, false];
-    begin(claim, pod, context);
+    begin(claim, pod, { context });
     return undefined;
   }
   const nextTurnMs = (turn + 1) * everyMs - sinceFirst;
@@ -94,13 +115,19 @@ export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimCont
 }
 
 function begun(turn: number): Omit<PodCheckpoints, "everyMs"> {
-  return { turn, retryAt: undefined, failures: 0, isRefused: false, unchanged: undefined, leftOut: 0 };
+  return {
+    turn,
+    retryAt: undefined,
+    failures: 0,
+    isRefused: false,
+    unchanged: undefined,
+    leftOut: 0,
+    asked: undefined,
+  };
 }
 
-/** 0 for a pod without files to save. */
-function intervalMs({ metadata }: Pod, { config, exec, informers }: ClaimContext): number {
-  const { annotations, labels } = metadata;
-  if (exec === undefined || annotations?.[annotation.overlayDirs] === undefined) return 0;
+/** 0 if the workload has no checkpoints. */
+function intervalMs({ metadata: { labels } }: Pod, { config, informers }: ClaimContext): number {
   const name = labels?.[label.workload] ?? "";
   const workload = informers.workloads.store.get({ namespace: config.namespace, name });
   // The workload may be gone.
@@ -119,7 +146,7 @@ function retryMs(error: unknown, { everyMs, failures }: { everyMs: number; failu
   return Math.min(everyMs, FIRST_RETRY_MS * 2 ** (failures - 1));
 }
 
-function begin(claim: Claim, pod: Pod, context: ClaimContext): void {
+function begin(claim: Claim, pod: Pod, { context, asked }: { context: ClaimContext; asked?: AskedCheckpoint }): void {
   const { checkpoints, metrics, snapshots } = context;
   const { tenantId, workloadRef } = claim.spec;
   const { uid = "" } = pod.metadata;
@@ -127,13 +154,17 @@ function begin(claim: Claim, pod: Pod, context: ClaimContext): void {
     uid,
     async (signal, onBytes): Promise<SavedSnapshot> => {
       await prepareCheckpoint(claim, pod, context, signal);
-      return await metrics.timeSnapshot({ operation: "checkpoint", onBytes }, (counted) =>
-        snapshots.save({ tenantId, workloadRef }, pod, {
+      const key = { tenantId, workloadRef };
+      const saved = await metrics.timeSnapshot({ operation: "checkpoint", onBytes }, (counted) =>
+        snapshots.save(key, pod, {
           ...saveOf(claim, pod, context),
           ...{ kind: "checkpoint", signal, onBytes: counted },
           onFrozen: (ms) => metrics.frozenSeconds.observe(ms / 1000),
         }),
       );
+      const { name } = asked ?? {};
+      if (name !== undefined) await nameCheckpoint(key, { name, sha256: saved.sha256, signal }, context);
+      return saved;
     },
     () => context.enqueueClaim(claim),
     tenantId,

@@ -19,6 +19,7 @@ import {
 } from "../../crds/snapshots/snapshot-store.ts";
 import type { StoreMark } from "../../crds/snapshots/store-mark.ts";
 import type { PageFilter, StorePage } from "../../crds/snapshots/store-pages.ts";
+import type { NameOutcome } from "../../crds/snapshots/version-names.ts";
 import { launchedProgram } from "../launcher/launch-command.ts";
 import { type Stopped, stopProgram } from "../launcher/stop-program.ts";
 import { createArchiveLooks } from "./archive-looks.ts";
@@ -66,6 +67,8 @@ export interface Snapshots {
   ): Promise<SnapshotMetadata | undefined>;
   /** Deletes the checkpoint of a session whose files are given up. */
   dropCheckpoint(key: SnapshotKey, options: { session: string; signal: AbortSignal }): Promise<boolean>;
+  /** Gives a kept archive a name. */
+  setName(key: SnapshotKey, options: { sha256: string; name: string; signal: AbortSignal }): Promise<NameOutcome>;
   /**
    * Saves the overlay directories of a running pod as the newest archive. The previous archive stays as an older
    * version if it is not the one that was restored into the pod, or if versions are kept. If no file has changed since
@@ -177,6 +180,8 @@ export function createSnapshots(options: {
     find: (key, options) => looks.find(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     findCheckpoint: (key, options) => looks.findCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     dropCheckpoint: (key, options) => archives.dropCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
+    setName: (key, { sha256, name, signal }) =>
+      archives.setName(key, { sha256, name }, { signal, timeoutMs: LOOK_LIMIT_MS }),
     async runPreSave(pod, signal) {
       const { preSave } = podFiles(pod);
       if (preSave === undefined) return;

@@ -1,12 +1,12 @@
 import * as v from "valibot";
 import type { Claim } from "../../../crds/claim.ts";
-import { type ClaimKey, canonicalClaim, hasKey, isOver } from "../../../crds/claims/claim-key.ts";
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
-import { quote } from "../../../crds/quote.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { findClaims, noClaim, requireMeant } from "./release-tenant.ts";
+import { claimOf, readPresentClaim } from "./present-claim.ts";
+import { noClaim } from "./release-tenant.ts";
 
 const MOST_SECONDS = 31_536_000;
 const MAX_TRIES = 5;
@@ -47,19 +47,11 @@ export async function extendClaim(
   { seconds, uid }: { seconds: number; uid?: string | undefined },
 ): Promise<string> {
   const { cluster } = services;
-  const { tenantId, workloadRef } = key;
   for (let tries = 1; ; tries += 1) {
-    const found = await findClaims(key, services, uid);
-    const known = requireMeant(found, uid, key) ?? canonicalClaim(found);
-    if (known === undefined) throw noClaim(key);
-    const claim = await cluster(claims).named(known.metadata.name).find();
-    if (claim === undefined || !hasKey(claim, key) || isOver(claim)) throw noClaim(key);
-    requireMeant([claim], uid, key);
-    const what = `the claim of tenant ${quote(tenantId)} on workload ${quote(workloadRef)}`;
-    if (claim.metadata.deletionTimestamp !== undefined)
-      throw new HttpError(409, `${what} is being released: claim again to start a new session`);
+    const claim = await readPresentClaim(key, services, uid);
     const { expiresAt } = claim.spec;
-    if (expiresAt === undefined) throw new HttpError(409, `${what} does not expire: there is nothing to extend`);
+    if (expiresAt === undefined)
+      throw new HttpError(409, `${claimOf(key)} does not expire: there is nothing to extend`);
     const wanted = expiryIn(seconds, services);
     if (!expiresBefore(claim, wanted)) return expiresAt;
     try {

@@ -5,19 +5,20 @@ import {
   secretProblems,
   secretVariablesSchema,
 } from "../../../crds/claims/claim-inputs.ts";
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import { labelProblems } from "../../../crds/claims/claim-labels.ts";
-import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { plainSchema } from "../../../crds/schema/schema.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
 import type { Activity } from "../../activity.ts";
 import { HttpError } from "../../http/http-error.ts";
-import { pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
+import { pathParam, queryFlag, tenantIdRule } from "../../http/parameters.ts";
 import { listed, readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
 import { requestSchema } from "../openapi/request-schemas.ts";
 import { doneSchema, schemas } from "../openapi/schemas.ts";
+import { claimBodyFields, namesWorkload, workloadFields, workloadOf } from "./claim-body.ts";
 import type { CallInputs } from "./claim-secrets.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimTenant } from "./claim-tenant.ts";
@@ -25,21 +26,9 @@ import { discardFiles } from "./discard.ts";
 import { extendClaim, secondsSchema } from "./expiry.ts";
 import { releaseTenant } from "./release-tenant.ts";
 
-const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
-  `${workloadNameRule.says}, got ${quote(issue.input)}`;
-const workloadName = v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), says), v.maxLength(63, says));
-const names = {
-  workload: v.optional(v.pipe(workloadName, v.description("The workload."))),
-  workloadRef: v.optional(
-    v.pipe(workloadName, v.description("An alias of `workload`; if both are given, they must be equal.")),
-  ),
-};
 const resumeVersion = v.pipe(
   v.looseObject({
-    version: v.pipe(
-      v.string(),
-      v.regex(new RegExp(pattern.archiveVersion), `must be ${patternHints[pattern.archiveVersion]}`),
-    ),
+    version: v.pipe(v.string(), v.regex(new RegExp(pattern.archive), `must be ${patternHints[pattern.archive]}`)),
   }),
   v.check((given) => Object.keys(given).length === 1, "must have one key, version"),
 );
@@ -65,14 +54,14 @@ function input<Name extends keyof typeof inputs>(name: Name) {
   );
 }
 const claimBody = v.strictObject({
-  ...names,
+  ...workloadFields,
   resume: v.optional(
     v.pipe(
       v.lazy((input) => (typeof input === "object" && input !== null ? resumeVersion : v.boolean())),
       v.metadata({
         oneOf: [{ type: "boolean" }, { ...bodySchema(resumeVersion), additionalProperties: false }],
         description:
-          "Whether to restore the files of the last release, or which version: the SHA-256 of a snapshot or its first 16 digits. If the claim is Active without those files, the response is 409.",
+          "Whether to restore the files of the last release, or which version: the SHA-256 of a snapshot, its first 16 digits, or its name. If the claim is Active without those files, the response is 409.",
       }),
     ),
     false,
@@ -87,24 +76,20 @@ const claimBody = v.strictObject({
   secrets: input("secrets"),
   files: input("files"),
 });
-const releaseBody = v.strictObject({
-  ...names,
-  uid: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^[-A-Za-z0-9]{1,63}$/, "must be the uid of a claim"),
-      v.description("The claim object to act on: 409 if it has ended. Without it, the current claim."),
-    ),
-  ),
-});
+const releaseBody = v.strictObject(claimBodyFields);
 const extendBody = v.strictObject({
   ...releaseBody.entries,
   seconds: secondsSchema("Seconds from now until the claim expires; an expiry that is later stays."),
 });
-const allOf = [{ anyOf: [{ required: ["workload"] }, { required: ["workloadRef"] }] }];
 
 /** `POST /api/v1/tenants/{id}/claim`, `…/extend`, `…/release` and `…/discard`. */
-export function claimRoutes(services: ClaimServices & { readonly activity: Activity }): ApiRoute[] {
+export function claimRoutes(
+  services: ClaimServices & {
+    readonly activity: Activity;
+    /** The digits of the version that a caller names by them or by its name. */
+    readonly versionOf: (key: ClaimKey, version: string, clientGone: AbortSignal) => Promise<string>;
+  },
+): ApiRoute[] {
   return [
     {
       method: "POST",
@@ -112,7 +97,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       summary: "Claim a workload for a tenant",
       description:
         "Creates the claim, or joins the existing one, and waits at most 30 seconds until it is Active. After a 504 the claim continues: call again to keep waiting. If the claim is released during the call, the response is 409; a release that was already in progress is waited for.",
-      body: { ...bodySchema(claimBody), allOf },
+      body: { ...bodySchema(claimBody), allOf: namesWorkload },
       status: 201,
       answer: "Claim",
       errors: [404, 408, 409, 413, 429, 503, 504],
@@ -129,11 +114,14 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
           ...(secrets === undefined ? [] : secretProblems(secrets, wrong.length === 0 ? given : {}, "body")),
         ];
         if (problems.length > 0) throw new HttpError(400, listed(problems));
-        const version = typeof body.resume === "object" ? body.resume.version : undefined;
+        const workloadRef = workloadOf(body);
+        const wanted = typeof body.resume === "object" ? body.resume.version : undefined;
+        const version =
+          wanted && (await services.versionOf({ tenantId, workloadRef }, wanted, clientGone ?? request.signal));
         const resume = body.resume !== false;
         const claimRequest = {
           tenantId,
-          workloadRef: workloadOf(body),
+          workloadRef,
           resume,
           ...(version !== undefined && { version }),
           ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels },
@@ -152,7 +140,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       summary: "Extend a tenant's claim",
       description:
         "Moves the time at which the claim expires to so many seconds from now, by the cluster's clock, and never to an earlier one. The response is 409 if the claim is being released, or does not expire.",
-      body: { ...bodySchema(extendBody), allOf },
+      body: { ...bodySchema(extendBody), allOf: namesWorkload },
       answer: doneSchema("extended", "tenantId", "expiresAt"),
       errors: [404, 408, 409, 413, 503],
       async handle(request) {
@@ -170,7 +158,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       description:
         "Deletes the claim; the tenant's files are saved, and the pod is deleted. With `wait` the response reports what happened to the files, unless the workload saves none or this server could not observe it.",
       query: { wait: flagSchema("Whether to wait until the claim is gone.") },
-      body: { ...bodySchema(releaseBody), allOf },
+      body: { ...bodySchema(releaseBody), allOf: namesWorkload },
       answer: doneSchema("released", "tenantId", "files"),
       errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone, span }) {
@@ -189,7 +177,7 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       summary: "Discard the files that a release cannot save",
       description:
         "The release of the claim continues without saving them, and its pod is deleted; earlier snapshots stay. The response is 409 if no release has failed.",
-      body: { ...bodySchema(releaseBody), allOf },
+      body: { ...bodySchema(releaseBody), allOf: namesWorkload },
       answer: doneSchema("discarded", "tenantId"),
       errors: [404, 408, 409, 413, 503],
       async handle(request) {
@@ -200,20 +188,4 @@ export function claimRoutes(services: ClaimServices & { readonly activity: Activ
       },
     },
   ];
-}
-
-/** `workloadRef` is accepted as an alias of `workload`. */
-function workloadOf({
-  workload,
-  workloadRef,
-}: {
-  workload?: string | undefined;
-  workloadRef?: string | undefined;
-}): string {
-  const name = workload ?? workloadRef;
-  if (name === undefined) throw new HttpError(400, "body.workload: is required");
-  if (workloadRef !== undefined && workloadRef !== name) {
-    throw new HttpError(400, `body.workloadRef: is an alias of body.workload and differs from it; give one of them`);
-  }
-  return name;
 }

@@ -9,7 +9,7 @@ import {
 } from "../api-route.ts";
 import { errorExamples, examples, leastOf, requestExamples } from "./examples.ts";
 import type { OpenApiSchema } from "./request-schemas.ts";
-import { nameSchema, type SchemaName, schemas, tenantIdSchema } from "./schemas.ts";
+import { nameSchema, type SchemaName, schemas, tenantIdSchema, versionNameSchema } from "./schemas.ts";
 import { tagOf, tags } from "./tags.ts";
 
 /** The part of an OpenAPI 3.1 document that is used here (https://spec.openapis.org/oas/v3.1.1.html). */
@@ -59,6 +59,7 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   pools: { description: "Name of the pool.", schema: nameSchema },
   snapshots: workloadName,
   claims: workloadName,
+  names: { description: "A name of the version.", schema: versionNameSchema },
   files: {
     description: "`path` in the list of files, or `encodedPath`, percent-encoded as it stands, if it has one.",
     schema: { type: "string", pattern: "^[^/]+(?:/[^/]+)*$" },

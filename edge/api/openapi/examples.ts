@@ -141,6 +141,7 @@ export const requestExamples: Readonly<Record<string, object>> = {
   },
   "POST /api/v1/tenants/:id/extend": { workload: workloadRef, seconds: 3600 },
   "POST /api/v1/tenants/:id/release": { workload: workloadRef },
+  "POST /api/v1/tenants/:id/checkpoint": { workload: workloadRef, name: "before-upgrade" },
   "POST /api/v1/tenants/:id/discard": { workload: workloadRef },
   "POST /api/v1/tenants/:id/links": { workload: workloadRef, expiresInSeconds: 60 },
   "POST /api/v1/instances/:id/exec": { command: ["ls", "-l", "/data"] },

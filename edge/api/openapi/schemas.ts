@@ -165,6 +165,15 @@ const archiveKind = Type.Literal("checkpoint", {
     "`checkpoint` for an older version that was saved while its session was running; absent for other versions.",
 });
 
+/** The name of a saved version. */
+export const versionNameSchema: OpenApiSchema = {
+  ...{ type: "string", pattern: pattern.labelName, maxLength: 63, not: { pattern: pattern.archiveVersion } },
+};
+
+const archiveNames = Type.Array(text("A name."), {
+  description: "The names that a person gave it: it stays as long as it has one. Absent without a name.",
+});
+
 const shared = {
   Error: Type.Object({ error: text("What was wrong, and what to do.") }, { description: "Body of every error." }),
   Health: Type.Object({ status: done("ok") }, { description: "The process is alive." }),
@@ -272,6 +281,7 @@ const shared = {
       createdAt: time("When it was saved."),
       kept: Type.Optional(keptAs),
       kind: Type.Optional(archiveKind),
+      names: Type.Optional(archiveNames),
     },
     { description: "A snapshot of a tenant's overlay directories." },
   ),
@@ -287,6 +297,7 @@ const shared = {
       newest: Type.Boolean({ description: "Whether a claim with `resume: true` restores it." }),
       kept: Type.Optional(keptAs),
       kind: Type.Optional(archiveKind),
+      names: Type.Optional(archiveNames),
     },
     { description: "A version of a snapshot of a tenant's overlay directories." },
   ),

@@ -10,7 +10,7 @@ import { namedPath } from "./saved-paths.ts";
 import type { SnapshotServices } from "./store.ts";
 import { findVersion, versionBefore, versionRule } from "./versions.ts";
 
-const DIGITS = "SHA-256 of a version, or its first 16 digits";
+const DIGITS = "SHA-256 of a version, its first 16 digits, or its name";
 
 interface Difference {
   readonly path: string;

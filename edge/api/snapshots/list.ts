@@ -190,6 +190,7 @@ interface SnapshotRecord {
   kept?: KeptAs;
   /** Of an older version that a running session has saved. */
   kind?: "checkpoint";
+  names?: readonly string[];
 }
 
 /** Shows an archive as the REST API does. */
@@ -212,6 +213,7 @@ function snapshotRecord({
     createdAt: metadata?.createdAt ?? usedAt,
     ...(kept !== undefined && { kept }),
     ...(metadata?.kind !== undefined && { kind: metadata.kind }),
+    ...(metadata?.names !== undefined && { names: metadata.names }),
   };
 }
 

@@ -13,8 +13,8 @@ const DOWNLOAD_LIMIT_MS = 3_600_000;
 
 /** The query parameter that {@link askForVersion} reads. */
 export const versionSchema: OpenApiSchema = {
-  ...{ type: "string", pattern: pattern.archiveVersion },
-  description: "SHA-256 of the version, or its first 16 digits; the newest by default.",
+  ...{ type: "string", pattern: pattern.archive },
+  description: "SHA-256 of the version, its first 16 digits, or its name; the newest by default.",
 };
 
 /** A version of a snapshot that a request asks for. */

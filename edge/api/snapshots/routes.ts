@@ -14,7 +14,7 @@ import { savedFileRoutes } from "./files.ts";
 import { snapshotListRoutes } from "./list.ts";
 import { limitSavedFiles } from "./saved-files.ts";
 import { askStore, noSnapshot, type SnapshotServices, storeState } from "./store.ts";
-import { versionRule } from "./versions.ts";
+import { digitsRule } from "./versions.ts";
 
 /** Lists of snapshots, what is read of one, and `DELETE /api/v1/tenants/{id}/snapshots/{workload}`. */
 export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
@@ -42,7 +42,7 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
       async handle(request, { clientGone, mayBeSilent }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const workload = pathParam(request, "workload", workloadNameRule);
-        const newest = queryText(request, "newest", versionRule);
+        const newest = queryText(request, "newest", digitsRule);
         mayBeSilent?.();
         const key = { tenantId, workloadRef: workload };
         await deleteSnapshot(key, services, { newest, clientGone: clientGone ?? request.signal });

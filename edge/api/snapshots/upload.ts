@@ -24,12 +24,12 @@ import { askStore, lookAtSnapshots, type SnapshotServices } from "./store.ts";
 import { untilStore } from "./until-store.ts";
 import {
   changed,
+  digitsRule,
   keyOf,
   refuseOtherThan,
   refusePresent,
   type VersionRecord,
   versionRecord,
-  versionRule,
 } from "./versions.ts";
 
 export interface UploadServices extends SnapshotServices {
@@ -75,7 +75,7 @@ export function uploadRoutes(services: UploadServices): ApiRoute[] {
       errors: [404, 408, 409, 413, 503, 504],
       async handle(request, { clientGone, mayBeSilent }) {
         const key = keyOf(request);
-        const replaces = queryText(request, "replaces", versionRule);
+        const replaces = queryText(request, "replaces", digitsRule);
         const [uid, gid] = ["uid", "gid"].map((name) => queryText(request, name, idRule));
         if (uploads >= UPLOADS_AT_ONCE) {
           throw new HttpError(503, `${UPLOADS_AT_ONCE} snapshots are being uploaded already; try again soon`, {

@@ -3,6 +3,7 @@ import { workloads } from "../../../crds/kinds.ts";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
+import { isOfSession } from "../../../crds/snapshots/kept-versions.ts";
 import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type KeptAs, type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
@@ -20,6 +21,7 @@ const digits = v.pipe(
   v.string(),
   v.regex(new RegExp(pattern.archiveVersion), `must be ${patternHints[pattern.archiveVersion]}`),
 );
+const version = v.pipe(v.string(), v.regex(new RegExp(pattern.archive), `must be ${patternHints[pattern.archive]}`));
 const newest = v.optional(
   v.pipe(
     digits,
@@ -27,7 +29,7 @@ const newest = v.optional(
   ),
 );
 const rollbackBody = v.strictObject({
-  version: v.pipe(digits, v.description("The SHA-256 of the version, or its first 16 digits.")),
+  version: v.pipe(version, v.description("The SHA-256 of the version, its first 16 digits, or its name.")),
   newest,
 });
 const copyBody = v.strictObject({
@@ -45,7 +47,7 @@ const copyBody = v.strictObject({
       v.description("The workload of the copy; the same by default."),
     ),
   ),
-  version: v.optional(v.pipe(digits, v.description("The version to copy; the newest by default."))),
+  version: v.optional(v.pipe(version, v.description("The version to copy, as in a rollback; the newest by default."))),
   replaces: v.optional(
     v.pipe(digits, v.description("The receiver's current newest snapshot, which stays as an older version.")),
   ),
@@ -109,10 +111,18 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
   ];
 }
 
-const archiveVersion = new RegExp(pattern.archiveVersion);
+const archive = new RegExp(pattern.archive);
 
 /** Rule of a query parameter that names a version. */
 export const versionRule = {
+  accepts: (value: string): boolean => archive.test(value),
+  says: "a version is a SHA-256 in lower-case hexadecimal digits, the first 16 of them, or a name",
+} as const;
+
+const archiveVersion = new RegExp(pattern.archiveVersion);
+
+/** Rule of a query parameter that only the digits of a version can be. */
+export const digitsRule = {
   accepts: (value: string): boolean => archiveVersion.test(value),
   says: "a version is a SHA-256 in lower-case hexadecimal digits, or the first 16 of them",
 } as const;
@@ -136,9 +146,10 @@ export interface VersionRecord {
   readonly newest: boolean;
   readonly kept?: KeptAs;
   readonly kind?: "checkpoint";
+  readonly names?: readonly string[];
 }
 
-function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots): VersionRecord[] {
+export function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots): VersionRecord[] {
   const older = versions.map((one) => versionRecord(key, one, one.kept));
   return first === undefined ? older : [versionRecord(key, first), ...older];
 }
@@ -146,7 +157,7 @@ function versionsOf(key: SnapshotKey, { newest: first, versions }: KeptSnapshots
 /** @param kept why an older version is kept; undefined for the newest */
 export function versionRecord(
   { tenantId, workloadRef }: SnapshotKey,
-  { sha256, sizeBytes, createdAt, kind }: SnapshotMetadata,
+  { sha256, sizeBytes, createdAt, kind, names }: SnapshotMetadata,
   kept?: KeptAs,
 ): VersionRecord {
   const version = archiveDigits(sha256);
@@ -157,6 +168,7 @@ export function versionRecord(
     ...{ version, sizeBytes, sha256, createdAt, newest: kept === undefined },
     ...(kept !== undefined && { kept }),
     ...(kind !== undefined && { kind }),
+    ...(names !== undefined && { names }),
   };
 }
 
@@ -213,23 +225,52 @@ export function findVersion(
   version: string | undefined,
 ): SnapshotMetadata {
   const all = versionsIn(kept);
-  const found = version === undefined ? kept?.newest : all.find(({ sha256 }) => sha256.startsWith(version));
+  const found = version === undefined ? kept?.newest : all.find((one) => isVersion(one, version));
   if (found !== undefined) return found;
   if (version === undefined || all.length === 0) throw noSnapshot(key);
-  const there = all.map(({ sha256 }) => archiveDigits(sha256)).join(", ");
+  const there = all.map(({ sha256, names = [] }) => [archiveDigits(sha256), ...names].join(" = ")).join(", ");
   throw new HttpError(404, `there is no version ${version} of it: there are ${there}`);
 }
 
+function isVersion({ sha256, names = [] }: SnapshotMetadata, version: string): boolean {
+  return archiveVersion.test(version) ? sha256.startsWith(version) : names.includes(version);
+}
+
 /**
- * The version that another one replaced. Passes over checkpoints, which were never the newest, unless `after` is one.
+ * The digits of the version that a caller names.
+ *
+ * @throws HttpError 409 if no version has the name
+ */
+export async function versionOf(
+  key: SnapshotKey,
+  version: string,
+  { clientGone, ...services }: SnapshotServices & { clientGone: AbortSignal },
+): Promise<string> {
+  if (archiveVersion.test(version)) return version;
+  const kept = await lookAtSnapshots(key, services, clientGone);
+  const found = versionsIn(kept).find((one) => isVersion(one, version));
+  if (found !== undefined) return found.sha256;
+  const { tenantId, workloadRef } = key;
+  throw new HttpError(
+    409,
+    `tenant ${quote(tenantId)} has no saved version ${quote(version)} of workload ${quote(workloadRef)}`,
+  );
+}
+
+/**
+ * The version that another one replaced. Passes over checkpoints, which were never the newest. The one before a
+ * checkpoint is the earlier checkpoint of its session, or what that session began with.
  *
  * @throws HttpError 404 if it is the oldest
  */
 export function versionBefore(kept: KeptSnapshots | undefined, after: SnapshotMetadata): SnapshotMetadata {
   const all = versionsIn(kept);
-  const found = all
-    .slice(all.indexOf(after) + 1)
-    .find(({ kind }) => kind !== "checkpoint" || after.kind === "checkpoint");
+  const older = all.slice(all.indexOf(after) + 1);
+  const ofSession =
+    after.kind === "checkpoint"
+      ? (older.find((one) => isOfSession(after.session, one)) ?? all.find(({ sha256 }) => sha256 === after.continues))
+      : undefined;
+  const found = ofSession ?? older.find(({ kind }) => kind !== "checkpoint" || after.kind === "checkpoint");
   if (found !== undefined) return found;
   throw new HttpError(404, `there is no version before ${archiveDigits(after.sha256)}`);
 }

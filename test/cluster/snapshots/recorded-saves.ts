@@ -21,6 +21,7 @@ export async function recordSaves(
     find: async () => undefined,
     findCheckpoint: async () => undefined,
     dropCheckpoint: async () => false,
+    setName: async () => "named" as const,
     async save(key, pod, { kind }) {
       save(pod);
       if (kind === undefined) saved.push(pod.metadata.name);

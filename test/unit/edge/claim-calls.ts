@@ -1,4 +1,5 @@
 import type { ClaimStatus } from "../../../crds/claim.ts";
+import { askedCheckpoint } from "../../../crds/claims/asked-checkpoint.ts";
 import { eventually } from "../../eventually.ts";
 import { type Answer, type TestEdge, testEdge } from "./test-edge.ts";
 
@@ -25,6 +26,22 @@ export function release(edge: TestEdge, query = "", body: object = { workload: "
 /** Resolves when so many calls wait for a change of their claim. */
 export function waiting(edge: TestEdge, count = 1): Promise<void> {
   return eventually(() => edge.cluster.waiters.size === count);
+}
+
+/** Answers the next checkpoint that the claim asks for, as the operator does. @returns the request */
+export async function answerCheckpoint(
+  { cluster }: TestEdge,
+  name: string,
+  answer: Omit<NonNullable<ClaimStatus["checkpoint"]>, "request">,
+): Promise<string> {
+  let request: string | undefined;
+  await eventually(() => {
+    request = askedCheckpoint(cluster.claim(name))?.request;
+    return request !== undefined;
+  });
+  const { status = active } = cluster.claim(name);
+  cluster.setStatus(name, { ...status, checkpoint: { ...answer, request: request ?? "" } });
+  return request ?? "";
 }
 
 export function edgeWithWorkload(options?: Parameters<typeof testEdge>[0]): TestEdge {

@@ -301,7 +301,7 @@ test("a version is asked for by its digits, and another one than the session's i
   const other = await claim(edge, { workload: "app", resume: { version: "f".repeat(64) } });
   assert.is(other.status, 409);
   assert.match(other.error ?? "", "without version ffff");
-  for (const resume of [{}, { version: "xyz" }, { version: 5 }, { version, more: 1 }, [], "yes"]) {
+  for (const resume of [{}, { version: "x/y" }, { version: 5 }, { version, more: 1 }, [], "yes"]) {
     const answer = await claim(edge, { workload: "app", resume });
     assert.is(answer.status, 400, JSON.stringify(resume));
     assert.match(answer.error ?? "", "body.resume");

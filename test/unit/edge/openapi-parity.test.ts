@@ -36,6 +36,7 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { workload: "app" },
     { workloadRef: "app", resume: true },
     { workload: "app", resume: { version: "0123456789abcdef" } },
+    { workload: "app", resume: { version: "before-upgrade" } },
     { workload: "app", expiresInSeconds: 60, labels: { team: "red", "a.b_c": "" } },
   ],
   "POST /api/v1/tenants/{id}/extend": [
@@ -43,6 +44,10 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { workloadRef: "app", seconds: 31_536_000, uid: "0a-1" },
   ],
   "POST /api/v1/tenants/{id}/release": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
+  "POST /api/v1/tenants/{id}/checkpoint": [
+    { workload: "app" },
+    { workloadRef: "app", name: "before-upgrade_1.2", uid: "0a-1" },
+  ],
   "POST /api/v1/tenants/{id}/discard": [{ workload: "app" }, { workloadRef: "app", uid: "0a-1" }],
   "POST /api/v1/tenants/{id}/links": [{ workload: "app" }, { workload: "app", expiresInSeconds: 60, port: 8080 }],
   "POST /api/v1/tenants/{id}/snapshots/{workload}/rollback": [

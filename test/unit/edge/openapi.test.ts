@@ -6,13 +6,17 @@ import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation, label } from "../../../crds/labels.ts";
+import { claimName } from "../../../crds/names.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Deliverer, Delivery } from "../../../edge/api/deliveries.ts";
 import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
 import type { OpenApiSchema } from "../../../edge/api/openapi/request-schemas.ts";
 import { rawTar } from "../archive/raw-tar.ts";
+import { checkpoint } from "../snapshots/checkpoint-contract.ts";
+import { call } from "../snapshots/store-contract.ts";
 import { serveStore } from "../snapshots/store-server.ts";
 import { answerProblems } from "./answer-problems.ts";
+import { answerCheckpoint } from "./claim-calls.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
 import { isValid, type Schema } from "./json-schema.ts";
 import { DIGEST, snapshotsFolder } from "./snapshots-folder.ts";
@@ -129,6 +133,10 @@ const requests: [route: string, path: string, body?: unknown][] = [
     { tenantId: "copied", workload: "app" },
   ],
   ["POST /api/v1/tenants/{id}/snapshots/{workload}/copy", "/api/v1/tenants/a/snapshots/new/copy", {}],
+  ["POST /api/v1/tenants/{id}/checkpoint", "/api/v1/tenants/saves/checkpoint", { workload: "app", name: "v1" }],
+  ["POST /api/v1/tenants/{id}/checkpoint", "/api/v1/tenants/a/checkpoint", { workload: "app", name: "" }],
+  ["DELETE /api/v1/tenants/{id}/snapshots/{workload}/names/{name}", "/api/v1/tenants/saves/snapshots/app/names/v1"],
+  ["DELETE /api/v1/tenants/{id}/snapshots/{workload}/names/{name}", "/api/v1/tenants/saves/snapshots/app/names/v1"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/app"],
   ["DELETE /api/v1/tenants/{id}/snapshots/{workload}", "/api/v1/tenants/a/snapshots/App"],
   ["POST /api/v1/pools", "/api/v1/pools", pool],
@@ -210,6 +218,11 @@ test("every documented route is called, and every answer is as documented", asyn
   cluster.addClaim({ tenantId: "expires", workloadRef: "app", status: active, spec });
   for (const workload of ["app", "new"]) volume.save("a", workload);
   const { metadata } = cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
+  const saves = { tenantId: "saves", workloadRef: "app" };
+  cluster.addClaim({ ...saves, status: active });
+  const { metadata: saved } = await checkpoint(served.store, "content", { session: "a", to: saves });
+  await served.store.setName(saves, { sha256: saved.sha256, name: "v1" }, call);
+  const answering = answerCheckpoint(edge, claimName(saves), { sha256: saved.sha256 });
   cluster.addPod("inst-a", "Running", {
     labels: { [label.tenant]: "a", [label.workload]: "app" },
     annotations: {
@@ -239,6 +252,7 @@ test("every documented route is called, and every answer is as documented", asyn
     if (status < 400 || route === "GET /ws") successful.add(route);
   }
   assert.equal([...successful].sort(), documented.sort());
+  await answering;
   kubectl.remove();
   await served.close();
   volume.remove();

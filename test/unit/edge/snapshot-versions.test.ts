@@ -110,6 +110,21 @@ test("checkpoints are marked in the lists, and the version before another one is
   assert.is(findVersion(a, kept, undefined).sha256, digest("third"));
 });
 
+test("the version before a checkpoint is its session's earlier one, or what the session began with", async (context) => {
+  const { store } = context.served;
+  await saveThree(context);
+  await checkpoint(store, "step 1", { session: "x", to: a });
+  await store.setName(a, { sha256: digest("step 1"), name: "step-1" }, call);
+  await checkpoint(store, "of y", { session: "y", to: a });
+  await checkpoint(store, "step 2", { session: "x", to: a });
+  const kept = await store.look(a, call);
+  const of = (content: string) => findVersion(a, kept, digest(content));
+  assert.is(versionBefore(kept, of("step 2")).sha256, digest("step 1"));
+  const began = { ...kept, versions: kept.versions.map((one) => ({ ...one, continues: digest("third") })) };
+  const first = findVersion(a, began, digest("of y"));
+  assert.is(versionBefore(began, first).sha256, digest("third"));
+});
+
 test("a tenant with only a checkpoint has no snapshot, and can roll back to it", async (context) => {
   const { edge, served } = context;
   await checkpoint(served.store, "running", { session: "x", to: a });
@@ -189,7 +204,7 @@ test("a rollback makes an older version the newest, and keeps what was", async (
   const none = await rollback({ version: "0".repeat(16) });
   assert.is(none.status, 404);
   assert.match(none.error ?? "", `there is no version ${"0".repeat(16)} of it: there are ${short("first")}`);
-  for (const body of [{}, { version: "first" }, { version: short("first"), more: 1 }]) {
+  for (const body of [{}, { version: "the first" }, { version: short("first"), more: 1 }]) {
     assert.is((await rollback(body)).status, 400);
   }
   assert.is(await load(served.store, a), "first");
@@ -337,7 +352,7 @@ test("the newest archive and each version can be downloaded as it was saved", as
   const head = await download("", "HEAD");
   assert.equal([head.status, head.headers.get("content-length"), head.text], [200, "5", ""]);
   assert.is((await download(`?version=${"0".repeat(16)}`)).status, 404);
-  assert.is((await download("?version=first")).status, 400);
+  assert.is((await download("?version=the+first")).status, 400);
 });
 
 testOfVolume(

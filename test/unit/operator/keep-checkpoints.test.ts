@@ -5,6 +5,7 @@ import { claims, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { QuotaError } from "../../../crds/snapshots/snapshot-store.ts";
+import type { NameOutcome } from "../../../crds/snapshots/version-names.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { dropCheckpoint, keepCheckpoints } from "../../../operator/claim/keep-checkpoints.ts";
 import type { SaveCall, SavedSnapshot } from "../../../operator/snapshots/save-pod.ts";
@@ -20,13 +21,17 @@ interface Options {
   readonly idleTimeoutSeconds?: string;
   /** What each save results in. @default it saves the files */
   readonly save?: (saves: number) => Promise<SavedSnapshot>;
+  /** The result of each name that is given. @default "named" */
+  readonly outcome?: NameOutcome;
 }
 
 /** A claim of an instance that runs, whose clock a test sets. */
-function active({ filesystem, idleTimeoutSeconds, save = async () => archive }: Options = {}) {
+function active(options: Options = {}) {
+  const { filesystem, idleTimeoutSeconds, save = async () => archive, outcome = "named" } = options;
   let now = BEGUN;
   const calls: SaveCall[] = [];
   const dropped: string[] = [];
+  const names: string[] = [];
   const { api, context, events } = testOperator({
     env: onS3,
     serverNow: () => now,
@@ -39,6 +44,10 @@ function active({ filesystem, idleTimeoutSeconds, save = async () => archive }: 
       async dropCheckpoint(_key, { session }) {
         dropped.push(session);
         return true;
+      },
+      async setName(_key, { sha256, name }) {
+        names.push(`${name} ${sha256}`);
+        return outcome;
       },
     },
   });
@@ -63,7 +72,12 @@ function active({ filesystem, idleTimeoutSeconds, save = async () => archive }: 
   api.add(claims, { metadata: { name: "c", uid: "claim-uid" }, spec: { tenantId: "t", workloadRef: "w" }, status });
   const claim = () => api.read(claims, "c");
   return {
-    ...{ calls, context, dropped, events, claim, pod },
+    ...{ calls, context, dropped, events, names, claim, pod },
+    ask(request: string) {
+      const { metadata, ...rest } = claim();
+      const annotations = { ...metadata.annotations, [annotation.checkpoint]: request };
+      api.add(claims, { ...rest, metadata: { ...metadata, annotations } });
+    },
     condition: () => claim().status?.conditions?.find(({ type }) => type === "Checkpointed"),
     writes: () => api.calls.length,
     setInterval: (checkpointSeconds: number) => create({ overlayDirs: ["/data"], checkpointSeconds }),
@@ -190,6 +204,61 @@ test("a program that has ended is not looked at until it runs", async () => {
   Object.assign(pod, { status: { containerStatuses: [running] } });
   await pass(1);
   assert.is(calls.length, 1);
+});
+
+test("a checkpoint that is asked for is made at once, has the name, and is answered once", async () => {
+  for (const checkpointSeconds of [300, 0]) {
+    const stage = active({ filesystem: { overlayDirs: ["/data"], checkpointSeconds } });
+    const { calls, claim, names, pass } = stage;
+    const { sha256, sizeBytes, createdAt } = archive;
+    stage.ask("before-upgrade");
+    await pass(2);
+    assert.equal([calls.length, calls[0]?.kind, names], [1, "checkpoint", [`before-upgrade ${sha256}`]]);
+    assert.equal(claim().status?.checkpoint, { request: "before-upgrade", sha256, sizeBytes, createdAt });
+    stage.ask("/1");
+    await pass(2);
+    assert.equal([calls.length, names.length, claim().status?.checkpoint?.request], [2, 1, "/1"]);
+  }
+});
+
+test("a refused checkpoint says why, and is no failure of those that come by themselves", async () => {
+  const long = `${"x".repeat(300)}/1`;
+  const cases: [Options, string, string, number][] = [
+    [{ outcome: "taken" }, "a/1", "NameTaken", 1],
+    [{ outcome: "full" }, "a/1", "TooManyNames", 1],
+    [{ outcome: "gone" }, "a/1", "CheckpointFailed", 1],
+    [{ save: () => Promise.reject(new QuotaError("there is no room")) }, "a/1", "SnapshotQuotaExceeded", 1],
+    [{ save: () => Promise.reject(new Error("no tar")) }, "/1", "CheckpointFailed", 1],
+    [{}, "0123456789abcdef/1", "InvalidName", 0],
+    [{}, "a b", "InvalidName", 0],
+    [{}, long, "InvalidName", 0],
+  ];
+  for (const [options, request, reason, saves] of cases) {
+    const stage = active(options);
+    stage.ask(request);
+    await stage.pass(3);
+    const { checkpoint } = stage.claim().status ?? {};
+    assert.equal([checkpoint?.reason, checkpoint?.sha256, stage.calls.length], [reason, undefined, saves], request);
+    assert.is(checkpoint?.request, request.slice(0, 256));
+    assert.ok((checkpoint?.message ?? "").length > 5);
+    assert.equal([stage.condition(), stage.events], [undefined, []]);
+  }
+});
+
+test("a checkpoint of an instance without files is refused, and none is made before its program runs", async () => {
+  const stage = active();
+  Object.assign(stage.pod.metadata, { annotations: { [annotation.claimUid]: "claim-uid" } });
+  stage.ask("a/1");
+  await stage.pass(2);
+  assert.equal([stage.claim().status?.checkpoint?.reason, stage.calls.length], ["NoFiles", 0]);
+  const starting = active();
+  Object.assign(starting.pod, { status: { containerStatuses: [{ ...running, state: { waiting: {} } }] } });
+  starting.ask("a/1");
+  await starting.pass(2);
+  assert.equal([starting.claim().status?.checkpoint, starting.calls.length], [undefined, 0]);
+  Object.assign(starting.pod, { status: { containerStatuses: [running] } });
+  await starting.pass(2);
+  assert.is(starting.claim().status?.checkpoint?.request, "a/1");
 });
 
 test("what is given up is of the session alone that an instance was destroyed in", async () => {

@@ -139,6 +139,7 @@ const noSnapshots: Snapshots = {
     find: unexpected("find"),
     findCheckpoint: async () => undefined,
     dropCheckpoint: async () => false,
+    setName: async () => "named" as const,
     save: unexpected("save"),
   },
   ...{ restore: unexpected("restore"), uses: unexpected("uses"), delete: unexpected("delete") },
