@@ -26,7 +26,7 @@ export function Copy({ of }: { of: readonly KnownVersion[] }) {
             {of.map((one) => (
               <option key={one.path} value={one.sha256}>
                 {digitsOf(one)}, {sizeWords(one.sizeBytes)}
-                {one.version === undefined && ", newest"}
+                {one.version === undefined ? ", newest" : one.kind === "checkpoint" && ", checkpoint"}
               </option>
             ))}
           </select>

@@ -151,7 +151,8 @@ function Row(props: {
 const isKnown = (version: Version): version is KnownVersion => version.sha256 !== undefined;
 const short = ({ sha256 }: KnownVersion): string => sha256.slice(0, 8);
 
-function keptWords({ version, kept, sha256 }: Version): string {
+function keptWords({ version, kept, kind, sha256 }: Version): string {
   if (version === undefined) return sha256 === undefined ? "newest" : "newest: restored by a claim with files";
+  if (kind === "checkpoint") return "Checkpoint of a running session, or of one that ended without a save";
   return kept === "history" ? "A later session started from it" : "Replaced by a fresh session";
 }
