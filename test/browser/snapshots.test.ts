@@ -13,10 +13,13 @@ import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
 import { createDeferred } from "../../crds/waits.ts";
 import { eventually } from "../eventually.ts";
+import { fileOf, type Item, pack } from "../unit/archive/packed-archives.ts";
 import { rawTar } from "../unit/archive/raw-tar.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "../unit/edge/snapshots-folder.ts";
+import { checkpoint } from "../unit/snapshots/checkpoint-contract.ts";
 import { call, load, save } from "../unit/snapshots/store-contract.ts";
 import { type ServedStore, serveStore } from "../unit/snapshots/store-server.ts";
+import { saveTabled } from "../unit/snapshots/tabled-saves.ts";
 import { openPage } from "./browser.ts";
 import { type FakeStage, startFakeStage } from "./fake-stage.ts";
 
@@ -219,6 +222,102 @@ test("a version is downloaded as a file", async () => {
   const download = await begun;
   assert.is(download.suggestedFilename(), "fay-notes.tar.gz");
   assert.is(readFileSync(await download.path(), "utf8"), "second");
+  await close();
+});
+
+/** Saves files with a list of them, and returns the digits that name the version. */
+async function saveFiles(tenantId: string, files: readonly Item[]): Promise<string> {
+  const { metadata } = await saveTabled(served.store, { archive: await pack(files), to: key(tenantId) });
+  return metadata.sha256.slice(0, 16);
+}
+
+test("a checkpoint is named as one, and a version without a list of files says so", async () => {
+  await save(served.store, "saved", key("jan"));
+  const createdAt = "2026-11-21T13:00:00.000Z";
+  const { metadata } = await checkpoint(served.store, "while it ran", { session: "s", to: key("jan"), createdAt });
+  const digits = metadata.sha256.slice(0, 16);
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("jan"));
+  const row = page.getByRole("table", { name: "Versions" }).getByRole("row", { name: digits });
+  await row.getByText("Checkpoint of a running session, or of one that ended without a save").waitFor();
+  for (const name of [`Files of ${digits.slice(0, 8)}`, `Compare ${digits.slice(0, 8)}`]) {
+    await row.getByRole("link", { name }).click();
+    await page.getByRole("alert").getByText("has no list of its files").waitFor();
+    await assertAccessible();
+    await page.goBack();
+  }
+  expect(/409/);
+  await close();
+});
+
+test("versions are compared: what was added, changed and removed, with sizes", async () => {
+  const stays = fileOf("data/stays", Buffer.from("the same"));
+  const changed = (bytes: number): Item => fileOf("data/changed", Buffer.alloc(bytes, "x"));
+  const oldest = await saveFiles("kim", [stays, fileOf("data/removed", Buffer.alloc(30))]);
+  const before = await saveFiles("kim", [stays, changed(1000), fileOf("data/removed", Buffer.alloc(30))]);
+  const mode = { ...stays, entry: { ...stays.entry, mode: 0o755 } };
+  const after = await saveFiles("kim", [mode, changed(2500), fileOf("data/<b>added</b>", Buffer.alloc(7))]);
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("kim"));
+  await page.getByRole("link", { name: `Compare ${after.slice(0, 8)}` }).click();
+  const rows = page.getByRole("table", { name: "Changes" }).getByRole("row");
+  await rows.first().waitFor();
+  assert.equal(await rows.evaluateAll((all) => all.slice(1).map((one) => one.innerText.trim().split(/\t/))), [
+    ["data/<b>added</b>", "added", "", "7 B"],
+    ["data/changed", "changed: content", "1.0 kB", "2.5 kB"],
+    ["data/removed", "removed", "30 B"],
+    ["data/stays", "changed: mode 0644 → 0755", "8 B", "8 B"],
+  ]);
+  const sum = page.getByRole("status");
+  await sum.getByText("1 added, 2 changed, 1 removed.").waitFor();
+  await sum.getByText("The added and changed files have 2.5 kB, the removed ones had 30 B.").waitFor();
+  await assertAccessible();
+
+  await page.getByLabel("since").selectOption(oldest);
+  await sum.getByText("2 added, 1 changed, 1 removed.").waitFor();
+  await page.setViewportSize({ width: 360, height: 740 });
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 360);
+  await assertAccessible();
+  await page.reload();
+  await sum.getByText("2 added, 1 changed, 1 removed.").waitFor();
+  await page.goto(`${addressOf("kim")}?compare=${oldest}`);
+  await page.getByRole("alert").getByText(`there is no version before ${oldest}`).waitFor();
+  expect(/404/);
+  await page.goto(`${addressOf("kim")}?compare=${before}&from=${before}`);
+  await page.getByText("Nothing differs but times.").waitFor();
+  await close();
+});
+
+test("the folders of a version are browsed, a long one in parts, and one file is downloaded as it was", async () => {
+  const content = randomBytes(3000);
+  const many = Array.from({ length: 501 }, (_, at) => fileOf(`data/many/${String(at).padStart(3, "0")}`, content));
+  // As a text the name would be another one, and the browser would read "../" as a folder above.
+  const odd = fileOf("data/sub/50%2F\xff <b>\u00c3\u00bc", content);
+  const digits = await saveFiles("lea", [...many, odd]);
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("lea"));
+  await page.getByRole("link", { name: `Files of ${digits.slice(0, 8)}` }).click();
+  const files = page.getByRole("table", { name: "Files" });
+  await files.getByRole("link", { name: "data/" }).click();
+  await files.getByRole("link", { name: "sub/" }).click();
+  const row = files.getByRole("row", { name: "50%2F\ufffd <b>ü" });
+  await row.getByText("3.0 kB").waitFor();
+  assert.is(await page.evaluate("document.activeElement.innerText"), "All folders / data / sub");
+  await assertAccessible();
+  await page.setViewportSize({ width: 360, height: 740 });
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 360);
+  const begun = page.waitForEvent("download");
+  await row.getByRole("link", { name: "Download" }).click();
+  assert.ok(readFileSync(await (await begun).path()).equals(content));
+
+  await page.goBack();
+  await files.getByRole("link", { name: "many/" }).click();
+  await files.getByText("499", { exact: true }).waitFor();
+  assert.is(await files.getByText("500", { exact: true }).count(), 0);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await files.getByText("500", { exact: true }).waitFor();
+  assert.is(await page.getByRole("button", { name: "Show more" }).count(), 0);
+  assert.is(await files.getByRole("link", { name: /^Download / }).count(), 501);
   await close();
 });
 

@@ -12,6 +12,8 @@ export type Version = ApiTypes["Snapshot"];
 /** A version that can be restored. */
 export type KnownVersion = Version & { readonly sha256: string };
 
+export const isKnown = (version: Version): version is KnownVersion => version.sha256 !== undefined;
+
 /** The digits of its digest that people and the API use as the version's name. */
 export const digitsOf = ({ sha256 }: KnownVersion): string => sha256.slice(0, 16);
 

@@ -2,23 +2,28 @@ import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { claim, isOpen } from "../claims/claim.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { useFocusOn } from "../parts/focus.ts";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
-import type { PageParams } from "../route.ts";
+import { type PageParams, place } from "../route.ts";
 import {
   deleteSnapshot,
   digitsOf,
+  isKnown,
   type KnownVersion,
   readVersions,
   rollBack,
   snapshotPath,
   type Version,
 } from "./acts.tsx";
+import { compareHref, versionBefore } from "./compare.tsx";
 import { Copy } from "./copy.tsx";
+import { filesHref } from "./files.tsx";
 import { Upload } from "./upload.tsx";
+import { OneVersion } from "./version.tsx";
 
-/** All saved versions of a tenant in a workload. */
+/** All saved versions of a tenant in a workload, or one of them as the page's address says. */
 export default function One({ params }: { params: PageParams }) {
   const { tenant: tenantId = "", workload: workloadRef = "" } = params;
   const key = { tenantId, workloadRef };
@@ -36,13 +41,22 @@ export default function One({ params }: { params: PageParams }) {
   // While there is a claim, its release would replace the new newest version: the API refuses that.
   const isFree = claims.state.value !== "loading" && (row === undefined || row.phase === "Released");
   const newest = versions.find(({ version }) => version === undefined);
+  const { searchParams } = place.value;
+  const files = searchParams.get("files");
+  const compared = searchParams.get("compare");
+  const shown = files ?? compared;
+  const heading = useFocusOn<HTMLHeadingElement>(`${files} ${compared}`);
+  if (shown !== null) {
+    const given = { of: key, digits: shown, isCompared: files === null, versions: known, newest, error: read.error };
+    return <OneVersion {...given} heading={heading} />;
+  }
   return (
     <>
       <p class="crumbs">
         <a href="/dashboard/snapshots">Snapshots</a> /{" "}
         <a href={`/dashboard/snapshots?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
       </p>
-      <h1>
+      <h1 ref={heading} tabIndex={-1}>
         {workloadRef} <small>saved versions of {tenantId}</small>
       </h1>
       <div class="acts">
@@ -58,7 +72,7 @@ export default function One({ params }: { params: PageParams }) {
       {read.value === undefined && read.error === undefined && <p class="muted">Reading versions …</p>}
       {read.value !== undefined && versions.length === 0 && <p>No saved versions.</p>}
       {versions.length > 0 && (
-        <table aria-label="Versions" class="stack">
+        <table aria-label="Versions" class="stack versions">
           <thead>
             <tr>
               <th scope="col">Saved</th>
@@ -75,7 +89,7 @@ export default function One({ params }: { params: PageParams }) {
               <Row
                 key={version.path}
                 of={version}
-                isNewest={version.sha256 === newest?.sha256}
+                newest={newest}
                 isOpen={isOpen(row)}
                 isFree={isFree}
                 acts={acts}
@@ -109,16 +123,16 @@ export default function One({ params }: { params: PageParams }) {
 
 function Row(props: {
   of: Version;
-  /** Whether its digest is that of the newest version. */
-  isNewest: boolean;
+  newest: Version | undefined;
   isOpen: boolean;
   /** Whether another version can become the newest. */
   isFree: boolean;
   acts: Acts;
   changed(act: Promise<string | undefined>): Promise<string | undefined>;
 }) {
-  const { of, isNewest, isOpen, isFree, acts, changed } = props;
+  const { of, newest, isOpen, isFree, acts, changed } = props;
   const { createdAt, sizeBytes } = of;
+  const isNewest = of.sha256 === newest?.sha256;
   return (
     <tr>
       <td>
@@ -141,6 +155,16 @@ function Row(props: {
             <a class="button" download href={`/api/v1${snapshotPath(of)}/archive?version=${of.sha256}`}>
               Download {short(of)}
             </a>
+            <a class="button" aria-label={`Files of ${short(of)}`} href={filesHref(digitsOf(of))}>
+              Files
+            </a>
+            <a
+              class="button"
+              aria-label={`Compare ${short(of)}`}
+              href={compareHref(digitsOf(of), versionBefore(of, newest))}
+            >
+              Compare
+            </a>
           </div>
         )}
       </td>
@@ -148,7 +172,6 @@ function Row(props: {
   );
 }
 
-const isKnown = (version: Version): version is KnownVersion => version.sha256 !== undefined;
 const short = ({ sha256 }: KnownVersion): string => sha256.slice(0, 8);
 
 function keptWords({ version, kept, kind, sha256 }: Version): string {
