@@ -250,6 +250,21 @@ test("a checkpoint is named as one, and a version without a list of files says s
   await close();
 });
 
+test("a name of a version is shown, and removed after a question", async () => {
+  const { metadata } = await checkpoint(served.store, "while it ran", { session: "s", to: key("named") });
+  await served.store.setName(key("named"), { sha256: metadata.sha256, name: "before-upgrade" }, call);
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("named"));
+  const row = page.getByRole("table", { name: "Versions" }).getByRole("row").nth(1);
+  await row.getByText("Named before-upgrade").waitFor();
+  await assertAccessible();
+  await row.getByRole("button", { name: "Remove the name before-upgrade" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove the name" }).click();
+  await page.getByText("The version no longer has the name before-upgrade.").waitFor();
+  await row.getByText("Checkpoint of a running session").waitFor();
+  await close();
+});
+
 test("versions are compared: what was added, changed and removed, with sizes", async () => {
   const stays = fileOf("data/stays", Buffer.from("the same"));
   const changed = (bytes: number): Item => fileOf("data/changed", Buffer.alloc(bytes, "x"));

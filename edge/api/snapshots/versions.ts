@@ -259,18 +259,19 @@ export async function versionOf(
 
 /**
  * The version that another one replaced. Passes over checkpoints, which were never the newest. The one before a
- * checkpoint is the earlier checkpoint of its session, or what that session began with.
+ * checkpoint is the earlier checkpoint of its session, or what that session began with, or else the newest.
  *
  * @throws HttpError 404 if it is the oldest
  */
 export function versionBefore(kept: KeptSnapshots | undefined, after: SnapshotMetadata): SnapshotMetadata {
   const all = versionsIn(kept);
   const older = all.slice(all.indexOf(after) + 1);
-  const ofSession =
+  const found =
     after.kind === "checkpoint"
-      ? (older.find((one) => isOfSession(after.session, one)) ?? all.find(({ sha256 }) => sha256 === after.continues))
-      : undefined;
-  const found = ofSession ?? older.find(({ kind }) => kind !== "checkpoint" || after.kind === "checkpoint");
+      ? (older.find((one) => isOfSession(after.session, one)) ??
+        all.find(({ sha256 }) => sha256 === after.continues) ??
+        kept?.newest)
+      : older.find(({ kind }) => kind !== "checkpoint");
   if (found !== undefined) return found;
   throw new HttpError(404, `there is no version before ${archiveDigits(after.sha256)}`);
 }

@@ -94,6 +94,18 @@ export async function rollBack(to: KnownVersion): Promise<string | undefined> {
   return `${workloadRef} of ${tenantId} is rolled back to ${digitsOf(to)}.`;
 }
 
+/** Asks for confirmation first: without a name the version may be deleted by a later save. */
+export async function removeName(of: ClaimKey, name: string): Promise<string | undefined> {
+  const isMeant = await confirm({
+    title: `Remove the name ${name}?`,
+    lost: <p>The version stays only for as long as versions without a name do. A later save may then delete it.</p>,
+    verb: "Remove the name",
+  });
+  if (!isMeant) return undefined;
+  await call("DELETE", `${snapshotPath(of)}/names/${encodeURIComponent(name)}`);
+  return `The version no longer has the name ${name}.`;
+}
+
 /** Asks for confirmation first: one tenant can then read the files of another. */
 export async function copyTo(tenantId: string, version: KnownVersion): Promise<string | undefined> {
   const { tenantId: owner, workloadRef, sha256, sizeBytes, createdAt } = version;

@@ -3,7 +3,7 @@ import type { ClaimKey } from "../claims/claim.ts";
 import { sizeWords } from "../parts/size-words.ts";
 import { localTime } from "../parts/time-words.ts";
 import { navigate, place } from "../route.ts";
-import { digitsOf, isKnown, type KnownVersion, snapshotPath, type Version } from "./acts.tsx";
+import { digitsOf, type KnownVersion, snapshotPath } from "./acts.tsx";
 import { More, useSavedPages } from "./saved-pages.tsx";
 import { namedBy, SavedPath } from "./saved-path.tsx";
 
@@ -14,15 +14,6 @@ type Entry = NonNullable<SavedChange["before"]>;
 export function compareHref(to: string, from = ""): string {
   const query = new URLSearchParams({ compare: to, ...(from !== "" && { from }) });
   return `${place.value.pathname}?${query}`;
-}
-
-/**
- * The version to compare with, if the API has another idea of it: it lists the newest first, so that it compares a
- * checkpoint with an older version than the one that was saved before it.
- */
-export function versionBefore({ kind, createdAt }: Version, newest: Version | undefined): string | undefined {
-  if (kind !== "checkpoint" || newest === undefined || !isKnown(newest)) return undefined;
-  return newest.createdAt < createdAt ? digitsOf(newest) : undefined;
 }
 
 /** What a version has that another one has not, and the other way round. */
@@ -96,9 +87,9 @@ export function Compare(props: { of: ClaimKey; to: string; versions: readonly Kn
 function timeOf(versions: readonly KnownVersion[], digits: string): string {
   const version = versions.find((one) => digitsOf(one) === digits);
   if (version === undefined) return "";
-  const { version: older, kind, createdAt } = version;
+  const { version: older, kind, names = [], createdAt } = version;
   const what = older === undefined ? ", newest" : kind === "checkpoint" ? ", checkpoint" : "";
-  return `, ${localTime(Date.parse(createdAt), Date.now())}${what}`;
+  return `${names.map((name) => `, ${name}`).join("")}, ${localTime(Date.parse(createdAt), Date.now())}${what}`;
 }
 
 /** How many changes there are, and their size. */

@@ -13,11 +13,12 @@ import {
   isKnown,
   type KnownVersion,
   readVersions,
+  removeName,
   rollBack,
   snapshotPath,
   type Version,
 } from "./acts.tsx";
-import { compareHref, versionBefore } from "./compare.tsx";
+import { compareHref } from "./compare.tsx";
 import { Copy } from "./copy.tsx";
 import { filesHref } from "./files.tsx";
 import { Upload } from "./upload.tsx";
@@ -47,7 +48,7 @@ export default function One({ params }: { params: PageParams }) {
   const shown = files ?? compared;
   const heading = useFocusOn<HTMLHeadingElement>(`${files} ${compared}`);
   if (shown !== null) {
-    const given = { of: key, digits: shown, isCompared: files === null, versions: known, newest, error: read.error };
+    const given = { of: key, digits: shown, isCompared: files === null, versions: known, error: read.error };
     return <OneVersion {...given} heading={heading} />;
   }
   return (
@@ -89,7 +90,7 @@ export default function One({ params }: { params: PageParams }) {
               <Row
                 key={version.path}
                 of={version}
-                newest={newest}
+                isNewest={version.sha256 === newest?.sha256}
                 isOpen={isOpen(row)}
                 isFree={isFree}
                 acts={acts}
@@ -123,16 +124,16 @@ export default function One({ params }: { params: PageParams }) {
 
 function Row(props: {
   of: Version;
-  newest: Version | undefined;
+  /** Whether its digest is that of the newest version. */
+  isNewest: boolean;
   isOpen: boolean;
   /** Whether another version can become the newest. */
   isFree: boolean;
   acts: Acts;
   changed(act: Promise<string | undefined>): Promise<string | undefined>;
 }) {
-  const { of, newest, isOpen, isFree, acts, changed } = props;
+  const { of, isNewest, isOpen, isFree, acts, changed } = props;
   const { createdAt, sizeBytes } = of;
-  const isNewest = of.sha256 === newest?.sha256;
   return (
     <tr>
       <td>
@@ -142,7 +143,9 @@ function Row(props: {
         {sizeWords(sizeBytes)}
       </td>
       <td>{isKnown(of) ? <code title={of.sha256}>{digitsOf(of)}</code> : "metadata lost: cannot be restored"}</td>
-      <td>{keptWords(of)}</td>
+      <td>
+        <Kept of={of} />
+      </td>
       <td>
         {isKnown(of) && (
           <div class="acts">
@@ -158,13 +161,12 @@ function Row(props: {
             <a class="button" aria-label={`Files of ${short(of)}`} href={filesHref(digitsOf(of))}>
               Files
             </a>
-            <a
-              class="button"
-              aria-label={`Compare ${short(of)}`}
-              href={compareHref(digitsOf(of), versionBefore(of, newest))}
-            >
+            <a class="button" aria-label={`Compare ${short(of)}`} href={compareHref(digitsOf(of))}>
               Compare
             </a>
+            {of.names?.map((name) => (
+              <Act key={name} acts={acts} verb={`Remove the name ${name}`} act={() => changed(removeName(of, name))} />
+            ))}
           </div>
         )}
       </td>
@@ -173,6 +175,17 @@ function Row(props: {
 }
 
 const short = ({ sha256 }: KnownVersion): string => sha256.slice(0, 8);
+
+function Kept({ of }: { of: Version }) {
+  const { names = [] } = of;
+  if (names.length === 0) return <>{keptWords(of)}</>;
+  return (
+    <>
+      Named <b>{names.join(", ")}</b>
+      {of.version === undefined && `; ${keptWords(of)}`}
+    </>
+  );
+}
 
 function keptWords({ version, kept, kind, sha256 }: Version): string {
   if (version === undefined) return sha256 === undefined ? "newest" : "newest: restored by a claim with files";

@@ -3,8 +3,8 @@ import type { ClaimKey } from "../claims/claim.ts";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
 import { place } from "../route.ts";
-import { digitsOf, type KnownVersion, type Version } from "./acts.tsx";
-import { Compare, compareHref, versionBefore } from "./compare.tsx";
+import { digitsOf, type KnownVersion } from "./acts.tsx";
+import { Compare, compareHref } from "./compare.tsx";
 import { Files, filesHref } from "./files.tsx";
 
 /** What one version holds, or what it changed. */
@@ -13,12 +13,11 @@ export function OneVersion(props: {
   digits: string;
   isCompared: boolean;
   versions: readonly KnownVersion[];
-  newest: Version | undefined;
   /** Why the versions cannot be read. */
   error: Error | undefined;
   heading: RefObject<HTMLHeadingElement | null>;
 }) {
-  const { of, digits, isCompared, versions, newest, error, heading } = props;
+  const { of, digits, isCompared, versions, error, heading } = props;
   const { tenantId, workloadRef } = of;
   const version = versions.find((one) => digitsOf(one) === digits);
   return (
@@ -45,7 +44,7 @@ export function OneVersion(props: {
             Files
           </a>
         ) : (
-          <a class="button" href={compareHref(digits, version && versionBefore(version, newest))}>
+          <a class="button" href={compareHref(digits)}>
             Compare
           </a>
         )}
