@@ -131,9 +131,39 @@ async function giveUp({ life }: LifeContext): Promise<void> {
   assert.is(await life.kept(await life.claim("gives-up", "writes", true)), "released\n");
 }
 
+/** By kubectl's annotation; docs/how-to/versions-of-files.md does it by REST. */
+async function onRequest({ life }: LifeContext): Promise<void> {
+  const claim = await life.claim("by-hand", "writes", false);
+  const write = (pod: string | undefined, text: string) => life.run(pod, `echo ${text} > /data/file`);
+  await write(claim.status?.instanceId, "step-1");
+  const annotations = { [annotation.checkpoint]: "step-1" };
+  const ref = { namespace: NAMESPACE, name: claim.metadata.name };
+  await life.client.patch(claims, ref, { type: "merge", body: { metadata: { annotations } } });
+  const answered = await life.untilClaim(claim, "to have an answer", (status) => status?.checkpoint !== undefined);
+  const { request, sha256 = "", message } = answered.status?.checkpoint ?? {};
+  assert.equal([request, message], ["step-1", undefined]);
+  const isNamed = ({ sha256: of, names }: SnapshotMetadata) => of === sha256 && names?.join() === "step-1";
+  assert.ok((await versionsOf(life, claim)).versions.some(isNamed));
+  const next = await losePod(life, claim);
+  assert.is(next.status?.restoredFrom, sha256, "it is the newest checkpoint of the session");
+  assert.is(await life.kept(next), "step-1\n");
+  await write(next.status?.instanceId, "step-2");
+  await life.release(next);
+  const { newest, versions } = await versionsOf(life, claim);
+  assert.equal([newest?.names, versions.length, versions.every(isNamed)], [undefined, 1, true]);
+  const { metadata, spec } = claim;
+  const again = await life.client.create(claims, {
+    metadata: { name: metadata.name, namespace: NAMESPACE, labels: metadata.labels ?? {} },
+    spec: { ...spec, resumeVersion: archiveDigits(sha256) },
+  });
+  const active = await life.untilClaim(again, "to be Active", (status) => status?.phase === "Active");
+  assert.is(await life.kept(active), "step-1\n");
+}
+
 /** Each takes about a minute: a checkpoint comes after half its interval at the earliest. */
 export const checkpointCases: readonly Case<LifeContext>[] = [
   ["a session whose pod is lost goes on with its last checkpoint, whose files are of one moment", goOn],
   ["a session that ends with its pod lost leaves its checkpoint as a version", keepVersion],
+  ["a checkpoint on request stays under its name, and is what the session goes on with", onRequest],
   ["files that are given up leave no checkpoint", giveUp],
 ];
