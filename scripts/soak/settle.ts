@@ -81,7 +81,9 @@ function claimUnrest({ metadata, spec, status = {} }: Claim, pods: readonly Pod[
     if (reason !== undefined && reason !== "") return [];
     return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is in Error without a reason`, about }];
   }
-  if (spec.workloadRef === IDLE)
+  // One whose pod was destroyed on request keeps its phase, without a pod, until it is claimed again.
+  const isDestroyed = metadata.annotations?.["tenancy.dev/destroyed"] === instanceId && endpoint === undefined;
+  if (spec.workloadRef === IDLE && !isDestroyed)
     return [{ invariant: "no claim stuck", message: `claim ${metadata.name} is idle and still Active`, about }];
   if (endpoint === undefined) return [];
   const pod = pods.find(({ metadata: { name } }) => name === instanceId);
