@@ -148,7 +148,8 @@ async function checkQuiet({ operators, edges, checker }: World, signal: AbortSig
   for (const [index, proxy] of proxies.entries()) {
     const count = proxy.writes() - (before[index] ?? 0);
     if (count <= QUIET_WRITES || signal.aborted) continue;
-    const message = `${proxy.name} wrote ${count} times in ${QUIET_MS / 1000} s while nothing happened`;
+    const written = proxy.lastWrites(count).join(", ");
+    const message = `${proxy.name} wrote ${count} times in ${QUIET_MS / 1000} s while nothing happened: ${written}`;
     checker.violate("rest is quiet", message, [proxy.name]);
   }
 }

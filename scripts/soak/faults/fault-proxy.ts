@@ -50,6 +50,8 @@ export interface FaultProxy {
   readonly hits: Map<string, number>;
   /** How many writes have passed so far, without those of leases and Events. */
   writes(): number;
+  /** The last of these writes, the latest at the end. */
+  lastWrites(most: number): readonly string[];
   close(): Promise<void>;
 }
 
@@ -86,6 +88,7 @@ interface Watch {
 
 /** What an API server passes on to the helper pod, whose certificate it does not check. */
 const TO_HELPER = /^\/api\/v1\/namespaces\/[^/]+\/pods\/https:tenancy-snapshots:8443\/proxy(\/.*)$/;
+const MOST_SHOWN = 20;
 const HOP_BY_HOP = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade", "accept-encoding"]);
 
 /** Starts a proxy on loopback, which speaks HTTP to its program and HTTPS to the API server. */
@@ -100,6 +103,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
   const watches = new Set<Watch>();
   const hits = new Map<string, number>();
   let writes = 0;
+  let written: string[] = [];
   const watchDelayMs = new Map<string, number>();
   const faults: ActiveFaults = {
     refuse: undefined,
@@ -174,7 +178,10 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
       refuse(outgoing, status);
       return;
     }
-    if (incoming.method !== "GET" && !/\/(leases|events)\b/.test(incoming.url ?? "")) writes += 1;
+    if (incoming.method !== "GET" && !/\/(leases|events)\b/.test(incoming.url ?? "")) {
+      writes += 1;
+      written = [...written, `${incoming.method} ${incoming.url}`].slice(-MOST_SHOWN);
+    }
     const isLost = incoming.method !== "GET" && decisions.chance(faults.loseAnswer);
     const isCut = !isWatch && decisions.chance(faults.cutAnswer);
     const forwarded = await forward(incoming, isWatch ? streams : calls);
@@ -328,6 +335,7 @@ export async function startFaultProxy(options: FaultProxyOptions): Promise<Fault
 
   return {
     ...{ name, url, kubeconfigPath, faults, hits, writes: () => writes },
+    lastWrites: (most) => written.slice(-most),
     delayWatches(plural, ms) {
       if (ms > 0) {
         watchDelayMs.set(plural, ms);
