@@ -1,5 +1,5 @@
 import type { Content } from "./cluster/pod-files.ts";
-import { type Archive, createFileChecks } from "./file-checks.ts";
+import { type Archive, createFileChecks, type FileChecks } from "./file-checks.ts";
 import type { Change } from "./history.ts";
 import {
   type Claim,
@@ -46,7 +46,7 @@ interface Moment {
   readonly ms: number;
 }
 
-export interface Checker {
+export interface Checker extends Pick<FileChecks, "writes" | "onCheckpoint" | "sessionPods"> {
   onChange(change: Change): void;
   /** Called before a tenant writes into its pod, with the current files. */
   found(podUid: string, content: Content): void;
@@ -74,8 +74,7 @@ export interface Checker {
   readonly violations: readonly Violation[];
   /** How often an invariant was checked. */
   checks(): number;
-  /** How many releases saved files, and how many claims got saved files back. */
-  files(): { saved: number; restored: number };
+  files: FileChecks["counts"];
 }
 
 /** How long after a pod's end a claim call may still show it: longer than the longest delay of a watch in the soak. */
@@ -190,6 +189,7 @@ export function createChecker(options: {
     const previous = before?.claim.status;
     claims.set(uid, record);
     record.claim = claim;
+    files.onClaim(claim);
     const { phase, reason, instanceId, endpoint, source } = claim.status ?? {};
     const pair = pairOf(claim);
     const about = [uid, name, pair];
@@ -313,7 +313,8 @@ export function createChecker(options: {
     violations,
     violate,
     checks: () => checks,
-    files: files.counts,
+    ...{ files: files.counts, writes: files.writes, onCheckpoint: files.onCheckpoint },
+    sessionPods: files.sessionPods,
     onChange(change) {
       if (change.kind === "pod") onPod(change);
       else onClaim(change);

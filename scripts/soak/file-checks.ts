@@ -1,5 +1,6 @@
 import { type Content, EMPTY } from "./cluster/pod-files.ts";
 import { type Claim, type Finding, type Invariant, type Pair, pairName, pairOf } from "./objects.ts";
+import { createSessionChecks, type SessionChecks } from "./session-checks.ts";
 import type { Trace } from "./trace.ts";
 
 /** What is known about a pair's archive. */
@@ -16,8 +17,8 @@ interface Place {
   readonly about: readonly string[];
 }
 
-/** Compares the files in pods with those that releases have saved. */
-export interface FileChecks {
+/** Compares the files in pods with those that releases and checkpoints have saved. */
+export interface FileChecks extends Pick<SessionChecks, "writes" | "onClaim" | "onCheckpoint" | "sessionPods"> {
   archive(pair: Pair): Archive;
   /** Called with the files in a pod when its tenant got it, before the tenant wrote. */
   found(podUid: string, content: Content): void;
@@ -30,7 +31,16 @@ export interface FileChecks {
   onHandedOut(claim: Claim, place: Place): void;
   /** Called when a call with `resume` returned the pod of a claim without `resume`. */
   onAnswered(pair: Pair, place: Place): void;
-  counts(): { saved: number; restored: number };
+  counts(): FileCounts;
+}
+
+export interface FileCounts {
+  /** Releases that saved files, and claims that got saved files back. */
+  readonly saved: number;
+  readonly restored: number;
+  /** Checkpoints, and pods that a session went on in with the files of one. */
+  readonly checkpoints: number;
+  readonly goneOn: number;
 }
 
 export function createFileChecks(options: {
@@ -39,6 +49,7 @@ export function createFileChecks(options: {
   contentOf(podUid: string): Content | undefined;
 }): FileChecks {
   const { check, trace, contentOf } = options;
+  const sessions = createSessionChecks({ check });
   const archives = new Map<string, Archive>();
   /** By pod uid. */
   const found = new Map<string, Content>();
@@ -66,7 +77,47 @@ export function createFileChecks(options: {
     archive.perhaps.clear();
   }
 
+  /** The files of a pod that follows a lost one of the same session. */
+  function checkGoneOn(claim: Claim, content: Content, about: readonly string[]): void {
+    const isOwn = sessions.mayHave(claim, content);
+    // Without a checkpoint it gets what it asked for, as its first pod did.
+    if (!isOwn && !sessions.hasCheckpoint(claim) && claim.spec.resume === true) {
+      checkResumed(pairOf(claim), content, about);
+      return;
+    }
+    check(isOwn, "last checkpoint", {
+      message: () =>
+        `claim ${claim.metadata.name} lost its pod and got ${show(content)}, which is not of its session or older than its last checkpoint`,
+      about,
+    });
+  }
+
+  function checkBegun(claim: Claim, content: Content, about: readonly string[]): void {
+    const { name, uid } = claim.metadata;
+    const pair = pairOf(claim);
+    const isAsked = claim.spec.resume === true || (moved.has(uid) && sessions.goesOn(claim));
+    const { saved, perhaps } = archiveOf(pair);
+    const isSaved = isAsked && (content === saved || perhaps.has(content));
+    check(isSaved || !sessions.isGivenUp(claim, content), "last checkpoint", {
+      message: () => `claim ${name} got ${show(content)}, which was destroyed on request`,
+      about,
+    });
+    if (isAsked) {
+      checkResumed(pair, content, about);
+      return;
+    }
+    check(content === EMPTY, "one tenant a pod", {
+      message: () => `claim ${name} asked for no files and got ${JSON.stringify(content)}`,
+      about,
+    });
+  }
+
   return {
+    ...{ writes: sessions.writes, onClaim: sessions.onClaim, sessionPods: sessions.sessionPods },
+    onCheckpoint(pair, content, isNew) {
+      if (isNew) trace.note("checkpoint", [pairName(pair)], { content });
+      sessions.onCheckpoint(pair, content, isNew);
+    },
     archive: (pair) => archiveOf(pairName(pair)),
     found(podUid, content) {
       if (!found.has(podUid)) found.set(podUid, content);
@@ -99,30 +150,27 @@ export function createFileChecks(options: {
     },
     onHandedOut(claim, { podUid, about }) {
       const content = found.get(podUid) ?? contentOf(podUid);
-      if (content === undefined) return;
-      found.set(podUid, content);
-      const pair = pairOf(claim);
-      trace.note("files at hand-out", [...about, pair], { content, resume: claim.spec.resume });
-      if (claim.spec.resume === true || moved.has(claim.metadata.uid)) checkResumed(pair, content, about);
-      else {
-        check(content === EMPTY, "one tenant a pod", {
-          message: () => `claim ${claim.metadata.name} asked for no files and got ${JSON.stringify(content)}`,
-          about,
-        });
+      if (content !== undefined) {
+        found.set(podUid, content);
+        const goesOn = sessions.goesOn(claim) && !moved.has(claim.metadata.uid);
+        trace.note("files at hand-out", [...about, pairOf(claim)], { content, resume: claim.spec.resume, goesOn });
+        (goesOn ? checkGoneOn : checkBegun)(claim, content, about);
+        moved.delete(claim.metadata.uid);
       }
+      sessions.onHandedOut(claim, { podUid, content });
     },
     onAnswered(pair, { podUid, about }) {
       const began = found.get(podUid);
       if (began === undefined) return;
       const name = pairName(pair);
       const { saved } = archiveOf(name);
-      check(saved === EMPTY || began === saved, "last saved files", {
+      check(saved === EMPTY || began === saved || sessions.isLater(saved, began), "last saved files", {
         message: () =>
           `${name} asked for its files and was answered a pod that began with ${show(began)}; saved is ${show(saved)}`,
         about,
       });
     },
-    counts: () => counts,
+    counts: () => ({ ...counts, ...sessions.counts() }),
   };
 }
 

@@ -104,6 +104,7 @@ export type Invariant =
   | "one tenant a pod"
   | "endpoint is the claim's own"
   | "last saved files"
+  | "last checkpoint"
   | "no claim stuck"
   | "no orphan pod"
   | "live pod kept"

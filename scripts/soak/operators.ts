@@ -16,6 +16,7 @@ import type { FaultTargets } from "./faults/faults.ts";
 import { expect, followHistory, type History } from "./history.ts";
 import { NAMESPACE } from "./objects.ts";
 import { startOperator } from "./programs.ts";
+import { allowShortIntervals, allowShortIntervalsIn } from "./short-intervals.ts";
 import type { Trace } from "./trace.ts";
 
 /** A cluster with operators, each behind its own proxy, and the checker that watches them. */
@@ -45,6 +46,7 @@ export const START_LIMIT_MS = 120_000;
  *
  * @param options.names of the operators
  * @param options.environment additional environment variables
+ * @param options.areIntervalsShort whether workloads may have checkpoints at shorter intervals than the product allows
  * @param options.tap sees the traffic of the operators
  * @param options.onStop registers what to do at the end, in reverse order; it is also done if the start fails
  */
@@ -52,17 +54,19 @@ export async function startOperators(
   options: OperatedClusterOptions & {
     names: readonly string[];
     environment?: Readonly<Record<string, string>>;
+    areIntervalsShort?: boolean;
     tap?: Tap;
     onStop(step: () => unknown): void;
   },
 ): Promise<OperatedCluster> {
-  const { tree, isContainers, seed, trace, log, onViolation, onTrouble, onStop } = options;
-  const bundle = await bundleOperator(tree);
+  const { tree, isContainers, seed, trace, log, onViolation, onTrouble, onStop, areIntervalsShort = false } = options;
+  const bundled = await bundleOperator(tree);
+  const bundle = areIntervalsShort ? allowShortIntervals(bundled, trace.folder) : bundled;
   const startCluster = isContainers ? startContainerCluster : startSimulatedCluster;
   const cluster = await startCluster({ seed, tree, log, onTrouble, onStop });
   const { api, kubeconfigPath, pods } = cluster;
   const objects = isInObjects(seed) ? await startSoakObjects({ log, onStop }) : undefined;
-  await installKinds(api, join(tree, "crds"));
+  await installKinds(api, { folder: join(tree, "crds"), areIntervalsShort });
   await cluster.prepare?.();
   const checker: Checker = createChecker({ trace, contentOf: pods.content, onViolation });
   const history = await followHistory({ api, onChange: checker.onChange, onTrouble });
@@ -100,10 +104,14 @@ function isInObjects(seed: number): boolean {
   return seed % 2 === 1;
 }
 
-async function installKinds(api: ApiClient, folder: string): Promise<void> {
+async function installKinds(
+  api: ApiClient,
+  { folder, areIntervalsShort }: { folder: string; areIntervalsShort: boolean },
+): Promise<void> {
   await expect(api, "POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
   for (const file of readdirSync(folder).filter((name) => name.endsWith(".yaml"))) {
-    const document: unknown = parse(readFileSync(join(folder, file), "utf8"));
+    const text = readFileSync(join(folder, file), "utf8");
+    const document: unknown = areIntervalsShort ? parse(text, allowShortIntervalsIn) : parse(text);
     await expect(api, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document);
   }
   const kinds = ["tenancyclaims", "tenancyworkloads", "tenancypools", "tenancytriggers"];

@@ -174,7 +174,7 @@ function summaryOf(run: {
   const hits = new Map<string, number>();
   for (const { hits: own } of proxies) for (const [what, n] of own) hits.set(what, (hits.get(what) ?? 0) + n);
   const rest = counts.get("seconds to rest") / Math.max(1, counts.get("rounds"));
-  const { saved, restored } = world.checker.files();
+  const { saved, restored, checkpoints, goneOn } = world.checker.files();
   const broken = new Map<string, number>();
   for (const { invariant } of run.violations) broken.set(invariant, (broken.get(invariant) ?? 0) + 1);
   return [
@@ -183,6 +183,7 @@ function summaryOf(run: {
     `${faults.reduce((sum, [, n]) => sum + n, 0)} faults: ${list(faults)}`,
     `requests hit: ${list([...hits].sort())}`,
     `answers of the edge: ${list(counts.startingWith("answers "))}`,
-    `${saved} saves and ${restored} restores of files seen; ${world.checker.pods.size} pods, ${world.checker.claims.size} claim objects, ${world.checker.checks()} checks, ${run.violations.length} violations${broken.size > 0 ? `: ${list([...broken])}` : ""}`,
+    `${saved} saves and ${restored} restores of files seen; ${checkpoints} checkpoints saved, and ${goneOn} restored after the loss of a pod`,
+    `${world.checker.pods.size} pods, ${world.checker.claims.size} claim objects, ${world.checker.checks()} checks, ${run.violations.length} violations${broken.size > 0 ? `: ${list([...broken])}` : ""}`,
   ].join("\n");
 }

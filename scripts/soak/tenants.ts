@@ -169,6 +169,7 @@ export function createTenant(options: TenantOptions): Tenant {
     written += 1;
     const token = `${tenantId}/${workloadRef}#${written}`;
     if (!pods.write(uid, token, bytes)) return;
+    checker.writes(pair, uid, token);
     counts.add("tokens written");
     trace.note("wrote", [name, uid, instanceId], { token });
     // A save that began in the meantime may or may not contain it.
@@ -306,7 +307,10 @@ export function createTenant(options: TenantOptions): Tenant {
 }
 
 function planOf(decisions: Decisions): Plan {
-  const steps = Array.from({ length: decisions.between(0, 3) }, () =>
+  // Long enough for some checkpoints.
+  const isLong = decisions.chance(0.15);
+  const between = isLong ? (["wait", "claim again", "write"] as const) : [];
+  const steps = Array.from({ length: isLong ? decisions.between(2, 5) : decisions.between(0, 3) }, () => [
     decisions.pick([
       "write",
       "write",
@@ -318,13 +322,14 @@ function planOf(decisions: Decisions): Plan {
       "wait",
       "wait",
     ] as const),
-  );
+    ...between,
+  ]).flat();
   return {
     resume: decisions.chance(0.75),
     isDirect: decisions.chance(0.15),
     tries: decisions.between(1, 3),
     steps,
-    waitMs: decisions.between(0, 5000),
+    waitMs: isLong ? decisions.between(2000, 8000) : decisions.between(0, 5000),
     bytes: decisions.between(0, decisions.chance(0.1) ? 400_000 : 8_000),
     end: decisions.pick(["release", "release", "release and wait", "release and wait", "delete", "keep"] as const),
     isGoneAwaited: decisions.chance(0.7),

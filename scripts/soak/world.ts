@@ -10,6 +10,7 @@ import { expect, type History } from "./history.ts";
 import { APP_IMAGE, IDLE, IDLE_SECONDS, INPUTS_FILE, POOLS_PATH, STARTED, TOLD, WORKLOADS_PATH } from "./objects.ts";
 import { type OperatedClusterOptions, START_LIMIT_MS, startOperators } from "./operators.ts";
 import { startEdge } from "./programs.ts";
+import { followCheckpoints } from "./stored-checkpoints.ts";
 import type { Counts } from "./trace.ts";
 
 /** A cluster with our programs, each behind its own proxy, and the checker that watches. */
@@ -24,10 +25,11 @@ export interface World extends FaultTargets {
 
 const OPERATORS = ["operator-1", "operator-2"];
 const EDGES = ["edge-1", "edge-2"];
+/** Sessions are short, and their pods are lost soon. */
+const CHECKPOINT_SECONDS = 4;
 const FILES = {
   ...{ image: { ref: APP_IMAGE }, resources: SMALL, network: { ports: [8080] } },
-  // Its checker holds restored files against releases alone.
-  filesystem: { overlayDirs: [FILES_FOLDER], checkpointSeconds: 0 },
+  filesystem: { overlayDirs: [FILES_FOLDER], checkpointSeconds: CHECKPOINT_SECONDS },
 };
 // Kept by a container that starts again.
 const NOTE_CLAIM = `cd /run/tenancy/claim && { cat env.json && { [ ! -e secrets/TOKEN ] || cat secrets/TOKEN; } } > ${INPUTS_FILE}.$$ &&
@@ -58,8 +60,13 @@ export async function startWorld(options: OperatedClusterOptions & { counts: Cou
   }
 
   async function start(): Promise<World> {
-    const operated = await startOperators({ ...options, names: OPERATORS, onStop: (step) => undo.push(step) });
+    const operated = await startOperators({
+      ...{ ...options, names: OPERATORS, areIntervalsShort: true },
+      onStop: (step) => undo.push(step),
+    });
     const { cluster, objects, startProxy, onEnd, ...targets } = operated;
+    const { checker, history } = targets;
+    undo.push(followCheckpoints({ cluster, objects, checker, history, onTrouble: options.onTrouble }).stop);
     const edges: { program: Awaited<ReturnType<typeof startEdge>>; proxy: FaultProxy }[] = [];
     for (const name of EDGES) {
       const proxy = await startProxy(name);

@@ -43,6 +43,7 @@ export async function startContainerCluster({
     api,
     kubeconfigPath,
     pods,
+    snapshots: join(volumesFolder, "snapshots"),
     poolSizes: { c: 1, "b-c": 1, guarded: 1, [TOLD]: 1, [STARTED]: 1 },
     pairs: PAIRS.filter((_, index) => ROOM_FOR.has(index)),
     mustRestMs: 300_000,

@@ -9,6 +9,8 @@ import { startObjectServer } from "../../cluster/objects/object-server.ts";
 export interface SoakObjects {
   readonly endpoint: string;
   readonly bucket: string;
+  /** The folder of this machine that has the bucket's objects. */
+  readonly folder: string;
   /** Whether it is out of reach for everybody. */
   isLost: boolean;
   /** Lets its server stand still until `goOn`. */
@@ -39,7 +41,7 @@ export async function startSoakObjects({
   client.close();
   if (status !== 200) throw new Error(`Cannot make a bucket: ${status} ${code}`);
   return {
-    ...{ endpoint, bucket: BUCKET, isLost: false },
+    ...{ endpoint, bucket: BUCKET, folder: join(folder, "objects", BUCKET), isLost: false },
     hang: () => void process.kill(pid, "SIGSTOP"),
     goOn: () => void process.kill(pid, "SIGCONT"),
     environment: (reachedAt) => ({

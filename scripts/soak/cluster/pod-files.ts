@@ -7,7 +7,9 @@ import {
   existsSync,
   linkSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
@@ -87,26 +89,50 @@ export type Content = string;
 
 export const EMPTY: Content = "";
 
-/** Writes a token with some random bytes into the folder of a pod's files, in the place of what was there. */
+/** The length of the file of a token, whatever the token is. */
+const TOKEN_BYTES = 256;
+
+/**
+ * Writes a token with some random bytes into the folder of a pod's files, in the place of what was there.
+ *
+ * Files are read by checkpoints at any moment, so at each moment there is the token of one write with its bytes. The
+ * bytes of the write before stay, for who has read its token. The token keeps its file and length, so that the
+ * file's times alone show the write.
+ */
 export function writeContent(folder: string, token: Content, bytes: number): void {
   const blob = randomBytes(bytes);
   const digest = createHash("sha256").update(blob).digest("hex");
-  for (const [name, data] of [
-    ["blob", blob],
-    ["token", `${token}\n${digest}\n`],
-  ] as const) {
-    const path = join(folder, name);
-    writeFileSync(path, data);
-    chownSync(path, USER, USER);
+  const path = join(folder, "token");
+  const [, digestBefore = ""] = existsSync(path) ? readFileSync(path, "utf8").split("\n") : [];
+  const name = blobName(digest);
+  writeOwn(join(folder, name), blob);
+  const text = `${token}\n${digest}\n`.padEnd(TOKEN_BYTES, "\n");
+  if (existsSync(path)) writeFileSync(path, text, { flag: "r+" });
+  else {
+    writeOwn(`${path}.new`, text);
+    renameSync(`${path}.new`, path);
   }
+  for (const other of readdirSync(folder))
+    if (other.startsWith(BLOB) && other !== name && other !== blobName(digestBefore)) rmSync(join(folder, other));
+}
+
+const BLOB = "blob-";
+
+function blobName(digest: string): string {
+  return `${BLOB}${digest.slice(0, 16)}`;
+}
+
+function writeOwn(path: string, data: string | Buffer): void {
+  writeFileSync(path, data);
+  chownSync(path, USER, USER);
 }
 
 /** Reads the token, and checks the bytes that it came with. */
 export function readContent(folder: string): Content {
   const path = join(folder, "token");
   if (!existsSync(path)) return EMPTY;
-  const [token = "", digest] = readFileSync(path, "utf8").split("\n");
-  const blobPath = join(folder, "blob");
+  const [token = "", digest = ""] = readFileSync(path, "utf8").split("\n");
+  const blobPath = join(folder, blobName(digest));
   const blob = existsSync(blobPath) ? readFileSync(blobPath) : Buffer.alloc(0);
   const found = createHash("sha256").update(blob).digest("hex");
   return found === digest ? token : `(token ${token} with other bytes than it came with)`;

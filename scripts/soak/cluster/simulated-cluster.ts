@@ -46,7 +46,7 @@ export async function startSimulatedCluster({
   onStop(() => kubelet.stop());
   const answerExec = createExecEndpoint(kubelet);
   return {
-    ...{ api, kubeconfigPath, pods: kubelet, volume },
+    ...{ api, kubeconfigPath, pods: kubelet, volume, snapshots: join(volume, "snapshots") },
     onExec: (pod, request, connection) => void answerExec(pod, request, connection).catch(onTrouble),
     poolSizes: { c: 2, "b-c": 1, guarded: 2, idle: 1, [TOLD]: 1 },
     // No workload's program runs here.

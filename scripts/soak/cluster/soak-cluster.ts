@@ -40,6 +40,8 @@ export interface SoakCluster {
   readonly mustRestMs: number;
   /** The folder that the snapshots volume is, where pods are folders. */
   readonly volume?: string;
+  /** The folder of this machine that has the files of the snapshots volume. */
+  readonly snapshots: string;
   /** Brings what its namespace takes, once that is there. */
   prepare?(): Promise<void>;
   /** What operators and edge are told of this cluster. */

@@ -4,7 +4,7 @@ import type { Checker, PodRecord } from "../checker.ts";
 import type { SoakObjects } from "../cluster/object-storage.ts";
 import type { SoakPods } from "../cluster/soak-cluster.ts";
 import type { Decisions } from "../decisions.ts";
-import { NAMESPACE, PODS_PATH } from "../objects.ts";
+import { CLAIMS_PATH, NAMESPACE, PODS_PATH } from "../objects.ts";
 import { LEASE_SECONDS, type SoakProgram } from "../programs.ts";
 import type { Counts, Trace } from "../trace.ts";
 import type { FaultProxy } from "./fault-proxy.ts";
@@ -90,17 +90,29 @@ export const FAULT_PARTS: Readonly<
       "workload made again": remakeWorkload,
     },
   },
+  sessions: {
+    pauseMs: [1000, 5000],
+    faults: {
+      "pod with a checkpoint deleted": (targets, decisions) => {
+        const uid = pickSession(targets, decisions, { hasCheckpoint: true });
+        return endPod(targets, uid, decisions.pick([0, 5]));
+      },
+      "pod with a checkpoint failed": (targets, decisions) =>
+        failPod(targets, pickSession(targets, decisions, { hasCheckpoint: true })),
+      "pod without a checkpoint deleted": (targets, decisions) =>
+        endPod(targets, pickSession(targets, decisions, { hasCheckpoint: false }), 0),
+      "session lost": async (targets, decisions) => {
+        const uid = pickSession(targets, decisions, { hasCheckpoint: true });
+        await Promise.all([endPod(targets, uid, 0), endClaim(targets, uid)]);
+      },
+    },
+  },
   pods: {
     pauseMs: [1500, 6000],
     faults: {
-      "pod deleted": (targets, decisions) => endPod(targets, decisions, 5),
-      "pod deleted by force": (targets, decisions) => endPod(targets, decisions, 0),
-      "pod failed": async ({ pods, checker }, decisions) => {
-        const uid = pickBound(checker, decisions);
-        if (uid === undefined) return;
-        checker.excuse(uid, "failed by the soak");
-        await pods.fail(uid);
-      },
+      "pod deleted": (targets, decisions) => endPod(targets, pickBound(targets, decisions), 5),
+      "pod deleted by force": (targets, decisions) => endPod(targets, pickBound(targets, decisions), 0),
+      "pod failed": (targets, decisions) => failPod(targets, pickBound(targets, decisions)),
       [HELPER_FAULT]: async ({ api }) => {
         await api.call({ method: "DELETE", path: `${PODS_PATH}?${HELPER_SELECTOR}`, body: { gracePeriodSeconds: 1 } });
       },
@@ -267,8 +279,7 @@ async function findLeader({ operators, api }: FaultTargets, decisions: Decisions
   return operators.find(({ program }) => program.pid() === pid) ?? any;
 }
 
-async function endPod({ checker, api }: FaultTargets, decisions: Decisions, graceSeconds: number): Promise<void> {
-  const uid = pickBound(checker, decisions);
+async function endPod({ checker, api }: FaultTargets, uid: string | undefined, graceSeconds: number): Promise<void> {
   if (uid === undefined) return;
   const name = checker.pods.get(uid)?.pod.metadata.name;
   checker.excuse(uid, "deleted by the soak");
@@ -277,12 +288,42 @@ async function endPod({ checker, api }: FaultTargets, decisions: Decisions, grac
   if (status >= 300 && status !== 404 && status !== 409) throw new Error(`Cannot delete ${name}: ${status} ${text}`);
 }
 
+async function failPod({ checker, pods }: FaultTargets, uid: string | undefined): Promise<void> {
+  if (uid === undefined) return;
+  checker.excuse(uid, "failed by the soak");
+  await pods.fail(uid);
+}
+
+async function endClaim({ checker, api }: FaultTargets, podUid: string | undefined): Promise<void> {
+  const { claim } = checker.claims.get(checker.pods.get(podUid ?? "")?.claimUid ?? "") ?? {};
+  if (claim === undefined) return;
+  const { name, uid } = claim.metadata;
+  const request = { method: "DELETE", path: `${CLAIMS_PATH}/${name}`, body: { preconditions: { uid } } } as const;
+  await checker.whileReleasing(claim.spec, () => api.call(request));
+}
+
 /** A pod of some Active claim, the same for the same seed only as far as the run was the same. */
-function pickBound(checker: Checker, decisions: Decisions): string | undefined {
-  const chosen = decisions.number();
-  const bound = [...checker.pods.values()].filter(
-    ({ handedOutTo, deletingAt, excuse }: PodRecord) =>
-      handedOutTo.size > 0 && deletingAt === undefined && excuse() === undefined,
+function pickBound({ checker }: FaultTargets, decisions: Decisions): string | undefined {
+  return pickOne(
+    [...checker.pods.values()].filter(({ handedOutTo }) => handedOutTo.size > 0),
+    decisions,
   );
-  return bound[Math.floor(chosen * bound.length)]?.pod.metadata.uid;
+}
+
+/** A pod of a session that has a checkpoint, or of one that has none yet. */
+function pickSession(
+  { checker }: FaultTargets,
+  decisions: Decisions,
+  which: { hasCheckpoint: boolean },
+): string | undefined {
+  return pickOne(
+    checker.sessionPods(which).flatMap((uid) => checker.pods.get(uid) ?? []),
+    decisions,
+  );
+}
+
+function pickOne(records: readonly PodRecord[], decisions: Decisions): string | undefined {
+  const chosen = decisions.number();
+  const left = records.filter(({ deletingAt, excuse }) => deletingAt === undefined && excuse() === undefined);
+  return left[Math.floor(chosen * left.length)]?.pod.metadata.uid;
 }

@@ -151,6 +151,7 @@ export function createScene(run: string, { api, pods, checker, history }: Operat
       await history.upToNow();
       checker.found(uid, pods.content(uid) ?? EMPTY);
       if (!pods.write(uid, token, 1000)) throw new Error(`Cannot write files of ${run}`);
+      checker.writes({ tenantId: `t-${run}`, workloadRef: run }, uid, token);
     },
     release: () => remove(claimPath),
     async released() {

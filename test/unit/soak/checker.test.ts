@@ -46,12 +46,14 @@ function createCluster() {
 
   function claim(uid: string, state: ClaimState = {}): void {
     const { phase = "Active", instanceId, host = "10.64.0.1", resume = false, isDeleting, type = "MODIFIED" } = state;
+    const { destroyed } = state;
     const { reason, isAsked = true, workloadRef = PAIR.workloadRef, deletedAt = "2026-01-01T00:00:00Z" } = state;
     if (isDeleting && isAsked) void checker.whileReleasing(PAIR, async () => undefined);
     revision += 1;
     const object = {
       metadata: {
         ...{ name: `claim-${uid}`, namespace: "tenancy", uid, resourceVersion: String(revision) },
+        ...(destroyed !== undefined && { annotations: { "tenancy.dev/destroyed": destroyed } }),
         ...(isDeleting && { deletionTimestamp: deletedAt }),
       },
       spec: { ...PAIR, workloadRef, resume },
@@ -72,6 +74,24 @@ function createCluster() {
     claim(uid, { instanceId: name, resume });
   }
 
+  /** Files that the tenant writes in its pod. */
+  function write(name: string, content: string): void {
+    contents.set(`uid-${name}`, content);
+    checker.writes(PAIR, `uid-${name}`, content);
+  }
+
+  /** The claim's pod is lost, and it gets another one. */
+  function goOn(uid: string, from: string, next: NextPod): void {
+    const { name, content, resume = false, destroyed } = next;
+    checker.excuse(`uid-${from}`, "deleted");
+    if (destroyed) claim(uid, { instanceId: from, resume, destroyed: from });
+    pod(from, { tenant: "a-b", claimUid: uid, isDeleting: true, type: "DELETED" });
+    claim(uid, { phase: "Pending", resume });
+    contents.set(`uid-${name}`, content);
+    pod(name, { tenant: "a-b", claimUid: uid });
+    claim(uid, { instanceId: name, resume });
+  }
+
   /** The session's release, as it should be: its pod goes after its claim was deleted. */
   function release(uid: string, name: string, { resume = false } = {}): void {
     claim(uid, { instanceId: name, resume, isDeleting: true });
@@ -80,7 +100,15 @@ function createCluster() {
     claim(uid, { phase: "Released", resume, isDeleting: true, type: "DELETED" });
   }
 
-  return { checker, broken, contents, pod, claim, session, release };
+  return { checker, broken, contents, pod, claim, session, release, write, goOn };
+}
+
+interface NextPod {
+  name: string;
+  content: string;
+  resume?: boolean;
+  /** Whether the pod before was destroyed on request. */
+  destroyed?: boolean;
 }
 
 interface PodState {
@@ -101,6 +129,7 @@ interface ClaimState {
   host?: string;
   resume?: boolean;
   isDeleting?: boolean;
+  destroyed?: string;
   /** Whether somebody has asked for its deletion. @default true */
   isAsked?: boolean;
   workloadRef?: string;
@@ -249,6 +278,82 @@ test("finds a session that moves to another pod without the files that it had, a
       assert.equal(broken, content === "token 2" ? [] : ["last saved files"], `${resume} ${content}`);
     }
   }
+});
+
+test("a session that loses its pod goes on with its last checkpoint or later files", () => {
+  for (const [content, found] of [
+    ["token 1", ["last checkpoint"]],
+    ["token 2", []],
+    ["token 3", []],
+    ["", ["last checkpoint"]],
+    ["token of somebody", ["last checkpoint"]],
+  ] as const) {
+    for (const resume of [false, true]) {
+      const { broken, checker, session, write, goOn } = createCluster();
+      session("1", "p1", { resume });
+      write("p1", "token 1");
+      write("p1", "token 2");
+      checker.onCheckpoint(PAIR, "token 2", true);
+      write("p1", "token 3");
+      goOn("1", "p1", { name: "p2", content, resume });
+      assert.equal(broken, found, `${content} ${resume}`);
+    }
+  }
+});
+
+test("a session has what it had after the loss of a pod also after the next loss", () => {
+  const { broken, checker, session, write, goOn } = createCluster();
+  session("1", "p1");
+  write("p1", "token 1");
+  checker.onCheckpoint(PAIR, "token 1", true);
+  goOn("1", "p1", { name: "p2", content: "token 1" });
+  write("p2", "token 2");
+  goOn("1", "p2", { name: "p3", content: "token 1" });
+  assert.equal(broken, []);
+  assert.is(checker.files().goneOn, 2);
+  goOn("1", "p3", { name: "p4", content: "" });
+  assert.equal(broken, ["last checkpoint"]);
+});
+
+test("a checkpoint that is seen after the loss of its pod may come too late for the next one", () => {
+  const { broken, checker, session, claim, pod, write, contents } = createCluster();
+  session("1", "p1");
+  write("p1", "token 1");
+  checker.excuse("uid-p1", "deleted");
+  claim("1", { phase: "Pending" });
+  checker.onCheckpoint(PAIR, "token 1", true);
+  contents.set("uid-p2", "");
+  pod("p2", { tenant: "a-b", claimUid: "1" });
+  claim("1", { instanceId: "p2" });
+  assert.equal(broken, []);
+});
+
+test("finds files that come back after they were destroyed on request", () => {
+  for (const resume of [false, true]) {
+    for (const [content, found] of [
+      ["", []],
+      ["token 1", ["last checkpoint", resume ? "last saved files" : "one tenant a pod"]],
+    ] as const) {
+      const { broken, checker, session, write, goOn } = createCluster();
+      session("1", "p1", { resume });
+      write("p1", "token 1");
+      checker.onCheckpoint(PAIR, "token 1", true);
+      goOn("1", "p1", { name: "p2", content, resume, destroyed: true });
+      assert.equal(broken, found, `${content} ${resume}`);
+    }
+  }
+});
+
+test("finds another session's checkpoint, and a checkpoint of files that its tenant never wrote", () => {
+  const { broken, checker, session, release, write, goOn } = createCluster();
+  session("1", "p1");
+  write("p1", "token 1");
+  release("1", "p1");
+  session("2", "p2");
+  goOn("2", "p2", { name: "p3", content: "token 1" });
+  assert.equal(broken, ["last checkpoint"]);
+  checker.onCheckpoint(PAIR, "token of somebody", true);
+  assert.is(broken.length, 2);
 });
 
 test("finds an address that is not the pod's, and a pod that is not the claim's", () => {
