@@ -151,7 +151,8 @@ export function createActivity(options: {
     entry.dueAt = clock.now() + delayMs;
     entry.cancel = clock.after(delayMs, () => {
       entry.cancel = undefined;
-      entry.writing = write(key, entry);
+      if (isCached(entry.name, entry.uid)) entry.writing = write(key, entry);
+      else entries.delete(key);
     });
   }
 

@@ -287,6 +287,16 @@ test("a pod that is gone is fine", async () => {
   }
 });
 
+test("a use of a pod that has gone since is not written", async () => {
+  const { touch, clock, cluster, written } = withPod("60", START);
+  touch();
+  assert.is(clock.pending(), 1);
+  cluster.removePod("inst-a");
+  await clock.runNext();
+  assert.equal(written(), []);
+  assert.is(clock.pending(), 0);
+});
+
 test("a close writes what is still to be written", async () => {
   const { touch, written, clock, activity } = withPod("60", START);
   touch();
