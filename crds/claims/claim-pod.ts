@@ -8,6 +8,9 @@ import { annotation, label, WORKLOAD_CONTAINER } from "../labels.ts";
  */
 export const SANDBOX_CONDITIONS: readonly string[] = ["PodReadyToStartContainers", "PodHasNetwork"];
 
+/** A pod whose `spec` may not have been read. */
+type WithoutSpec = Omit<Pod, "spec">;
+
 /**
  * The current address of a pod; undefined if it has none, or may have lost it.
  *
@@ -16,7 +19,7 @@ export const SANDBOX_CONDITIONS: readonly string[] = ["PodReadyToStartContainers
  * report sandboxes reports containers, which end with their sandbox.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network
  */
-export function podAddress(pod: Pod): string | undefined {
+export function podAddress(pod: WithoutSpec): string | undefined {
   const { metadata, status } = pod;
   if (metadata.deletionTimestamp !== undefined || status?.podIP === undefined || status.podIP === "") return undefined;
   if (status.phase === "Succeeded" || status.phase === "Failed") return undefined;
@@ -34,17 +37,17 @@ export function programContainer({ containers }: PodSpec): Container | undefined
 }
 
 /** The state of the container with the workload's program; undefined before a kubelet has reported it. */
-export function programStatus({ status }: Pod): ContainerStatus | undefined {
+export function programStatus({ status }: WithoutSpec): ContainerStatus | undefined {
   return status?.containerStatuses?.find(({ name }) => name === WORKLOAD_CONTAINER);
 }
 
 /** Whether the workload's program runs now, ready or not. */
-export function isProgramRunning(pod: Pod): boolean {
+export function isProgramRunning(pod: WithoutSpec): boolean {
   return programStatus(pod)?.state?.running !== undefined;
 }
 
 /** Whether a pod's program is ready, at a current address of the pod. */
-export function isPodReady(pod: Pod): boolean {
+export function isPodReady(pod: WithoutSpec): boolean {
   const ready = pod.status?.conditions?.find(({ type }) => type === "Ready");
   return ready?.status === "True" && podAddress(pod) !== undefined;
 }
@@ -59,7 +62,7 @@ export function unprobedRun(pod: Pod): string | undefined {
 }
 
 /** Identifies the current run of a pod's container; undefined if it is not running. */
-export function containerRun(pod: Pod): string | undefined {
+export function containerRun(pod: WithoutSpec): string | undefined {
   const { state, restartCount = 0 } = programStatus(pod) ?? {};
   return state?.running === undefined ? undefined : `${restartCount}@${state.running.startedAt}`;
 }

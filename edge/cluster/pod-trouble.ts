@@ -8,7 +8,7 @@ const ordinary: ReadonlySet<string> = new Set(["ContainerCreating", "PodInitiali
  * `Evicted`; undefined if nothing does.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-states
  */
-export function podReason({ status }: Pod): string | undefined {
+export function podReason({ status }: Pick<Pod, "status">): string | undefined {
   if (status?.reason !== undefined) return status.reason;
   const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") return scheduled.reason ?? "Unschedulable";
@@ -21,7 +21,7 @@ export function podReason({ status }: Pod): string | undefined {
 }
 
 /** Number of restarts of the pod's containers. */
-export function restartsOf({ status }: Pod): number {
+export function restartsOf({ status }: Pick<Pod, "status">): number {
   const all = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])];
   return all.reduce((sum, { restartCount }) => sum + restartCount, 0);
 }

@@ -1,4 +1,4 @@
-import { isPodReady, isWarm, podAddress } from "../../crds/claims/claim-pod.ts";
+import { containerRun, isPodReady, podAddress } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Pod, PodSpec } from "../../crds/kubernetes.ts";
 import { annotation, label, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
@@ -51,11 +51,21 @@ export function cutSpecs(json: Buffer): Buffer {
 }
 
 /**
+ * Whether a pod is ready, by the proof of the operator that its current run lasts if it has one. Only pods whose
+ * program has no probe have a proof.
+ */
+function isReady(pod: Omit<Pod, "spec">): boolean {
+  const proven = pod.metadata.annotations?.[annotation.provenRun];
+  const isPooled = pod.metadata.labels?.[label.pool] !== undefined;
+  return isPodReady(pod) && (!isPooled || proven === undefined || proven === containerRun(pod));
+}
+
+/**
  * The fields of a pod that the edge reads, so that ten thousand pods fit into a few megabytes. Its `status.podIP` is a
  * current address, never a former one; its `status.reason` is {@link podReason}, and the restarts of all containers are
  * stored as those of one.
  */
-export function slimPod(pod: Pod): Pod {
+export function slimPod(pod: Omit<Pod, "spec">): Pod {
   const { metadata, status } = pod;
   const podIP = podAddress(pod);
   const reason = podReason(pod);
@@ -81,7 +91,7 @@ export function slimPod(pod: Pod): Pod {
     status: {
       ...(status?.phase !== undefined && { phase: status.phase }),
       ...(podIP !== undefined && { podIP }),
-      ...((labels?.[label.pool] === undefined ? isPodReady(pod) : isWarm(pod)) && { conditions: ready }),
+      ...(isReady(pod) && { conditions: ready }),
       ...(reason !== undefined && { reason }),
       ...(restartCount > 0 && {
         containerStatuses: [{ name: WORKLOAD_CONTAINER, image: "", ready: false, restartCount }],

@@ -30,6 +30,11 @@ export const BUILD_NAMESPACE = "tenancy-builds";
  * The API in memory with the edge's caches over it. A claim that is made Active has the pod that its status names, at
  * the address of its endpoint, unless a test made that pod before.
  */
+/** As the edge's watch reads a pod. */
+function slimWithoutSpec({ metadata, status }: Pod): Pod {
+  return slimPod({ metadata, ...(status && { status }) });
+}
+
 export class FakeCluster extends MemoryApi {
   readonly waiters: ClaimWaiters = createClaimWaiters();
   readonly cache: ClusterCache;
@@ -44,7 +49,7 @@ export class FakeCluster extends MemoryApi {
     const claimsSeen = memoryInformer(this, { resource: claims, indexes: claimIndexes });
     claimsSeen.subscribe(({ object }) => this.waiters.changed(object.spec, object));
     const indexes = { phase: phaseOf, pool: poolOf };
-    const podsSeen = memoryInformer(this, { resource: pods, indexes, transform: slimPod });
+    const podsSeen = memoryInformer(this, { resource: pods, indexes, transform: slimWithoutSpec });
     podsSeen.subscribe(
       ({
         object: {

@@ -5,7 +5,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { PodStatus } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
-import { slimPod } from "../../../edge/cluster/slim-pod.ts";
+import { poolPlace, slimPod } from "../../../edge/cluster/slim-pod.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { renderPod } from "../../../operator/pod/render-pod.ts";
 import { eventually } from "../../eventually.ts";
@@ -319,6 +319,23 @@ test("exec: watches that are behind do not refuse an instance of an Active claim
     const answer = await edge.call("POST /api/v1/instances/inst-a/exec", { body: { command: ["ls"] } });
     assert.is(answer.status, 503, `${behind}: ${answer.text}`);
   }
+});
+
+test("without its spec, a pool's pod is ready unless its program has started again since its proof", () => {
+  const place = (restartCount: number, annotations: Record<string, string> = {}): string | undefined => {
+    const startedAt = `2026-01-01T00:0${restartCount}:00Z`;
+    const container = { name: "workload", image: "i", ready: true, restartCount, state: { running: { startedAt } } };
+    const status = {
+      phase: "Running" as const,
+      podIP: "10.0.0.1",
+      conditions: [{ type: "Ready", status: "True" }],
+      containerStatuses: [container],
+    };
+    return poolPlace(slimPod({ metadata: { name: "warm", labels: { [label.pool]: "p" }, annotations }, status }))
+      ?.status;
+  };
+  const proof = { [annotation.provenRun]: "0@2026-01-01T00:00:00Z" };
+  assert.equal([place(0), place(0, proof), place(1, proof)], ["ready", "ready", "warming"]);
 });
 
 test("ten thousand pods are a few megabytes in the store", () => {
