@@ -27,7 +27,10 @@ export type CopyOutcome =
   | { readonly kind: "surplus" }
   /** A surplus that was deleted in the target. */
   | { readonly kind: "deleted" }
-  /** A surplus that was not deleted: another key differs, so the source may be the older of the two stores. */
+  /**
+   * A surplus that was not deleted: another key differs, so the source may be the older of the two stores; or the source
+   * has a named checkpoint of the key.
+   */
   | { readonly kind: "withheld" }
   /** Not copied, and the target is unchanged: the archive changed during the copy, or does not match its metadata. */
   | { readonly kind: "failed"; readonly because: string };
@@ -157,7 +160,10 @@ async function copyKey(stores: Stores & { key: SnapshotKey }, call: StoreCall): 
   return { kind: "copied", archives: saved.archives + archives, bytes: saved.bytes + bytes };
 }
 
-/** Gives the target the names that archives of the source have, and the checkpoints that have names. */
+/**
+ * Gives the target the names that archives of the source have, and those of these archives that are beside the newest
+ * one. A name that another archive of the target has is moved.
+ */
 async function copyNamed(
   { from, to, key }: Stores & { key: SnapshotKey },
   { source, ...call }: StoreCall & { source: KeptSnapshots },
@@ -167,15 +173,21 @@ async function copyNamed(
     const { sha256, sizeBytes, kind } = archive;
     const there = await to.look(key, call);
     const present = archivesIn(there).find((one) => one.sha256 === sha256);
-    if (present === undefined && kind === "checkpoint") {
+    if (present === undefined && (kind === "checkpoint" || source.newest === undefined)) {
       const most = { history: there.versions.length, replaced: there.versions.length };
-      await putCopy({ from, to, key }, { ...call, archive, replaces: there.revision, most });
+      const asCheckpoint = { ...archive, kind: "checkpoint" as const, session: archive.session ?? "copied" };
+      await putCopy({ from, to, key }, { ...call, archive: asCheckpoint, replaces: there.revision, most });
       copied.archives += 1;
       copied.bytes += sizeBytes;
     }
     for (const name of names) {
       if (present?.names?.includes(name)) continue;
-      const outcome = await to.setName(key, { sha256, name }, call);
+      const named = { sha256, name };
+      let outcome = await to.setName(key, named, call);
+      if (outcome === "taken") {
+        await to.dropName(key, name, call);
+        outcome = await to.setName(key, named, call);
+      }
       if (outcome !== "named") throw new StoreConflict(`the name ${name} could not be copied: ${outcome}`);
     }
   }
@@ -211,7 +223,8 @@ async function putCopy(
   { from, to, key }: Stores & { key: SnapshotKey },
   { archive, ...commit }: CommitCall & { archive: SnapshotMetadata },
 ): Promise<CommittedSnapshot> {
-  const { sha256, sizeBytes: _, tenantId: __, workloadRef: ___, ...description } = archive;
+  // Names are set when all archives are there: one of the target may have such a name.
+  const { sha256, sizeBytes: _, tenantId: __, workloadRef: ___, names: ____, ...description } = archive;
   const opened = await from.open(key, sha256, commit);
   if (opened === undefined) throw new StoreConflict("another archive has replaced it in the meantime");
   try {
@@ -284,7 +297,9 @@ async function deleteSurplus({ from, to, key }: Stores & { key: SnapshotKey }, c
   const { newest, revision: replaces } = await to.look(key, call);
   if (newest === undefined) return { kind: "present" };
   // The source was listed earlier, and a volume that was unmounted since is empty too.
-  const { state } = await from.look(key, call);
+  const { state, versions } = await from.look(key, call);
+  // It was erased, and has a named checkpoint since, which is copied.
+  if (versions.some(isNamed)) return { kind: "withheld" };
   if (state === "unmarked") throw new StoreConflict("the source is no longer marked as a store in use");
   if (state !== "none") throw new StoreConflict("it was saved in the meantime");
   await to.delete(key, { ...call, replaces });

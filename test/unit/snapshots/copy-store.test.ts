@@ -267,6 +267,7 @@ test("copies names, and checkpoints that have one", async ({ from, to }) => {
   await from.setName(key, { sha256: versions.at(-1)?.sha256 ?? "", name: "v1" }, call);
   const { metadata } = await checkpoint(from, "alone", { session: "b", to: other });
   await from.setName(other, { sha256: metadata.sha256, name: "only" }, call);
+  await checkpoint(from, "later", { session: "b", to: other });
   assert.equal(await copy({ from, to }), {
     [key.tenantId]: { kind: "copied", archives: 3, bytes: 14 },
     other: { kind: "copied", archives: 1, bytes: 5 },
@@ -274,13 +275,30 @@ test("copies names, and checkpoints that have one", async ({ from, to }) => {
   assert.equal(
     [await shown(to), await shown(to, other)],
     [
-      ["of 2", "step 1 (a)", "of 1"],
+      ["of 2", "step 1", "of 1"],
       ["-", "alone (b)"],
     ],
   );
   const names = async (of: SnapshotKey) => (await to.look(of, call)).versions.map((one) => one.names);
   assert.equal([await names(key), await names(other)], [[["before"], ["v1"]], [["only"]]]);
   assert.equal(await copy({ from, to }), { [key.tenantId]: { kind: "present" }, other: { kind: "present" } });
+  // A name that was given to another archive since.
+  const newest = (await from.look(key, call)).newest?.sha256 ?? "";
+  await from.dropName(key, "before", call);
+  await from.setName(key, { sha256: newest, name: "before" }, call);
+  assert.is((await copy({ from, to }))[key.tenantId]?.kind, "present");
+  assert.equal([(await to.look(key, call)).newest?.names, await names(key)], [["before"], [undefined, ["v1"]]]);
+});
+
+test("a key that has only a named checkpoint since its erasure is not deleted in the target", async ({ from, to }) => {
+  await save(from, "of the other", other);
+  await save(from, "erased");
+  await copy({ from, to });
+  await from.delete(key, call);
+  const { metadata } = await checkpoint(from, "since", { session: "a" });
+  await from.setName(key, { sha256: metadata.sha256, name: "mine" }, call);
+  assert.is((await copy({ from, to }, true))[key.tenantId]?.kind, "withheld");
+  assert.ok((await to.look(key, call)).versions.some(({ names }) => names?.join() === "mine"));
 });
 
 test.run();
