@@ -3,7 +3,7 @@ import { type AskedCheckpoint, askedCheckpoint } from "../../crds/claims/asked-c
 import { claims } from "../../crds/kinds.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import { QuotaError } from "../../crds/snapshots/snapshot-store.ts";
-import { MOST_NAMES, versionNameRule } from "../../crds/snapshots/version-names.ts";
+import { MOST_NAMES, type NameOutcome, versionNameRule } from "../../crds/snapshots/version-names.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import type { ClaimContext } from "./context.ts";
 
@@ -53,6 +53,17 @@ function refusalOf(
   return undefined;
 }
 
+/** @throws CheckpointRefused if no archive can be given that name: then it need not be saved */
+export async function checkName(
+  key: SnapshotKey,
+  { name, signal }: { name: string; signal: AbortSignal },
+  { snapshots }: ClaimContext,
+): Promise<void> {
+  const names = new Set(await snapshots.namesOf(key, signal));
+  if (names.has(name)) throw refusedName("taken", { key, name });
+  if (names.size >= MOST_NAMES) throw refusedName("full", { key, name });
+}
+
 /**
  * Gives the saved archive the name that was asked for.
  *
@@ -64,19 +75,24 @@ export async function nameCheckpoint(
   { snapshots }: ClaimContext,
 ): Promise<void> {
   const outcome = await snapshots.setName(key, { sha256, name, signal });
+  if (outcome !== "named") throw refusedName(outcome, { key, name });
+}
+
+function refusedName(
+  outcome: Exclude<NameOutcome, "named">,
+  { key, name }: { key: SnapshotKey; name: string },
+): CheckpointRefused {
   const where = `of tenant "${key.tenantId}" and workload "${key.workloadRef}"`;
   switch (outcome) {
-    case "named":
-      return;
     case "taken":
-      throw new CheckpointRefused(
-        "NameTaken",
-        `another saved version ${where} has the name "${name}": remove it first`,
-      );
+      return new CheckpointRefused("NameTaken", `a saved version ${where} has the name "${name}": remove it first`);
     case "full":
-      throw new CheckpointRefused("TooManyNames", `saved versions ${where} have ${MOST_NAMES} names: remove one first`);
+      return new CheckpointRefused(
+        "TooManyNames",
+        `saved versions ${where} have ${MOST_NAMES} names: remove one first`,
+      );
     case "gone":
-      throw new Error(`the saved version ${where} was deleted before it had its name`);
+      return new CheckpointRefused("CheckpointFailed", `the saved version ${where} was deleted before it had its name`);
     default:
       return outcome satisfies never;
   }

@@ -10,10 +10,11 @@ import { annotation, label } from "../../crds/labels.ts";
 import { type ConditionNow, nextConditions } from "../../crds/schema/condition.ts";
 import { QuotaError } from "../../crds/snapshots/snapshot-store.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
+import type { WorkState } from "../background-work.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
-import { answerCheckpoint, nameCheckpoint, nextAsked } from "./asked-checkpoint.ts";
+import { answerCheckpoint, checkName, nameCheckpoint, nextAsked } from "./asked-checkpoint.ts";
 import { CHECKPOINTED, otherConditions, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { soonest } from "./outcome.ts";
@@ -43,6 +44,8 @@ export interface PodCheckpoints {
   leftOut: number;
   /** What the checkpoint that runs was asked for. */
   asked: AskedCheckpoint | undefined;
+  /** The last request that was answered: a status may say it otherwise, for example if its field is not known yet. */
+  answered: string | undefined;
 }
 
 /**
@@ -64,36 +67,19 @@ export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimCont
   const turn = everyMs === 0 ? 0 : Math.floor(sinceFirst / everyMs);
   const before = context.podCheckpoints.get(uid);
   // Turns of another interval have other numbers.
-  const known = before?.everyMs === everyMs ? before : { ...begun(turn), everyMs };
+  const { asked, answered } = before ?? {};
+  const known = before?.everyMs === everyMs ? before : { ...begun(turn), everyMs, asked, answered };
   context.podCheckpoints.set(uid, known);
 
   const work = context.checkpoints.look(uid);
   if (work?.state === "running") return undefined;
-  let present = claim;
-  if (work !== undefined) {
-    const { asked } = known;
-    if (asked !== undefined) present = await answerCheckpoint(claim, asked, { result: work, context });
-    known.asked = undefined;
-    context.checkpoints.forget(uid);
-    const isUnchanged = work.state === "done" && work.value.isUnchanged === true;
-    if (!isUnchanged) known.unchanged = undefined;
-    if (work.state === "done") {
-      [known.failures, known.retryAt, known.isRefused] = [0, undefined, false];
-      await tell(present, undefined, context);
-    } else if (asked === undefined) {
-      known.failures += 1;
-      known.retryAt = now + retryMs(work.error, { everyMs, failures: known.failures });
-      known.isRefused = work.error instanceof QuotaError;
-      await tell(present, work.error, context);
-    }
-  }
-
-  const asked = await nextAsked(present, { keepsFiles, context });
+  const present = work === undefined ? claim : await noteResult(claim, { uid, known, result: work, now }, context);
+  const next = await nextAsked(present, { keepsFiles, context });
   // Files are read through its container, which an ended program takes along.
   if (!isProgramRunning(pod)) return undefined;
-  if (asked !== undefined) {
-    known.asked = asked;
-    begin(claim, pod, { context, asked });
+  if (next !== undefined && next.request !== known.answered) {
+    known.asked = next;
+    begin(claim, pod, { context, asked: next });
     return undefined;
   }
   if (everyMs === 0) return undefined;
@@ -114,6 +100,36 @@ export async function keepCheckpoints(claim: Claim, pod: Pod, context: ClaimCont
   return soonest(nextTurnMs, known.retryAt === undefined ? undefined : known.retryAt - now);
 }
 
+/** @returns the claim with what was written to it */
+async function noteResult(
+  claim: Claim,
+  given: {
+    uid: string;
+    known: PodCheckpoints;
+    result: Exclude<WorkState<SavedSnapshot>, { state: "running" }>;
+    now: number;
+  },
+  context: ClaimContext,
+): Promise<Claim> {
+  const { uid, known, result, now } = given;
+  const { asked } = known;
+  const answered = asked === undefined ? claim : await answerCheckpoint(claim, asked, { result, context });
+  if (asked !== undefined) [known.asked, known.answered] = [undefined, asked.request];
+  context.checkpoints.forget(uid);
+  const isUnchanged = result.state === "done" && result.value.isUnchanged === true;
+  if (!isUnchanged) known.unchanged = undefined;
+  if (result.state === "done") {
+    [known.failures, known.retryAt, known.isRefused] = [0, undefined, false];
+    return await tell(answered, undefined, context);
+  }
+  // Its answer has said it.
+  if (asked !== undefined) return answered;
+  known.failures += 1;
+  known.retryAt = now + retryMs(result.error, known);
+  known.isRefused = result.error instanceof QuotaError;
+  return await tell(answered, result.error, context);
+}
+
 function begun(turn: number): Omit<PodCheckpoints, "everyMs"> {
   return {
     turn,
@@ -123,6 +139,7 @@ function begun(turn: number): Omit<PodCheckpoints, "everyMs"> {
     unchanged: undefined,
     leftOut: 0,
     asked: undefined,
+    answered: undefined,
   };
 }
 
@@ -140,7 +157,7 @@ function firstTurnMs(uid: string, everyMs: number): number {
   return everyMs * (0.5 + part / 2);
 }
 
-function retryMs(error: unknown, { everyMs, failures }: { everyMs: number; failures: number }): number {
+function retryMs(error: unknown, { everyMs, failures }: Pick<PodCheckpoints, "everyMs" | "failures">): number {
   // All files are sent to find out that there is no room.
   if (error instanceof QuotaError) return everyMs * Math.min(MOST_REFUSED_TIMES, 2 ** failures);
   return Math.min(everyMs, FIRST_RETRY_MS * 2 ** (failures - 1));
@@ -153,8 +170,10 @@ function begin(claim: Claim, pod: Pod, { context, asked }: { context: ClaimConte
   checkpoints.run(
     uid,
     async (signal, onBytes): Promise<SavedSnapshot> => {
-      await prepareCheckpoint(claim, pod, context, signal);
       const key = { tenantId, workloadRef };
+      const { name } = asked ?? {};
+      if (name !== undefined) await checkName(key, { name, signal }, context);
+      await prepareCheckpoint(claim, pod, context, signal);
       const saved = await metrics.timeSnapshot({ operation: "checkpoint", onBytes }, (counted) =>
         snapshots.save(key, pod, {
           ...saveOf(claim, pod, context),
@@ -162,7 +181,6 @@ function begin(claim: Claim, pod: Pod, { context, asked }: { context: ClaimConte
           onFrozen: (ms) => metrics.frozenSeconds.observe(ms / 1000),
         }),
       );
-      const { name } = asked ?? {};
       if (name !== undefined) await nameCheckpoint(key, { name, sha256: saved.sha256, signal }, context);
       return saved;
     },
@@ -172,7 +190,7 @@ function begin(claim: Claim, pod: Pod, { context, asked }: { context: ClaimConte
 }
 
 /** Writes to the claim that its checkpoints fail, or fail no more. A success alone needs no write. */
-async function tell(claim: Claim, error: unknown, context: ClaimContext): Promise<void> {
+async function tell(claim: Claim, error: unknown, context: ClaimContext): Promise<Claim> {
   const { name, generation } = claim.metadata;
   const before = claim.status?.conditions?.find(({ type }) => type === CHECKPOINTED);
   const write = async (now: ConditionNow): Promise<Claim> => {
@@ -183,16 +201,15 @@ async function tell(claim: Claim, error: unknown, context: ClaimContext): Promis
     return await patchClaimStatus(claim, { phase: "Active", conditions }, context);
   };
   if (error === undefined) {
-    if (before?.status === "False")
-      await write({ type: CHECKPOINTED, status: "True", reason: "Saved", message: "the files are saved again" });
-    return;
+    if (before?.status !== "False") return claim;
+    return await write({ type: CHECKPOINTED, status: "True", reason: "Saved", message: "the files are saved again" });
   }
   context.log.warn({ claim: name, error }, "checkpoint failed");
   const why = (error instanceof Error ? error.message : String(error)).slice(0, MOST_SHOWN);
   const message = `the files could not be saved for a checkpoint: ${why}. The session goes on, and it is tried again`;
   // Times and sizes in it would be news each time.
   const isTold = before?.status === "False" && withoutNumbers(before.message) === withoutNumbers(message);
-  if (isTold) return;
+  if (isTold) return claim;
   const reason = "CheckpointFailed";
   const written = await write({ type: CHECKPOINTED, status: "False", reason, message });
   context.events.record({
@@ -202,6 +219,7 @@ async function tell(claim: Claim, error: unknown, context: ClaimContext): Promis
     reason,
     message: message.slice(0, 1000),
   });
+  return written;
 }
 
 function withoutNumbers(message: string): string {

@@ -67,6 +67,8 @@ export interface Snapshots {
   ): Promise<SnapshotMetadata | undefined>;
   /** Deletes the checkpoint of a session whose files are given up. */
   dropCheckpoint(key: SnapshotKey, options: { session: string; signal: AbortSignal }): Promise<boolean>;
+  /** The names that archives of the key have. */
+  namesOf(key: SnapshotKey, signal: AbortSignal): Promise<string[]>;
   /** Gives a kept archive a name. */
   setName(key: SnapshotKey, options: { sha256: string; name: string; signal: AbortSignal }): Promise<NameOutcome>;
   /**
@@ -180,6 +182,10 @@ export function createSnapshots(options: {
     find: (key, options) => looks.find(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     findCheckpoint: (key, options) => looks.findCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     dropCheckpoint: (key, options) => archives.dropCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
+    async namesOf(key, signal) {
+      const { newest, versions } = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
+      return [newest, ...versions].flatMap((one) => one?.names ?? []);
+    },
     setName: (key, { sha256, name, signal }) =>
       archives.setName(key, { sha256, name }, { signal, timeoutMs: LOOK_LIMIT_MS }),
     async runPreSave(pod, signal) {

@@ -69,6 +69,7 @@ export function createMemorySnapshots(options: {
       return volume.checkpoints.get(`${path(key)} ${session}`)?.metadata;
     },
     dropCheckpoint: async (key, { session }) => volume.checkpoints.delete(`${path(key)} ${session}`),
+    namesOf: async () => [],
     setName: async () => "gone",
     runPreSave: async () => undefined,
     stopProgram: async () => "none",

@@ -21,6 +21,7 @@ export async function recordSaves(
     find: async () => undefined,
     findCheckpoint: async () => undefined,
     dropCheckpoint: async () => false,
+    namesOf: async () => [],
     setName: async () => "named" as const,
     async save(key, pod, { kind }) {
       save(pod);

@@ -1,14 +1,17 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims, workloads } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { QuotaError } from "../../../crds/snapshots/snapshot-store.ts";
 import type { NameOutcome } from "../../../crds/snapshots/version-names.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { dropCheckpoint, keepCheckpoints } from "../../../operator/claim/keep-checkpoints.ts";
 import type { SaveCall, SavedSnapshot } from "../../../operator/snapshots/save-pod.ts";
+import { eventually } from "../../eventually.ts";
 import { archive } from "../snapshots/helper-objects.ts";
 import { onS3, testOperator } from "./test-operator.ts";
 
@@ -23,11 +26,13 @@ interface Options {
   readonly save?: (saves: number) => Promise<SavedSnapshot>;
   /** The result of each name that is given. @default "named" */
   readonly outcome?: NameOutcome;
+  /** Names that archives have. @default none */
+  readonly present?: readonly string[];
 }
 
 /** A claim of an instance that runs, whose clock a test sets. */
 function active(options: Options = {}) {
-  const { filesystem, idleTimeoutSeconds, save = async () => archive, outcome = "named" } = options;
+  const { filesystem, idleTimeoutSeconds, save = async () => archive, outcome = "named", present = [] } = options;
   let now = BEGUN;
   const calls: SaveCall[] = [];
   const dropped: string[] = [];
@@ -45,6 +50,7 @@ function active(options: Options = {}) {
         dropped.push(session);
         return true;
       },
+      namesOf: async () => [...present],
       async setName(_key, { sha256, name }) {
         names.push(`${name} ${sha256}`);
         return outcome;
@@ -73,6 +79,7 @@ function active(options: Options = {}) {
   const claim = () => api.read(claims, "c");
   return {
     ...{ calls, context, dropped, events, names, claim, pod },
+    setStatus: (status: ClaimStatus) => void api.add(claims, { ...claim(), status }),
     ask(request: string) {
       const { metadata, ...rest } = claim();
       const annotations = { ...metadata.annotations, [annotation.checkpoint]: request };
@@ -225,6 +232,8 @@ test("a refused checkpoint says why, and is no failure of those that come by the
   const long = `${"x".repeat(300)}/1`;
   const cases: [Options, string, string, number][] = [
     [{ outcome: "taken" }, "a/1", "NameTaken", 1],
+    [{ present: ["a"] }, "a/1", "NameTaken", 0],
+    [{ present: Array.from({ length: 20 }, (_, index) => `n${index}`) }, "a/1", "TooManyNames", 0],
     [{ outcome: "full" }, "a/1", "TooManyNames", 1],
     [{ outcome: "gone" }, "a/1", "CheckpointFailed", 1],
     [{ save: () => Promise.reject(new QuotaError("there is no room")) }, "a/1", "SnapshotQuotaExceeded", 1],
@@ -243,6 +252,25 @@ test("a refused checkpoint says why, and is no failure of those that come by the
     assert.ok((checkpoint?.message ?? "").length > 5);
     assert.equal([stage.condition(), stage.events], [undefined, []]);
   }
+});
+
+test("a request is carried out once, also if the status loses its answer or the interval changes", async () => {
+  const stage = active();
+  stage.ask("a/1");
+  await stage.pass(2);
+  const { checkpoint: _, ...pruned } = stage.claim().status ?? { phase: "Active" as const };
+  stage.setStatus(pruned);
+  await stage.pass(100);
+  assert.is(stage.calls.length, 1);
+  const saved = createDeferred<SavedSnapshot>();
+  const slow = active({ save: () => saved.promise });
+  slow.ask("a/1");
+  const passing = slow.pass(2);
+  await eventually(() => slow.calls.length === 1);
+  slow.setInterval(60);
+  saved.resolve(archive);
+  await passing;
+  assert.equal([slow.calls.length, slow.claim().status?.checkpoint?.request], [1, "a/1"]);
 });
 
 test("a checkpoint of an instance without files is refused, and none is made before its program runs", async () => {

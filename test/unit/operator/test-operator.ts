@@ -139,6 +139,7 @@ const noSnapshots: Snapshots = {
     find: unexpected("find"),
     findCheckpoint: async () => undefined,
     dropCheckpoint: async () => false,
+    namesOf: async () => [],
     setName: async () => "named" as const,
     save: unexpected("save"),
   },
