@@ -9,8 +9,10 @@ interface Version extends Pick<SnapshotMetadata, "sha256" | "names"> {
 
 /** Of the sessions that ended without a save, so many have their checkpoint kept. */
 const MOST_OF_OTHERS = 3;
+/** So many sessions go on from one version at most. */
+const MOST_OF_ONE = 5;
 
-type Saved = Pick<SnapshotMetadata, "sha256" | "kind" | "session" | "names">;
+type Saved = Pick<SnapshotMetadata, "sha256" | "kind" | "session" | "names" | "checkpointOf">;
 
 /**
  * The older versions that stay after a commit, the latest first.
@@ -55,70 +57,84 @@ export function asOlder<T extends Omit<Version, "kept">>(
   return { ...withNames(newest, older), kept: wasReplaced ? "replaced" : (keep ?? "history") };
 }
 
-/** Whether an archive is a checkpoint of this session, also one with a name. */
-export function isOfSession(session: string | undefined, one: Omit<Saved, "sha256">): boolean {
-  return session !== undefined && one.kind === "checkpoint" && one.session === session;
+/**
+ * Whether an archive is what the session goes on from after the loss of a pod: its checkpoint, or a version that has the
+ * same files. There is at most one.
+ */
+export function isOfSession(
+  session: string | undefined,
+  { kind, session: own, checkpointOf = [] }: Omit<Saved, "sha256">,
+): boolean {
+  return session !== undefined && ((kind === "checkpoint" && own === session) || checkpointOf.includes(session));
 }
 
-/** Whether an archive is the checkpoint of this session that its next save replaces. */
+/** Whether an archive is the checkpoint of this session that its next save deletes. */
 export function isCheckpointOf(session: string | undefined, one: Omit<Saved, "sha256">): boolean {
-  return isOfSession(session, one) && !isNamed(one);
+  return one.kind === "checkpoint" && isOfSession(session, one) && !isNamed(one);
 }
 
-/**
- * The checkpoints that go when another one is added: that of the same session, and the oldest ones of other sessions,
- * which ended without a save.
- *
- * @param archives the latest first
- */
-export function replacedBy<T extends Omit<Saved, "sha256">>(session: string | undefined, archives: readonly T[]): T[] {
-  const others = withoutCheckpointOf(session, archives).filter((one) => one.kind === "checkpoint" && !isNamed(one));
-  return [...archives.filter((one) => isCheckpointOf(session, one)), ...others.slice(MOST_OF_OTHERS)];
-}
-
-/**
- * The archives without the checkpoint of a session, which the next save of that session replaces. Those with a name
- * stay; {@link afterSession} also has to make them ordinary versions.
- */
-export function withoutCheckpointOf<T extends Omit<Saved, "sha256">>(
+/** The oldest checkpoints of other sessions, which ended without a save: they go when another one is added. */
+export function surplusCheckpoints<T extends Omit<Saved, "sha256">>(
   session: string | undefined,
   archives: readonly T[],
 ): T[] {
-  return archives.filter((one) => !isCheckpointOf(session, one));
+  const others = archives.filter((one) => one.kind === "checkpoint" && one.session !== session && !isNamed(one));
+  return others.slice(MOST_OF_OTHERS);
 }
 
 /**
- * How a checkpoint is stored. `added`: as the latest older version. `present`: not at all, since another save has
- * stored the same archive. `shared`: only another session's checkpoint has stored the same archive. That one becomes an
- * ordinary version, so that the end of one session does not delete the files of the other.
+ * How a checkpoint is stored. `added`: as the latest older version. `present`: another save has stored the same archive,
+ * which takes its place as `marked`.
  */
-export type CheckpointPlan<T> = { readonly kind: "added" } | { readonly kind: "present" | "shared"; readonly same: T };
+export type CheckpointPlan<T> =
+  | { readonly kind: "added" }
+  | { readonly kind: "present"; readonly same: T; readonly marked: Marked<T> };
+
+type Ofs = Pick<SnapshotMetadata, "kind" | "continues" | "checkpointOf">;
+type Marked<T> = T | (Omit<T, keyof Ofs> & Ofs);
 
 /** @param archives the archives of the key, the newest first */
-export function planCheckpoint<T extends Saved>(checkpoint: Saved, archives: readonly T[]): CheckpointPlan<T> {
-  const same = withoutCheckpointOf(checkpoint.session, archives).filter(({ sha256 }) => sha256 === checkpoint.sha256);
-  const staying = same.find((one) => one.kind !== "checkpoint" || isOfSession(checkpoint.session, one));
-  if (staying !== undefined) return { kind: "present", same: staying };
-  return same[0] === undefined ? { kind: "added" } : { kind: "shared", same: same[0] };
+export function planCheckpoint<T extends Saved & Ofs>(checkpoint: Saved, archives: readonly T[]): CheckpointPlan<T> {
+  const { sha256, session = "" } = checkpoint;
+  const all = archives.filter((one) => one.sha256 === sha256 && !isCheckpointOf(session, one));
+  const same = all.find((one) => isOfSession(session, one)) ?? all.find(({ kind }) => kind !== "checkpoint") ?? all[0];
+  if (same === undefined) return { kind: "added" };
+  if (isOfSession(session, same)) return { kind: "present", same, marked: same };
+  // The end of one session must not delete the files of the other.
+  const { kind, continues: _, checkpointOf = [], ...ordinary } = same;
+  const others = kind === "checkpoint" ? [same.session ?? ""] : checkpointOf;
+  return { kind: "present", same, marked: { ...ordinary, checkpointOf: [...others.slice(1 - MOST_OF_ONE), session] } };
+}
+
+/** The archive as one that the session does not go on from. If it stays, it is an ordinary version. */
+export function detached<T extends Saved & Ofs>(session: string | undefined, archive: T): Marked<T> {
+  if (!isOfSession(session, archive)) return archive;
+  const { kind, continues, checkpointOf = [], ...ordinary } = archive;
+  if (kind === "checkpoint") return ordinary;
+  const left = checkpointOf.filter((one) => one !== session);
+  return left.length === 0 ? ordinary : { ...ordinary, checkpointOf: left };
 }
 
 /**
- * The archives after a save of the session that is no checkpoint: its checkpoints that stay, since they have names, are
- * ordinary versions then. Otherwise they would be restored after the loss of a later pod, in the place of that save.
+ * The archives after a later save of the session. Those of its checkpoints that have names stay as ordinary versions:
+ * otherwise they would be restored after the loss of a pod, in the place of that save.
+ *
+ * @param except the SHA-256 of that save, if it is a checkpoint
  */
-export function afterSession<T extends Omit<Saved, "sha256"> & Pick<SnapshotMetadata, "continues">>(
+export function afterSession<T extends Saved & Ofs>(
   session: string | undefined,
   archives: readonly T[],
-): (T | ReturnType<typeof asOrdinary<T>>)[] {
-  const left = withoutCheckpointOf(session, archives);
-  return left.map((one) => (isOfSession(session, one) ? asOrdinary(one) : one));
+  except?: string,
+): Marked<T>[] {
+  const left = archives.filter((one) => one.sha256 === except || !isCheckpointOf(session, one));
+  return left.map((one) => (one.sha256 === except ? one : detached(session, one)));
 }
 
-/** A version that no longer belongs to one session. */
-export function asOrdinary<T extends Pick<SnapshotMetadata, "kind" | "session" | "continues">>(
+/** A version that belongs to no session: a copy of it, or one to go back to. */
+export function asOrdinary<T extends Pick<SnapshotMetadata, "session"> & Ofs>(
   version: T,
-): Omit<T, "kind" | "session" | "continues"> {
-  const { kind: _, session: __, continues: ___, ...ordinary } = version;
+): Omit<T, "session" | keyof Ofs> {
+  const { kind: _, session: __, continues: ___, checkpointOf: ____, ...ordinary } = version;
   return ordinary;
 }
 

@@ -21,6 +21,7 @@ export const snapshotMetadataSchema = v.object({
   kind: v.optional(v.literal("checkpoint")),
   session: v.optional(v.string()),
   continues: v.optional(sha256Schema),
+  checkpointOf: v.optional(v.pipe(v.array(v.string()), v.readonly())),
   names: v.optional(v.pipe(v.array(v.string()), v.readonly())),
   table: v.optional(v.object({ sizeBytes: countSchema, sha256: sha256Schema })),
   lineage: v.optional(lineageSchema),
@@ -58,6 +59,8 @@ export interface SnapshotMetadata extends Descent {
   readonly session?: string | undefined;
   /** Of a checkpoint: the SHA-256 of the archive that its session began with. Undefined if it began without files. */
   readonly continues?: string | undefined;
+  /** The sessions whose last checkpoint has the same files: they go on from this version after the loss of a pod. */
+  readonly checkpointOf?: readonly string[] | undefined;
   /** What a person has named the archive. Undefined without a name. */
   readonly names?: readonly string[] | undefined;
   /** The table at the archive's end. Undefined for archives of older versions, and of more than 200 000 entries. */

@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import { isOfSession } from "../../crds/snapshots/kept-versions.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import { currentRevision } from "../pod/pod-identity.ts";
 
@@ -20,12 +21,12 @@ export interface GivenFiles {
   readonly restoredFrom?: string | undefined;
 }
 
-/** @param archive that the next pod of the claim gets */
+/** @param archive that the next pod of the claim gets. A checkpoint of another session is a version like others */
 export function givenFiles(claim: Claim, archive: SnapshotMetadata | undefined): GivenFiles {
-  const { sha256, kind, continues } = archive ?? {};
+  const { sha256, continues } = archive ?? {};
   const none = asksForFiles(claim) ? "none" : undefined;
-  return kind === "checkpoint"
-    ? { resumedFrom: continues ?? none, restoredFrom: sha256 }
+  return archive !== undefined && isOfSession(sessionOf(claim), archive)
+    ? { resumedFrom: continues ?? claim.status?.resumedFrom ?? none, restoredFrom: sha256 }
     : { resumedFrom: sha256 ?? none };
 }
 

@@ -56,10 +56,10 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   const answer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) return answer.result;
   const { archive } = answer;
-  if (archive?.kind === "checkpoint") noteCheckpoint(claim, archive, context);
+  const given = givenFiles(claim, archive);
+  if (archive !== undefined && given.restoredFrom !== undefined) noteCheckpoint(claim, archive, context);
   findNotice(claim, overlayDirs, context);
   const source = archive === undefined ? "pool" : "pool+data";
-  const given = givenFiles(claim, archive);
   const readAhead = createReadAhead(claim, context);
   const binding = { source, given, revision: currentRevision(claim), readAhead } as const;
   const warm = await takeWarmPod({ claim, workload, ...binding }, context);

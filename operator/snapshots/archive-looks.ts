@@ -84,8 +84,8 @@ export function createArchiveLooks(options: {
       throw new ArchiveError("Corrupt", "the archive has changed: it does not match its metadata");
     },
     async findCheckpoint(key, { session, ...call }) {
-      const { versions } = await look(key, call);
-      return versions.find((one) => isOfSession(session, one));
+      const { newest, versions } = await look(key, call);
+      return [newest, ...versions].find((one) => one !== undefined && isOfSession(session, one));
     },
     noteMark,
     forgetMark() {

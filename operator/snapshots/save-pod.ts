@@ -171,9 +171,6 @@ export function createPodSaves(options: {
       return await save(key, pod, call);
     }
     if (isUnchanged) return { ...saved, isUnchanged };
-    // The files are those of another version again, for example of the one that was restored.
-    if (kind !== undefined && session !== undefined && saved.kind === undefined)
-      await archives.dropCheckpoint(key, { session, signal, timeoutMs: LOOK_LIMIT_MS });
     // Another runtime, such as gVisor, may report different file times.
     if (savedFiles !== undefined && pod.spec.runtimeClassName === undefined)
       known.remember(uid, { ...savedFiles, sha256: saved.sha256 });

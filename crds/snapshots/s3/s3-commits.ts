@@ -1,12 +1,12 @@
 import {
   afterSession,
   asOlder,
-  asOrdinary,
   checkCheckpoint,
+  detached,
   isOfSession,
   keptVersions,
   planCheckpoint,
-  replacedBy,
+  surplusCheckpoints,
 } from "../kept-versions.ts";
 import { descentOf } from "../lineage.ts";
 import { checkCheckpointQuota, type OtherBytes, storedBytes, withinQuota } from "../quota.ts";
@@ -163,7 +163,7 @@ export function createS3Commits(options: {
 
     async dropCheckpoint(key, { session, signal }) {
       const { head, revision: replaces } = await heads.read(key, signal);
-      if (head === undefined || !olderOf(head).some((one) => isOfSession(session, one))) return false;
+      if (head === undefined || !archivesOf(head).some((one) => isOfSession(session, one))) return false;
       const named = withoutCheckpoints(session, head);
       await replaceHead(key, { head, named, replaces, signal });
       return archivesOf(named).length < archivesOf(head).length;
@@ -172,7 +172,8 @@ export function createS3Commits(options: {
     async setName(key, { sha256, name }, signal) {
       const { head, revision: replaces } = await heads.read(key, signal);
       const outcome = nameOutcome(archivesOf(head), { sha256, name });
-      if (outcome === "named") {
+      const isNew = !archivesOf(head).some(({ names }) => names?.includes(name));
+      if (head !== undefined && outcome === "named" && isNew) {
         const named = eachOf(head, (one) => (one.sha256 === sha256 ? withName(one, name) : one));
         await replaceHead(key, { head, named, replaces, signal });
       }
@@ -181,7 +182,7 @@ export function createS3Commits(options: {
 
     async dropName(key, name, signal) {
       const { head, revision: replaces } = await heads.read(key, signal);
-      if (!archivesOf(head).some(({ names }) => names?.includes(name))) return false;
+      if (head === undefined || !archivesOf(head).some(({ names }) => names?.includes(name))) return false;
       const named = eachOf(head, (one) => withoutName(one, name));
       await replaceHead(key, { head, named, replaces, signal });
       return true;
@@ -211,16 +212,19 @@ function withCheckpoint(
 ): Change {
   const { sizeBytes, sha256, session } = checkpoint;
   const plan = planCheckpoint(checkpoint, archivesOf(head));
-  if (plan.kind === "present") return { named: head ?? { versions: [] }, version: plan.same };
-  if (plan.kind === "shared") {
-    const version = asOrdinary(plan.same);
-    return { named: eachOf(head, (one) => (isSame(one, plan.same) ? version : one)), version };
-  }
   const before = { versions: head?.versions ?? [], checkpoints: head?.checkpoints ?? [] };
+  if (plan.kind === "present") {
+    const { same, marked: version } = plan;
+    const isOnly = archivesOf(head).filter((one) => isOfSession(session, one)).length === 1;
+    if (version === same && isOnly) return { named: head ?? before, version };
+    const marked = eachOf(before, (one) => (isSame(one, same) ? version : one));
+    return { named: withoutCheckpoints(session, marked, sha256), version };
+  }
+  const surplus = new Set(surplusCheckpoints(session, [...before.checkpoints, ...before.versions.slice(1)]));
+  const left = (archives: readonly S3Version[]) => archives.filter((one) => !surplus.has(one));
   // The newest archive is no checkpoint, so it stays the first.
-  const going = new Set(replacedBy(session, [...before.checkpoints, ...before.versions.slice(1)]));
-  const versions = before.versions.filter((one) => !going.has(one));
-  const checkpoints = before.checkpoints.filter((one) => !going.has(one));
+  const versions = afterSession(session, left(before.versions));
+  const checkpoints = afterSession(session, left(before.checkpoints));
   const staying = archivesOf({ versions, checkpoints });
   const bytesBefore = storedBytes(archivesOf(head));
   checkCheckpointQuota(key, { sizeBytes, sha256, staying, bytesBefore, others, most });
@@ -228,8 +232,7 @@ function withCheckpoint(
   return { named: { versions, checkpoints: [version, ...checkpoints] }, version };
 }
 
-function eachOf(head: S3Head | undefined, change: (one: S3Version) => S3Version): Named {
-  const { versions = [], checkpoints = [] } = head ?? {};
+function eachOf({ versions, checkpoints = [] }: Named, change: (one: S3Version) => S3Version): Named {
   return { versions: versions.map(change), checkpoints: checkpoints.map(change) };
 }
 
@@ -238,9 +241,13 @@ function isSame(a: S3Version, b: S3Version): boolean {
 }
 
 /** The newest archive is no checkpoint, so it stays the first. */
-function withoutCheckpoints(session: string | undefined, { versions, checkpoints = [] }: Named): Named {
-  const left = afterSession(session, checkpoints);
-  return { versions: afterSession(session, versions), ...(left.length > 0 && { checkpoints: left }) };
+function withoutCheckpoints(
+  session: string | undefined,
+  { versions, checkpoints = [] }: Named,
+  except?: string,
+): Named {
+  const left = afterSession(session, checkpoints, except);
+  return { versions: afterSession(session, versions, except), ...(left.length > 0 && { checkpoints: left }) };
 }
 
 /** The older versions beside a new archive, before limits, and the bytes that the key takes now. */
@@ -254,7 +261,8 @@ function olderBeside(
   }: Pick<CommitCall, "keep" | "most"> & { next: string | undefined; session: string | undefined },
 ) {
   const older = afterSession(session, olderOf(head));
-  const added = asOlder(head?.versions[0], { keep, older, next });
+  const newest = head?.versions[0];
+  const added = asOlder(newest && detached(session, newest), { keep, older, next });
   return {
     older: keptVersions(older, { added, next, most }),
     bytesBefore: storedBytes(archivesOf(head)),

@@ -36,7 +36,7 @@ export function checkpointRoutes(services: ClaimServices & SnapshotServices): Ap
       path: "/api/v1/tenants/:id/checkpoint",
       summary: "Save the files of a tenant's instance while it runs",
       description:
-        "Makes a checkpoint at once, and waits at most 30 seconds for it. Without a name the session's next checkpoint replaces it. The response is 409 if the instance is not Active, if its workload saves no files, or if another version has the name. After a 504 the checkpoint is still made: a call with the same name keeps waiting.",
+        "Makes a checkpoint at once, and waits at most 30 seconds for it. Without a name the session's next checkpoint replaces it. The response is 409 if the instance is not Active, if its workload saves no files, or if another version has the name. After a 504 the checkpoint is still made: until then, a call with the same name waits for it.",
       body: { ...bodySchema(checkpointBody), allOf: namesWorkload },
       status: 201,
       answer: "SnapshotVersion",

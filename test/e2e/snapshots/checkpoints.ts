@@ -114,6 +114,8 @@ async function keepVersion({ life }: LifeContext): Promise<void> {
     spec: { ...spec, resumeVersion: archiveDigits(sha256) },
   });
   const active = await life.untilClaim(again, "to be Active", (status) => status?.phase === "Active");
+  const { resumedFrom, restoredFrom } = active.status ?? {};
+  assert.equal([resumedFrom, restoredFrom], [sha256, undefined], "the checkpoint is of another session");
   assert.is(await life.kept(active), "kept\n");
 }
 

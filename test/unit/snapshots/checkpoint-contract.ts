@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Test } from "uvu";
 import * as assert from "uvu/assert";
+import { isOfSession } from "../../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import {
   type CommittedSnapshot,
@@ -60,6 +61,15 @@ export async function shown(store: SnapshotStore, of: SnapshotKey = key): Promis
     return one.kind === undefined ? `${content}` : `${content} (${one.session})`;
   });
   return await Promise.all(all);
+}
+
+/** The contents of the archives that a session goes on from after the loss of a pod. */
+export async function goesOnFrom(store: SnapshotStore, session: string): Promise<(string | undefined)[]> {
+  const { newest, versions } = await store.look(key, call);
+  const all = [newest, ...versions].filter((one) => one !== undefined);
+  return await Promise.all(
+    all.filter((one) => isOfSession(session, one)).map(({ sha256 }) => load(store, key, sha256)),
+  );
 }
 
 /** Makes an older version with this content the newest archive. */
@@ -238,22 +248,29 @@ export function testCheckpoints<T extends { store: SnapshotStore }>(test: Test<T
     );
   });
 
-  test("a checkpoint of bytes that another save has stored changes nothing", async ({ store }) => {
+  test("a checkpoint of bytes that another save has stored is that save, and what its session goes on from", async ({
+    store,
+  }) => {
     await save(store, "of 1");
     const { metadata: newest } = await save(store, "of 2", key, { keep: "history", most: { history: 3 } });
-    for (const content of ["of 1", "of 2"]) {
-      const { revision: replaces } = await store.look(key, call);
-      const { metadata, revision } = await checkpoint(store, content, { session: "a", replaces });
-      assert.equal([metadata.sha256, metadata.kind, revision], [digest(content), undefined, replaces]);
+    for (const content of ["running", "of 1", "of 2", "running", "of 2"]) {
+      const { metadata, revision } = await checkpoint(store, content, { session: "a" });
+      assert.is(metadata.sha256, digest(content));
+      assert.is((await store.look(key, call)).revision, revision);
+      assert.equal(await goesOnFrom(store, "a"), [content]);
     }
+    const isMarked = { ...newest, checkpointOf: ["a"] };
     const { newest: present, versions } = await store.look(key, call);
-    assert.equal(present, newest);
+    assert.equal(present, isMarked);
     assert.equal(
       versions.map(({ sha256, kept }) => [sha256, kept]),
       [[digest("of 1"), "history"]],
     );
     assert.is(await store.dropCheckpoint(key, { ...call, session: "a" }), false);
-    assert.is((await store.usage(call)).bytes, 8);
+    assert.equal([(await store.look(key, call)).newest, (await store.usage(call)).bytes], [newest, 8]);
+    await checkpoint(store, "of 2", { session: "a" });
+    await release(store, "of 3", { session: "a", keep: "replaced", most: { history: 3 } });
+    assert.equal([await goesOnFrom(store, "a"), await shown(store)], [[], ["of 3", "of 2", "of 1"]]);
   });
 
   test("a checkpoint of the same bytes once more is one archive, with the later time", async ({ store }) => {

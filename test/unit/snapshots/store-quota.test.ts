@@ -31,7 +31,10 @@ test("a tenant's archives take no more than its limit, and a refusal leaves what
   assert.instance(error, QuotaError);
   assert.instance(error, StoreError);
   assert.match(error.message, 'it would take 2.06 KiB of 2 KiB (TENANCY_SNAPSHOT_TENANT_LIMIT) for tenant "a.b"');
-  assert.match(error.message, "delete snapshots of other workloads that it does not need, or raise the limit");
+  assert.match(
+    error.message,
+    "delete snapshots of other workloads that it does not need, remove names of versions, or raise the limit",
+  );
   assert.is((await load(store))?.length, 1000);
   assert.equal(
     readdirSync(join(root, key.tenantId)).filter((name) => name.endsWith(".partial")),

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
-  asOrdinary,
+  detached,
   isCheckpointOf,
   isOfSession,
   planCheckpoint,
-  replacedBy,
+  surplusCheckpoints,
 } from "../../../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
@@ -43,8 +43,8 @@ export interface VolumeCheckpoints {
    * @returns whether one was deleted
    */
   drop(key: SnapshotKey, given: Superseded): Promise<boolean>;
-  /** Makes a version an ordinary one if it is a checkpoint of the session. @param options.id of this change */
-  detach(found: FoundFile, options: { session: string | undefined; id: string }): Promise<void>;
+  /** Makes an archive one that the session does not go on from. */
+  detach(found: FoundFile, session: string | undefined): Promise<void>;
 }
 
 interface Superseded {
@@ -85,13 +85,19 @@ export function createVolumeCheckpoints(options: {
     uploads.forget(key, id);
   }
 
-  async function detach(
-    { path, metadata, commit, kept, order }: FoundFile,
-    { session, id }: { session: string | undefined; id: string },
+  async function detach({ metadata, ...file }: FoundFile, session: string | undefined): Promise<void> {
+    const left = detached(session, metadata);
+    if (left !== metadata) await rewrite(file, left);
+  }
+
+  async function rewrite(
+    { path, kept, order, commit }: Omit<FoundFile, "metadata">,
+    metadata: SnapshotMetadata,
   ): Promise<void> {
-    if (!isOfSession(session, metadata)) return;
-    const record = { metadata: asOrdinary(metadata), commit, kept, order };
-    await writeRecord(recordPath(path, metadata.sha256), record, id);
+    // If this server was suspended until now, another one may have changed this record.
+    await owner.check();
+    const id = randomBytes(16).toString("hex");
+    await writeRecord(recordPath(path, metadata.sha256), { metadata, commit, kept, order }, id);
   }
 
   async function remove(found: readonly FoundFile[]): Promise<void> {
@@ -111,18 +117,30 @@ export function createVolumeCheckpoints(options: {
   async function add(key: SnapshotKey, addition: Addition): Promise<SnapshotMetadata> {
     const { id, most, metadata, stored, take } = addition;
     const { sizeBytes, sha256, session } = metadata;
-    const plan = planCheckpoint(metadata, metadataOf(archivesIn(stored).flatMap(foundIn)));
-    if (plan.kind === "present") return plan.same;
-    if (plan.kind === "shared") return await shareFound(id, stored.versions.flatMap(foundIn), plan.same);
+    const found = archivesIn(stored).flatMap(foundIn);
+    const plan = planCheckpoint(metadata, metadataOf(found));
+    if (plan.kind === "present") {
+      const at = found.find((one) => one.metadata === plan.same);
+      if (at !== undefined && plan.marked !== plan.same) {
+        await rewrite({ ...at, commit: id }, plan.marked);
+      }
+      await drop(key, { session, stored, except: sha256 });
+      return plan.marked;
+    }
     const upload = take();
-    const replaced = replacedIn(stored, session);
-    const dropped = new Set<string>(replaced.map(({ path }) => path));
+    const surplus = surplusIn(stored, session);
+    const own = checkpointsOf({ session, stored }).filter((one) => isCheckpointOf(session, one.metadata));
+    const going = [...own, ...surplus];
+    const dropped = new Set<string>(going.map(({ path }) => path));
     const staying = archivesIn(stored).filter(({ path }) => !dropped.has(path));
     const present = usageOf(stored);
     const reserved = await usage.reserveCheckpoint(key, { sizeBytes, metadata, staying, most, present });
     try {
       await write(key, { id, metadata, stored, upload });
-      await remove(replaced.filter((one) => one.metadata.sha256 !== sha256));
+      for (const one of checkpointsOf({ session, stored })) {
+        if (!dropped.has(one.path) && one.metadata.sha256 !== sha256) await detach(one, session);
+      }
+      await remove(going.filter((one) => one.metadata.sha256 !== sha256));
       return metadata;
     } catch (error) {
       const to = await usageWith(key, stored).catch(() => reserved);
@@ -131,46 +149,32 @@ export function createVolumeCheckpoints(options: {
     }
   }
 
-  /** Two sessions have saved the same archive: it becomes an ordinary version, which neither of them deletes. */
-  async function shareFound(id: string, versions: readonly FoundFile[], same: SnapshotMetadata) {
-    const found = versions.find(({ metadata }) => metadata === same);
-    const metadata = asOrdinary(same);
-    if (found === undefined) return metadata;
-    const { path, kept, order } = found;
-    await writeRecord(recordPath(path, same.sha256), { metadata, commit: id, kept, order }, id);
-    return metadata;
+  async function drop(key: SnapshotKey, { session, stored, except }: Superseded): Promise<boolean> {
+    const from = usageOf(stored);
+    const found = checkpointsOf({ session, stored }).filter(({ metadata }) => metadata.sha256 !== except);
+    const dropped = found.filter(({ metadata }) => isCheckpointOf(session, metadata));
+    for (const one of found) if (!dropped.includes(one)) await detach(one, session);
+    if (dropped.length === 0) return false;
+    await remove(dropped);
+    await syncFolders(placesOf(root, key).versions);
+    usage.note(key, { from, to: await usageWith(key, stored) });
+    return true;
   }
 
-  return {
-    add,
-    detach,
-    async drop(key, superseded) {
-      const { stored, session } = superseded;
-      const from = usageOf(stored);
-      const found = checkpointsOf(superseded).filter(({ metadata }) => metadata.sha256 !== superseded.except);
-      const dropped = found.filter(({ metadata }) => isCheckpointOf(session, metadata));
-      if (superseded.except === undefined) {
-        const id = randomBytes(16).toString("hex");
-        for (const one of found) if (!dropped.includes(one)) await detach(one, { session, id });
-      }
-      if (dropped.length === 0) return false;
-      await remove(dropped);
-      await syncFolders(placesOf(root, key).versions);
-      usage.note(key, { from, to: await usageWith(key, stored) });
-      return true;
-    },
-  };
+  return { add, detach, drop };
 }
 
-/** The files of the checkpoints that another one replaces. */
-function replacedIn(stored: StoredKey, session: string | undefined): FoundFile[] {
+function surplusIn(stored: StoredKey, session: string | undefined): FoundFile[] {
   const found = stored.versions.flatMap(foundIn);
-  const going = new Set(replacedBy(session, metadataOf(found)));
+  const going = new Set(surplusCheckpoints(session, metadataOf(found)));
   return found.filter(({ metadata }) => going.has(metadata));
 }
 
-function checkpointsOf({ session, stored }: Superseded): FoundFile[] {
-  return stored.versions.flatMap(foundIn).filter(({ metadata }) => isOfSession(session, metadata));
+/** What the session goes on from: one archive, or more after an interrupted call. */
+function checkpointsOf({ session, stored }: Pick<Superseded, "session" | "stored">): FoundFile[] {
+  return archivesIn(stored)
+    .flatMap(foundIn)
+    .filter(({ metadata }) => isOfSession(session, metadata));
 }
 
 function metadataOf(found: readonly FoundFile[]): SnapshotMetadata[] {

@@ -1,10 +1,11 @@
 import { link, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
+  afterSession,
   asOlder,
   checkCheckpoint,
+  detached,
   keptVersions,
-  withoutCheckpointOf,
 } from "../../../../crds/snapshots/kept-versions.ts";
 import { descentOf } from "../../../../crds/snapshots/lineage.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../../crds/snapshots/snapshot-key.ts";
@@ -93,22 +94,27 @@ export function createVolumeCommits(options: {
     await owner.check();
     const stored = await state.read(key);
     const isCheckpoint = metadata.kind === "checkpoint";
-    const done = (isCheckpoint ? stored.versions : [stored.newest]).find((one) => one?.commit === id)?.metadata;
+    const done = (isCheckpoint ? archivesIn(stored) : [stored.newest]).find((one) => one?.commit === id)?.metadata;
     if (done !== undefined) {
       // The answer to the same call was lost, perhaps because the call ended in the middle.
-      await checkpoints.drop(key, { session: done.session, stored, except: isCheckpoint ? done.sha256 : undefined });
+      const { session } = metadata;
+      await checkpoints.drop(key, { session, stored, except: isCheckpoint ? done.sha256 : undefined });
       return { revision: await revisionWith(key, stored.newest), metadata: done };
     }
-    const present = state.revisionOf(key, stored);
-    if (present !== replaces) {
-      throw new StoreConflict(`${snapshotPath(key)} has changed since this save began (${present}, not ${replaces})`);
+    const before = state.revisionOf(key, stored);
+    if (before !== replaces) {
+      throw new StoreConflict(`${snapshotPath(key)} has changed since this save began (${before}, not ${replaces})`);
     }
     checkOwner(key, metadata);
     if (!isCheckpoint) return await put(key, { ...options, upload: takeUpload(key, options), stored });
     const take = () => takeUpload(key, options);
     const added = await checkpoints.add(key, { id, most, metadata, stored, take });
     await uploads.discard(key, id);
-    return { revision: await revisionWith(key, stored.newest), metadata: added };
+    const { newest } = stored;
+    // The newest archive may be the one that has the same files, which is then recorded with this commit.
+    const isNewest = added !== newest?.metadata && added.sha256 === newest?.metadata?.sha256;
+    const present = isNewest ? { ...newest, metadata: added, commit: id } : newest;
+    return { revision: await revisionWith(key, present), metadata: added };
   }
 
   /** The revision with this newest archive. It is not read again, since that may hash the whole archive. */
@@ -179,7 +185,7 @@ export function createVolumeCommits(options: {
     // If this server was suspended until now, another one may have written versions and records unknown here.
     await owner.check();
     await dropOldRecords(archive, record);
-    await prune(key, { staying, session: metadata.session, id });
+    await prune(key, { staying, session: metadata.session });
     return { revision: await revisionWith(key, { metadata, commit: id, identity: "" }), metadata };
   }
 
@@ -227,7 +233,7 @@ export function createVolumeCommits(options: {
 
   async function prune(
     key: SnapshotKey,
-    { staying, session, id }: { staying: readonly SnapshotVersion[]; session: string | undefined; id: string },
+    { staying, session }: { staying: readonly SnapshotVersion[]; session: string | undefined },
   ): Promise<void> {
     const names = new Set(staying.map(({ sha256 }) => `${digitsOf(sha256)}.tar.gz`));
     for (const { metadata, ...file } of await state.versions(key)) {
@@ -235,7 +241,7 @@ export function createVolumeCommits(options: {
       // The content of a version without metadata is unknown, so keep it.
       if (metadata === undefined) continue;
       if (names.has(basename(path))) {
-        await checkpoints.detach({ ...file, metadata }, { session, id });
+        await checkpoints.detach({ ...file, metadata }, session);
         continue;
       }
       await owner.remove(path);
@@ -295,8 +301,9 @@ function olderBeside(
     session,
   }: Pick<CommitOptions, "keep" | "most"> & { next: string | undefined; session: string | undefined },
 ): { added: SnapshotVersion | undefined; wanted: SnapshotVersion[]; present: UsageCount } {
-  const older = withoutCheckpointOf(session, stored.versions.flatMap(asVersion));
-  const added = asOlder(stored.newest?.metadata, { keep, older, next });
+  const older = afterSession(session, stored.versions.flatMap(asVersion));
+  const newest = stored.newest?.metadata;
+  const added = asOlder(newest && detached(session, newest), { keep, older, next });
   return { added, wanted: keptVersions(older, { added, next, most }), present: usageOf(stored) };
 }
 

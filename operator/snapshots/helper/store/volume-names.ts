@@ -23,12 +23,13 @@ export function createVolumeNames(options: {
   const { state, owner, changeIn } = options;
 
   async function archivesOf(key: SnapshotKey): Promise<FoundFile[]> {
-    await owner.check();
     return archivesIn(await state.read(key)).flatMap(foundIn);
   }
 
   async function rewrite({ path, commit, kept, order }: FoundFile, metadata: SnapshotMetadata): Promise<void> {
     const record = { metadata, commit, kept, order };
+    // If this server was suspended until now, another one may have changed this record.
+    await owner.check();
     await writeRecord(recordPath(path, metadata.sha256), record, randomBytes(16).toString("hex"));
     await syncFolders(dirname(path));
   }
@@ -43,7 +44,8 @@ export function createVolumeNames(options: {
           const outcome = nameOutcome(metadata, named);
           const at = metadata.findIndex(({ sha256 }) => sha256 === named.sha256);
           const archive = found[at];
-          if (outcome !== "named" || archive === undefined) return outcome;
+          const isNew = !metadata.some(({ names }) => names?.includes(named.name));
+          if (outcome !== "named" || archive === undefined || !isNew) return outcome;
           await rewrite(archive, withName(archive.metadata, named.name));
           return outcome;
         },
