@@ -3,7 +3,6 @@ import { workloads } from "../../../crds/kinds.ts";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
-import { isOfSession } from "../../../crds/snapshots/kept-versions.ts";
 import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type KeptAs, type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
@@ -259,7 +258,7 @@ export async function versionOf(
 
 /**
  * The version that another one replaced. Passes over checkpoints, which were never the newest. The one before a
- * checkpoint is the earlier checkpoint of its session, or what that session began with, or else the newest.
+ * checkpoint is the one that its session saved before, or what that session began with, or else the newest.
  *
  * @throws HttpError 404 if it is the oldest
  */
@@ -268,7 +267,7 @@ export function versionBefore(kept: KeptSnapshots | undefined, after: SnapshotMe
   const older = all.slice(all.indexOf(after) + 1);
   const found =
     after.kind === "checkpoint"
-      ? (older.find((one) => isOfSession(after.session, one)) ??
+      ? (older.find(({ session }) => session !== undefined && session === after.session) ??
         all.find(({ sha256 }) => sha256 === after.continues) ??
         kept?.newest)
       : older.find(({ kind }) => kind !== "checkpoint");

@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
@@ -11,7 +10,15 @@ import {
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import type { MostKept } from "../../../../crds/snapshots/snapshot-store.ts";
-import { digitsOf, placesOf, recordPath, removeIfEmpty, syncFolders, writeRecord } from "./volume-files.ts";
+import {
+  digitsOf,
+  placesOf,
+  recordPath,
+  removeIfEmpty,
+  rewriteRecord,
+  syncFolders,
+  writeRecord,
+} from "./volume-files.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
 import { archivesIn, type FoundFile, foundIn, orderAfter, type StoredKey, type VolumeState } from "./volume-state.ts";
 import type { ReceivedFile, VolumeUploads } from "./volume-uploads.ts";
@@ -87,17 +94,7 @@ export function createVolumeCheckpoints(options: {
 
   async function detach({ metadata, ...file }: FoundFile, session: string | undefined): Promise<void> {
     const left = detached(session, metadata);
-    if (left !== metadata) await rewrite(file, left);
-  }
-
-  async function rewrite(
-    { path, kept, order, commit }: Omit<FoundFile, "metadata">,
-    metadata: SnapshotMetadata,
-  ): Promise<void> {
-    // If this server was suspended until now, another one may have changed this record.
-    await owner.check();
-    const id = randomBytes(16).toString("hex");
-    await writeRecord(recordPath(path, metadata.sha256), { metadata, commit, kept, order }, id);
+    if (left !== metadata) await rewriteRecord(file, left, owner);
   }
 
   async function remove(found: readonly FoundFile[]): Promise<void> {
@@ -122,7 +119,7 @@ export function createVolumeCheckpoints(options: {
     if (plan.kind === "present") {
       const at = found.find((one) => one.metadata === plan.same);
       if (at !== undefined && plan.marked !== plan.same) {
-        await rewrite({ ...at, commit: id }, plan.marked);
+        await rewriteRecord({ ...at, commit: id }, plan.marked, owner);
       }
       await drop(key, { session, stored, except: sha256 });
       return plan.marked;

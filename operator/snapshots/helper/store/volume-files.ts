@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { link, open, readdir, rename, rm, rmdir, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -173,6 +173,22 @@ export async function writeRecord(path: string, { metadata, ...others }: Archive
     await handle.close();
   }
   await rename(partial, path);
+}
+
+/**
+ * Writes other metadata of a file that stays as it is.
+ *
+ * @param options.check called before: if this server was suspended, another one may have changed the record since
+ */
+export async function rewriteRecord(
+  { path, commit, kept, order }: Pick<StoredFile, "path" | "commit" | "kept" | "order">,
+  metadata: SnapshotMetadata,
+  { check }: { check: () => Promise<void> },
+): Promise<void> {
+  await check();
+  const id = randomBytes(16).toString("hex");
+  await writeRecord(recordPath(path, metadata.sha256), { metadata, commit, kept, order }, id);
+  await syncFolders(dirname(path));
 }
 
 /** Whether a path is a file that was read before. */

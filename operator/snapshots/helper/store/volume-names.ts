@@ -1,10 +1,7 @@
-import { randomBytes } from "node:crypto";
-import { dirname } from "node:path";
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
-import type { SnapshotMetadata } from "../../../../crds/snapshots/snapshot-metadata.ts";
 import { type NameOutcome, nameOutcome, withName, withoutName } from "../../../../crds/snapshots/version-names.ts";
 import type { ChangeIn } from "./volume-changes.ts";
-import { recordPath, syncFolders, writeRecord } from "./volume-files.ts";
+import { rewriteRecord } from "./volume-files.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
 import { archivesIn, type FoundFile, foundIn, type VolumeState } from "./volume-state.ts";
 
@@ -26,14 +23,6 @@ export function createVolumeNames(options: {
     return archivesIn(await state.read(key)).flatMap(foundIn);
   }
 
-  async function rewrite({ path, commit, kept, order }: FoundFile, metadata: SnapshotMetadata): Promise<void> {
-    const record = { metadata, commit, kept, order };
-    // If this server was suspended until now, another one may have changed this record.
-    await owner.check();
-    await writeRecord(recordPath(path, metadata.sha256), record, randomBytes(16).toString("hex"));
-    await syncFolders(dirname(path));
-  }
-
   return {
     setName: (key, named, signal) =>
       changeIn<NameOutcome>(key, {
@@ -46,7 +35,7 @@ export function createVolumeNames(options: {
           const archive = found[at];
           const isNew = !metadata.some(({ names }) => names?.includes(named.name));
           if (outcome !== "named" || archive === undefined || !isNew) return outcome;
-          await rewrite(archive, withName(archive.metadata, named.name));
+          await rewriteRecord(archive, withName(archive.metadata, named.name), owner);
           return outcome;
         },
         missing: () => "gone",
@@ -57,7 +46,7 @@ export function createVolumeNames(options: {
         signal,
         async locked() {
           const found = (await archivesOf(key)).filter(({ metadata }) => metadata.names?.includes(name));
-          for (const archive of found) await rewrite(archive, withoutName(archive.metadata, name));
+          for (const archive of found) await rewriteRecord(archive, withoutName(archive.metadata, name), owner);
           return found.length > 0;
         },
         missing: () => false,
