@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { askedCheckpoint } from "../../crds/claims/asked-checkpoint.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
@@ -15,6 +16,7 @@ import { createDeferred } from "../../crds/waits.ts";
 import { eventually } from "../eventually.ts";
 import { fileOf, type Item, pack } from "../unit/archive/packed-archives.ts";
 import { rawTar } from "../unit/archive/raw-tar.ts";
+import { answerCheckpoint } from "../unit/edge/claim-calls.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "../unit/edge/snapshots-folder.ts";
 import { checkpoint } from "../unit/snapshots/checkpoint-contract.ts";
 import { call, load, save } from "../unit/snapshots/store-contract.ts";
@@ -247,6 +249,24 @@ test("a checkpoint is named as one, and a version without a list of files says s
     await page.goBack();
   }
   expect(/409/);
+  await close();
+});
+
+test("a checkpoint of a running instance is made under a name", async () => {
+  const { edge } = stage;
+  edge.cluster.addClaim({ ...key("runs"), status: { phase: "Active" } });
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(addressOf("runs"));
+  await page.getByLabel("Name").fill("before-upgrade");
+  await assertAccessible();
+  await page.getByRole("button", { name: "Save a checkpoint" }).click();
+  await eventually(() => askedCheckpoint(edge.cluster.claim("claim-runs-notes"))?.name === "before-upgrade");
+  const { metadata } = await checkpoint(served.store, "while it runs", { session: "s", to: key("runs") });
+  await served.store.setName(key("runs"), { sha256: metadata.sha256, name: "before-upgrade" }, call);
+  await answerCheckpoint(edge, "claim-runs-notes", { sha256: metadata.sha256 });
+  await page.getByText("The files are saved as before-upgrade, version").waitFor();
+  await page.getByText("Named before-upgrade").waitFor();
+  edge.cluster.remove(claims, "claim-runs-notes");
   await close();
 });
 

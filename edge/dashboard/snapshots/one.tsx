@@ -18,6 +18,7 @@ import {
   snapshotPath,
   type Version,
 } from "./acts.tsx";
+import { Checkpoint } from "./checkpoint.tsx";
 import { compareHref } from "./compare.tsx";
 import { Copy } from "./copy.tsx";
 import { filesHref } from "./files.tsx";
@@ -109,6 +110,7 @@ export default function One({ params }: { params: PageParams }) {
           {!isFree && " Release it before you roll back or upload."}
         </p>
       )}
+      {row?.phase === "Active" && <Checkpoint of={key} {...{ acts, changed }} />}
       {known.length > 0 && <Copy of={known} />}
       {read.value !== undefined && isFree && <Upload of={key} onEnd={read.again} />}
     </>
