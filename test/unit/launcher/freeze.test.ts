@@ -116,7 +116,7 @@ rootTest("a program is not stopped for longer than a moment where much has to be
 
 rootTest("a program that is stopped later, and has changed something by then, is found out", async () => {
   const container = await launchWriter();
-  assert.instance(await errorOf(save(container, undefined, "later")), MovedOn);
+  assert.instance(await errorOf(save(container, () => untilItGoesOn(container), "later")), MovedOn);
   await untilItGoesOn(container);
 });
 
