@@ -1,18 +1,14 @@
 import type { Claim, ClaimStatus } from "../../../crds/claim.ts";
 import { askedCheckpoint, checkpointRequest } from "../../../crds/claims/asked-checkpoint.ts";
-import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
-import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { startDeadline } from "../../../crds/waits.ts";
-import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
+import { untilFresh } from "../../cluster/freshness.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { claimOf, readPresentClaim } from "./present-claim.ts";
-import { noClaim } from "./release-tenant.ts";
-
-const MAX_TRIES = 5;
+import { changePresentClaim, claimOf } from "./present-claim.ts";
+import { waitForClaims } from "./wait-for-claims.ts";
 
 type Services = Pick<ClaimServices, "cluster" | "cache" | "clock" | "waiters" | "randomId" | "waitLimitMs">;
 
@@ -45,58 +41,49 @@ async function askForCheckpoint(
   { name, uid }: { name: string | undefined; uid: string | undefined },
 ): Promise<{ claim: Claim; request: string }> {
   const { cluster, cache, randomId } = services;
-  for (let tries = 1; ; tries += 1) {
-    const claim = await readPresentClaim(key, services, uid);
-    // The wait uses the cache, and the watch may not have shown the request of another call yet.
-    cache.claims.put(claim);
-    const { phase } = claim.status ?? {};
-    if (phase !== "Active" || isDestroyed(claim)) {
-      const state = phase === "Active" ? "its instance was destroyed" : `it is ${phase ?? "Pending"}`;
-      throw new HttpError(409, `${claimOf(key)} has no instance to save: ${state}`);
-    }
-    const pending = askedCheckpoint(claim);
-    // A call that was repeated after its time was over.
-    if (pending !== undefined && name !== undefined && pending.name === name)
-      return { claim, request: pending.request };
-    if (pending !== undefined)
-      throw new HttpError(409, `another checkpoint of ${claimOf(key)} is being made: try again when it is done`, {
-        headers: { "retry-after": "1" },
-      });
-    const request = checkpointRequest({ name, id: randomId() });
-    try {
+  return await changePresentClaim(key, services, {
+    uid,
+    async change(claim) {
+      // The wait uses the cache, and the watch may not have shown the request of another call yet.
+      cache.claims.put(claim);
+      const { phase } = claim.status ?? {};
+      if (phase !== "Active" || isDestroyed(claim)) {
+        const state = phase === "Active" ? "its instance was destroyed" : `it is ${phase ?? "Pending"}`;
+        throw new HttpError(409, `${claimOf(key)} has no instance to save: ${state}`);
+      }
+      const pending = askedCheckpoint(claim);
+      // A call that was repeated after its time was over.
+      if (pending !== undefined && name !== undefined && pending.name === name)
+        return { claim, request: pending.request };
+      if (pending !== undefined)
+        throw new HttpError(409, `another checkpoint of ${claimOf(key)} is being made: try again when it is done`, {
+          headers: { "retry-after": "1" },
+        });
+      const request = checkpointRequest({ name, id: randomId() });
       const annotations = { [annotation.checkpoint]: request };
       return { claim: await cluster(claims).of(claim).patch({ metadata: { annotations } }), request };
-    } catch (error) {
-      if (isNotFound(error)) throw noClaim(key);
-      if (!isConflict(error) || tries === MAX_TRIES) throw error;
-    }
-  }
+    },
+  });
 }
 
 async function untilAnswered(
   { metadata: { uid } }: Claim,
   { key, request, clientGone }: { key: ClaimKey; request: string; clientGone: AbortSignal },
-  { cache, clock, waiters, waitLimitMs }: Services,
+  services: Services,
 ): Promise<NonNullable<ClaimStatus["checkpoint"]>> {
-  const deadline = startDeadline(waitLimitMs, clock);
-  try {
-    for (;;) {
-      const present = [...cache.claims.store.by("key", claimKey(key))].find(({ metadata }) => metadata.uid === uid);
+  const seconds = services.waitLimitMs / 1000;
+  return await waitForClaims(key, services, {
+    clientGone,
+    late: `the checkpoint of ${claimOf(key)} is not made after ${seconds} s; it goes on, and the claim's status.checkpoint has the result`,
+    look(known) {
+      const present = known.find(({ metadata }) => metadata.uid === uid);
       const { checkpoint } = present?.status ?? {};
       if (checkpoint?.request === request) return checkpoint;
       if (present === undefined || present.metadata.deletionTimestamp !== undefined)
         throw new HttpError(409, `${claimOf(key)} was released before the checkpoint was made`);
       if (present.metadata.annotations?.[annotation.checkpoint] !== request)
         throw new HttpError(409, `another request of ${claimOf(key)} has replaced this one: try again`);
-      if (clientGone.aborted) throw new HttpError(499, "the client went away");
-      if (deadline.signal.aborted) {
-        requireFresh(cache.claims);
-        const message = `the checkpoint of ${claimOf(key)} is not made after ${waitLimitMs / 1000} s; it goes on, and the claim's status.checkpoint has the result`;
-        throw new HttpError(504, message, { expected: true });
-      }
-      await waiters.next(key, [deadline.signal, clientGone]);
-    }
-  } finally {
-    deadline.close();
-  }
+      return undefined;
+    },
+  });
 }

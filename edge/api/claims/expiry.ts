@@ -1,15 +1,12 @@
 import * as v from "valibot";
 import type { Claim } from "../../../crds/claim.ts";
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
-import { isConflict, isNotFound } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
-import { claimOf, readPresentClaim } from "./present-claim.ts";
-import { noClaim } from "./release-tenant.ts";
+import { changePresentClaim, claimOf } from "./present-claim.ts";
 
 const MOST_SECONDS = 31_536_000;
-const MAX_TRIES = 5;
 
 /** Seconds until a claim expires, in a request's body. */
 export function secondsSchema(description: string) {
@@ -46,22 +43,19 @@ export async function extendClaim(
   services: Pick<ClaimServices, "cluster" | "cache" | "timeOfDay">,
   { seconds, uid }: { seconds: number; uid?: string | undefined },
 ): Promise<string> {
-  const { cluster } = services;
-  for (let tries = 1; ; tries += 1) {
-    const claim = await readPresentClaim(key, services, uid);
-    const { expiresAt } = claim.spec;
-    if (expiresAt === undefined)
-      throw new HttpError(409, `${claimOf(key)} does not expire: there is nothing to extend`);
-    const wanted = expiryIn(seconds, services);
-    if (!expiresBefore(claim, wanted)) return expiresAt;
-    try {
-      await cluster(claims)
+  return await changePresentClaim(key, services, {
+    uid,
+    async change(claim) {
+      const { expiresAt } = claim.spec;
+      if (expiresAt === undefined)
+        throw new HttpError(409, `${claimOf(key)} does not expire: there is nothing to extend`);
+      const wanted = expiryIn(seconds, services);
+      if (!expiresBefore(claim, wanted)) return expiresAt;
+      await services
+        .cluster(claims)
         .of(claim)
         .patch({ spec: { expiresAt: wanted } });
       return wanted;
-    } catch (error) {
-      if (isNotFound(error)) throw noClaim(key);
-      if (!isConflict(error) || tries === MAX_TRIES) throw error;
-    }
-  }
+    },
+  });
 }

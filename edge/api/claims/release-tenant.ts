@@ -5,12 +5,12 @@ import { claimName, hashedClaimName } from "../../../crds/names.ts";
 import { quote } from "../../../crds/quote.ts";
 import { releaseTrace } from "../../../crds/tracing/trace-context.ts";
 import { inSpan, type Span } from "../../../crds/tracing/tracer.ts";
-import { startDeadline } from "../../../crds/waits.ts";
-import { requireFresh, untilFresh } from "../../cluster/freshness.ts";
+import { untilFresh } from "../../cluster/freshness.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ClaimServices } from "./claim-services.ts";
 import { claimAttributes } from "./claim-spans.ts";
 import { claimError } from "./claim-step.ts";
+import { waitForClaims } from "./wait-for-claims.ts";
 
 /**
  * Releases a tenant's claim on a workload: deletes it, and the operator archives the data and removes the pod.
@@ -103,31 +103,18 @@ async function waitUntilGone(
   released: readonly Claim[],
   { key, services, clientGone }: { key: ClaimKey; services: ClaimServices; clientGone: AbortSignal | undefined },
 ): Promise<void> {
-  const { cache, waiters } = services;
   const uids = new Set(released.map((claim) => claim.metadata.uid));
-  const deadline = startDeadline(services.waitLimitMs, services.clock);
-  try {
-    for (;;) {
-      const known = [...cache.claims.store.by("key", claimKey(key))];
+  const seconds = services.waitLimitMs / 1000;
+  await waitForClaims(key, services, {
+    clientGone,
+    late: `the release of workload ${quote(key.workloadRef)} is not finished after ${seconds} s; it goes on`,
+    look(known) {
       const left = known.filter((claim) => uids.has(claim.metadata.uid) && !isOver(claim));
       const failed = left.find((claim) => claim.status?.phase === "ReleaseFailed");
       if (failed !== undefined) throw claimError(failed);
-      if (left.length === 0) return;
-      if (clientGone?.aborted) throw new HttpError(499, "the client went away");
-      if (deadline.signal.aborted) {
-        requireFresh(cache.claims);
-        const seconds = services.waitLimitMs / 1000;
-        throw new HttpError(
-          504,
-          `the release of workload ${quote(key.workloadRef)} is not finished after ${seconds} s; it goes on`,
-          { expected: true },
-        );
-      }
-      await waiters.next(key, [deadline.signal, clientGone]);
-    }
-  } finally {
-    deadline.close();
-  }
+      return left.length === 0 ? true : undefined;
+    },
+  });
 }
 
 /**
