@@ -1,4 +1,5 @@
 import { ArchiveError } from "../archive/archive-error.ts";
+import { allArchives } from "./kept-versions.ts";
 import { relationOf } from "./lineage.ts";
 import type { SnapshotKey } from "./snapshot-key.ts";
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
@@ -169,10 +170,10 @@ async function copyNamed(
   { source, ...call }: StoreCall & { source: KeptSnapshots },
 ): Promise<{ archives: number; bytes: number }> {
   const copied = { archives: 0, bytes: 0 };
-  for (const { names = [], ...archive } of archivesIn(source).filter(isNamed).reverse()) {
+  for (const { names = [], ...archive } of allArchives(source).filter(isNamed).reverse()) {
     const { sha256, sizeBytes, kind } = archive;
     const there = await to.look(key, call);
-    const present = archivesIn(there).find((one) => one.sha256 === sha256);
+    const present = allArchives(there).find((one) => one.sha256 === sha256);
     if (present === undefined && (kind === "checkpoint" || source.newest === undefined)) {
       const most = { history: there.versions.length, replaced: there.versions.length };
       const asCheckpoint = { ...archive, kind: "checkpoint" as const, session: archive.session ?? "copied" };
@@ -238,11 +239,6 @@ async function putCopy(
 /** The older versions without checkpoints, the latest first. */
 function savedIn({ versions }: KeptSnapshots): SnapshotVersion[] {
   return versions.filter(({ kind }) => kind !== "checkpoint");
-}
-
-/** The newest first. */
-function archivesIn({ newest, versions }: KeptSnapshots): SnapshotMetadata[] {
-  return newest === undefined ? [...versions] : [newest, ...versions];
 }
 
 interface Begin {

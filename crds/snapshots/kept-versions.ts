@@ -1,5 +1,5 @@
 import type { SnapshotMetadata } from "./snapshot-metadata.ts";
-import type { KeptAs, MostKept } from "./snapshot-store.ts";
+import type { KeptAs, KeptSnapshots, MostKept } from "./snapshot-store.ts";
 import { isNamed, withNames } from "./version-names.ts";
 
 interface Version extends Pick<SnapshotMetadata, "sha256" | "names"> {
@@ -13,6 +13,11 @@ const MOST_OF_OTHERS = 3;
 const MOST_OF_ONE = 5;
 
 type Saved = Pick<SnapshotMetadata, "sha256" | "kind" | "session" | "names" | "checkpointOf">;
+
+/** All archives of a key, the newest first. */
+export function allArchives({ newest, versions }: Pick<KeptSnapshots, "newest" | "versions">): SnapshotMetadata[] {
+  return newest === undefined ? [...versions] : [newest, ...versions];
+}
 
 /**
  * The older versions that stay after a commit, the latest first.

@@ -33,6 +33,11 @@ export function withNames<T extends Named>(archive: T, archives: readonly Named[
   return names.length === 0 ? archive : { ...archive, names };
 }
 
+/** The archive that has the name. */
+export function archiveNamed<T extends Pick<Named, "names">>(archives: readonly T[], name: string): T | undefined {
+  return archives.find(({ names }) => names?.includes(name));
+}
+
 /**
  * What naming an archive results in.
  *
@@ -43,7 +48,7 @@ export function nameOutcome(
   { sha256, name }: { readonly sha256: string; readonly name: string },
 ): NameOutcome {
   if (!archives.some((one) => one.sha256 === sha256)) return "gone";
-  const owner = archives.find(({ names }) => names?.includes(name));
+  const owner = archiveNamed(archives, name);
   if (owner !== undefined) return owner.sha256 === sha256 ? "named" : "taken";
   return new Set(archives.flatMap(({ names = [] }) => names)).size < MOST_NAMES ? "named" : "full";
 }

@@ -131,6 +131,10 @@ function failureOf(error: unknown): Partial<Answer> {
       : error instanceof QuotaError
         ? "SnapshotQuotaExceeded"
         : "CheckpointFailed";
-  const why = error instanceof Error ? error.message : String(error);
-  return { reason, message: why.slice(0, MOST_SHOWN) };
+  return { reason, message: whyFailed(error) };
+}
+
+/** Why a checkpoint failed, for people. */
+export function whyFailed(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).slice(0, MOST_SHOWN);
 }

@@ -14,7 +14,7 @@ import type { WorkState } from "../background-work.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
-import { answerCheckpoint, checkName, nameCheckpoint, nextAsked } from "./asked-checkpoint.ts";
+import { answerCheckpoint, checkName, nameCheckpoint, nextAsked, whyFailed } from "./asked-checkpoint.ts";
 import { CHECKPOINTED, otherConditions, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { soonest } from "./outcome.ts";
@@ -25,7 +25,6 @@ const FIRST_RETRY_MS = 15_000;
 /** An instance that is not used, and whose files have not changed, is looked at so many times less often. */
 const UNUSED_TIMES = 10;
 const MOST_REFUSED_TIMES = 12;
-const MOST_SHOWN = 500;
 const DROP_LIMIT_MS = 20_000;
 
 /** What is known of the checkpoints of a pod. */
@@ -205,8 +204,7 @@ async function tell(claim: Claim, error: unknown, context: ClaimContext): Promis
     return await write({ type: CHECKPOINTED, status: "True", reason: "Saved", message: "the files are saved again" });
   }
   context.log.warn({ claim: name, error }, "checkpoint failed");
-  const why = (error instanceof Error ? error.message : String(error)).slice(0, MOST_SHOWN);
-  const message = `the files could not be saved for a checkpoint: ${why}. The session goes on, and it is tried again`;
+  const message = `the files could not be saved for a checkpoint: ${whyFailed(error)}. The session goes on, and it is tried again`;
   // Times and sizes in it would be news each time.
   const isTold = before?.status === "False" && withoutNumbers(before.message) === withoutNumbers(message);
   if (isTold) return claim;

@@ -1,6 +1,6 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Log } from "../../crds/log.ts";
-import { isOfSession } from "../../crds/snapshots/kept-versions.ts";
+import { allArchives, isOfSession } from "../../crds/snapshots/kept-versions.ts";
 import { archiveDigits, type SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import {
@@ -75,17 +75,16 @@ export function createArchiveLooks(options: {
   return {
     look,
     async find(key, { version, ...call }) {
-      const { newest, versions, state } = await look(key, call);
-      const all = newest === undefined ? versions : [newest, ...versions];
-      const found = version === undefined ? newest : all.find(({ sha256 }) => sha256.startsWith(version));
+      const { state, ...kept } = await look(key, call);
+      const found =
+        version === undefined ? kept.newest : allArchives(kept).find(({ sha256 }) => sha256.startsWith(version));
       if (found !== undefined) return found;
-      if (version !== undefined) throw noVersion(version, { newest, versions });
+      if (version !== undefined) throw noVersion(version, kept);
       if (state !== "unrecorded") return undefined;
       throw new ArchiveError("Corrupt", "the archive has changed: it does not match its metadata");
     },
     async findCheckpoint(key, { session, ...call }) {
-      const { newest, versions } = await look(key, call);
-      return [newest, ...versions].find((one) => one !== undefined && isOfSession(session, one));
+      return allArchives(await look(key, call)).find((one) => isOfSession(session, one));
     },
     noteMark,
     forgetMark() {

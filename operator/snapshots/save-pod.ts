@@ -1,6 +1,7 @@
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { allArchives } from "../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { KeptAs, KeptSnapshots, MostKept, SnapshotStore } from "../../crds/snapshots/snapshot-store.ts";
@@ -85,12 +86,11 @@ export function createPodSaves(options: {
     files: KnownArchive | undefined,
     { key, before, call, roots }: { key: SnapshotKey; before: KeptSnapshots; call: SaveCall; roots: readonly string[] },
   ) {
-    const { newest, versions } = before;
-    const present = files && [newest, ...versions].find((one) => one?.sha256 === files.sha256);
+    const present = files && allArchives(before).find(({ sha256 }) => sha256 === files.sha256);
     if (files === undefined || present === undefined) return {};
     const { digest } = files;
     // A release makes the newest archive, whatever the checkpoints have.
-    const mayStay = digest !== undefined && (present === newest || call.kind !== undefined);
+    const mayStay = digest !== undefined && (present === before.newest || call.kind !== undefined);
     return {
       present,
       unchanged: mayStay ? createUnchangedCheck({ ...files, digest }, { roots }) : undefined,

@@ -5,6 +5,7 @@ import type { Exec } from "../../crds/client/exec/exec.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
 import type { Log } from "../../crds/log.ts";
+import { allArchives } from "../../crds/snapshots/kept-versions.ts";
 import { podFiles } from "../../crds/snapshots/pod-files.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -183,8 +184,8 @@ export function createSnapshots(options: {
     findCheckpoint: (key, options) => looks.findCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     dropCheckpoint: (key, options) => archives.dropCheckpoint(key, { ...options, timeoutMs: LOOK_LIMIT_MS }),
     async namesOf(key, signal) {
-      const { newest, versions } = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
-      return [newest, ...versions].flatMap((one) => one?.names ?? []);
+      const kept = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
+      return allArchives(kept).flatMap(({ names = [] }) => names);
     },
     setName: (key, { sha256, name, signal }) =>
       archives.setName(key, { sha256, name }, { signal, timeoutMs: LOOK_LIMIT_MS }),

@@ -19,7 +19,7 @@ import {
   type StoreCall,
   StoreConflict,
 } from "../snapshot-store.ts";
-import { type NameOutcome, nameOutcome, withName, withNames, withoutName } from "../version-names.ts";
+import { archiveNamed, type NameOutcome, nameOutcome, withName, withNames, withoutName } from "../version-names.ts";
 import type { S3Bucket } from "./s3-bucket.ts";
 import {
   archivesOf,
@@ -172,7 +172,7 @@ export function createS3Commits(options: {
     async setName(key, { sha256, name }, signal) {
       const { head, revision: replaces } = await heads.read(key, signal);
       const outcome = nameOutcome(archivesOf(head), { sha256, name });
-      const isNew = !archivesOf(head).some(({ names }) => names?.includes(name));
+      const isNew = archiveNamed(archivesOf(head), name) === undefined;
       if (head !== undefined && outcome === "named" && isNew) {
         const named = eachOf(head, (one) => (one.sha256 === sha256 ? withName(one, name) : one));
         await replaceHead(key, { head, named, replaces, signal });
@@ -182,7 +182,7 @@ export function createS3Commits(options: {
 
     async dropName(key, name, signal) {
       const { head, revision: replaces } = await heads.read(key, signal);
-      if (head === undefined || !archivesOf(head).some(({ names }) => names?.includes(name))) return false;
+      if (head === undefined || archiveNamed(archivesOf(head), name) === undefined) return false;
       const named = eachOf(head, (one) => withoutName(one, name));
       await replaceHead(key, { head, named, replaces, signal });
       return true;

@@ -3,6 +3,7 @@ import { workloads } from "../../../crds/kinds.ts";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
+import { allArchives } from "../../../crds/snapshots/kept-versions.ts";
 import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type KeptAs, type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
@@ -277,7 +278,7 @@ export function versionBefore(kept: KeptSnapshots | undefined, after: SnapshotMe
 
 /** The newest first. */
 function versionsIn(kept: KeptSnapshots | undefined): readonly SnapshotMetadata[] {
-  return kept?.newest === undefined ? (kept?.versions ?? []) : [kept.newest, ...kept.versions];
+  return kept === undefined ? [] : allArchives(kept);
 }
 
 /** @throws HttpError 409 if another version than the expected one is the newest */

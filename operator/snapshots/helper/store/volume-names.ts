@@ -1,5 +1,11 @@
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
-import { type NameOutcome, nameOutcome, withName, withoutName } from "../../../../crds/snapshots/version-names.ts";
+import {
+  archiveNamed,
+  type NameOutcome,
+  nameOutcome,
+  withName,
+  withoutName,
+} from "../../../../crds/snapshots/version-names.ts";
 import type { ChangeIn } from "./volume-changes.ts";
 import { rewriteRecord } from "./volume-files.ts";
 import type { VolumeOwner } from "./volume-owner.ts";
@@ -31,9 +37,8 @@ export function createVolumeNames(options: {
           const found = await archivesOf(key);
           const metadata = found.map((one) => one.metadata);
           const outcome = nameOutcome(metadata, named);
-          const at = metadata.findIndex(({ sha256 }) => sha256 === named.sha256);
-          const archive = found[at];
-          const isNew = !metadata.some(({ names }) => names?.includes(named.name));
+          const archive = found.find((one) => one.metadata.sha256 === named.sha256);
+          const isNew = archiveNamed(metadata, named.name) === undefined;
           if (outcome !== "named" || archive === undefined || !isNew) return outcome;
           await rewriteRecord(archive, withName(archive.metadata, named.name), owner);
           return outcome;
