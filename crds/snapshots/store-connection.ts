@@ -35,6 +35,8 @@ const CONNECT_MS = 5000;
 /** A connection without any traffic for this long counts as lost. */
 const SILENCE_MS = 60_000;
 const MOST_LINE_BYTES = 256 * 1024;
+/** Characters of another server's response that an error shows. */
+const MOST_SAID = 300;
 
 export interface Asked {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -102,10 +104,11 @@ export function createStoreConnection(options: {
     const isServer = response.headers[MARK] !== undefined;
     if (!isServer || response.statusCode === 401) at.forget?.();
     if (!isServer) {
-      response.resume();
-      throw new StoreError(`the snapshots server cannot be reached: another server responded ${response.statusCode}`, {
-        isTransient: true,
-      });
+      const said = await beginOf(response);
+      throw new StoreError(
+        `the snapshots server cannot be reached: another server responded ${response.statusCode} ${said}`.trimEnd(),
+        { isTransient: true },
+      );
     }
     if (response.statusCode === 200) return response;
     try {
@@ -280,6 +283,20 @@ async function readAll(response: IncomingMessage): Promise<Buffer> {
   const announced = Number(response.headers["content-length"] ?? body.length);
   if (!response.complete || announced !== body.length) throw cut("the connection ended in the middle of the response");
   return body;
+}
+
+/** The begin of what another server responds, for an error. An API server says there why it forwards nothing. */
+async function beginOf(response: IncomingMessage): Promise<string> {
+  let read = "";
+  try {
+    for await (const chunk of response.setEncoding("utf8") as AsyncIterable<string>) {
+      read += chunk;
+      if (read.length > MOST_SAID) break;
+    }
+  } catch {
+    // What was read until then is shown.
+  }
+  return read.slice(0, MOST_SAID);
 }
 
 async function readLine(content: AsyncIterator<Buffer>): Promise<{ line: string; rest: Buffer }> {

@@ -6,6 +6,7 @@ import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { archiveDigits } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
+import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import type { Case } from "../../at-once.ts";
@@ -50,12 +51,19 @@ export async function untilCheckpoint(
 ): Promise<SnapshotMetadata> {
   let found: SnapshotMetadata | undefined;
   let status: Claim["status"];
+  let problem = "";
   const isThere = async () => {
-    found = await checkpointOf(life, claim);
+    try {
+      found = await checkpointOf(life, claim);
+    } catch (error) {
+      // The first claim may be Active before the helper pod has an address.
+      if (!(error instanceof StoreError && error.isTransient)) throw error;
+      problem = error.message;
+    }
     status = (await life.find(claim))?.status;
     return found !== undefined && found.sha256 !== before?.sha256;
   };
-  const explain = () => JSON.stringify(status);
+  const explain = () => `${JSON.stringify(status)} ${problem}`;
   await waitUntil(isThere, { what: `a checkpoint of ${claim.spec.tenantId}`, limitMs: LIMIT_MS, explain });
   return found as SnapshotMetadata;
 }

@@ -595,6 +595,22 @@ test("every answer of the server says that it is the server's", async ({ served 
   }
 });
 
+test("what another server says at its address is in the error, and no more than its begin is read", async () => {
+  const ended = createDeferred<void>();
+  const server = createServer((_request, response) => {
+    response.on("close", ended.resolve);
+    response.writeHead(400).write("the pod has no address yet");
+    response.write(Buffer.alloc(16 * 1024 * 1024, "."));
+  });
+  const endpoint = await listen(server);
+  const client = createStoreClient({ connection: createStoreConnection({ endpoint: async () => endpoint }) });
+  const error = await errorOf(client.look(key, call));
+  assert.ok(error instanceof StoreError && error.isTransient);
+  assert.match(error.message, /another server responded 400 the pod has no address yet\.{200,300}$/);
+  assert.ok(await within(ended.promise, 30_000), "the rest of it is not read");
+  await new Promise((resolve) => server.close(resolve));
+});
+
 test("a server that sends the whole archive for a part of it is found out, and its response ended", async ({
   store,
 }) => {
