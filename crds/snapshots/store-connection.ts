@@ -104,7 +104,7 @@ export function createStoreConnection(options: {
     const isServer = response.headers[MARK] !== undefined;
     if (!isServer || response.statusCode === 401) at.forget?.();
     if (!isServer) {
-      const said = await beginOf(response);
+      const said = await beginningOf(response);
       throw new StoreError(
         `the snapshots server cannot be reached: another server responded ${response.statusCode} ${said}`.trimEnd(),
         { isTransient: true },
@@ -285,8 +285,8 @@ async function readAll(response: IncomingMessage): Promise<Buffer> {
   return body;
 }
 
-/** The begin of what another server responds, for an error. An API server says there why it forwards nothing. */
-async function beginOf(response: IncomingMessage): Promise<string> {
+/** The beginning of what another server responds, for an error. An API server says there why it forwards nothing. */
+async function beginningOf(response: IncomingMessage): Promise<string> {
   let read = "";
   try {
     for await (const chunk of response.setEncoding("utf8") as AsyncIterable<string>) {

@@ -595,7 +595,7 @@ test("every answer of the server says that it is the server's", async ({ served 
   }
 });
 
-test("what another server says at its address is in the error, and no more than its begin is read", async () => {
+test("what another server says at its address is in the error, and no more than its beginning is read", async () => {
   const ended = createDeferred<void>();
   const server = createServer((_request, response) => {
     response.on("close", ended.resolve);
