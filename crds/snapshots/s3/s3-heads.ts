@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import * as v from "valibot";
 import { ArchiveError } from "../../archive/archive-error.ts";
 import { NetworkError } from "../../client/api-error.ts";
@@ -46,6 +46,8 @@ function paddingOf({ versions, checkpoints = [] }: S3Head, sizeBytes: number): s
 
 /** The header that repeats the `commit` in the content. If both are equal, header and content are of the same write. */
 const COMMIT = "x-amz-meta-commit";
+/** An ETag that is the MD5 of the content, or looks like one: objects that a KMS key encrypts have random ones. */
+const MD5_ETAG = /^"[0-9a-f]{32}"$/;
 
 /** A head names only objects of its own key. */
 const blob = v.pipe(v.string(), v.regex(BLOB));
@@ -108,6 +110,16 @@ export function createS3Heads(options: {
 }): S3Heads {
   const { bucket, layout, clock, cachedHeads = MOST_CACHED } = options;
   const cached = createHeadCache<S3Head>(cachedHeads);
+  /** Whether the server's ETags are the MD5 of the content; undefined until it is known. */
+  let hasDigests: boolean | undefined;
+
+  /** Whether the ETag may be of the same write as the content. */
+  function fits(etag: string, body: Buffer): boolean {
+    if (hasDigests === false || !MD5_ETAG.test(etag)) return true;
+    const isDigest = etag === etagOf(body);
+    if (isDigest) hasDigests = true;
+    return isDigest;
+  }
 
   async function readWithEtag(
     key: SnapshotKey,
@@ -126,17 +138,24 @@ export function createS3Heads(options: {
         });
       }
       const head = parseHead(key, answer.body);
-      // Some servers read and write content and headers in two steps. A write can come between them at several reads in
-      // a row, and can pause for a while.
-      if (commit === head.commit) return { head, etag: answer.etag };
-      if (seen !== `${commit} ${head.commit}`) {
+      const found = { head, etag: answer.etag };
+      const isOfOneWrite = fits(answer.etag, answer.body);
+      // Some servers read and write content, ETag and metadata one after the other. A write can come between them at
+      // several reads in a row, and can pause for a while.
+      if (commit === head.commit && isOfOneWrite) return found;
+      const parts = `${commit} ${head.commit} ${answer.etag}`;
+      if (seen !== parts) {
         same = 1;
         pause.reset();
       }
-      seen = `${commit} ${head.commit}`;
+      seen = parts;
       if (same >= MOST_SAME_LOOKS) {
-        // Another program has copied the bucket without the metadata of its objects. No write is in progress.
-        if (commit === undefined) return { head, etag: answer.etag };
+        // No write is in progress. The ETag is no digest, or another program has copied the bucket without the metadata
+        // of its objects.
+        if (commit === undefined || commit === head.commit) {
+          if (!isOfOneWrite) hasDigests = false;
+          return found;
+        }
         throw new StoreError(`Cannot read the archives: ${layout.head(key)} is not as it was written`, {
           isTransient: true,
         });
@@ -184,7 +203,10 @@ export function createS3Heads(options: {
         let failure: unknown;
         try {
           const answer = await bucket.send({ method: "PUT", key: at, headers, body, signal });
-          if (answer.status === 200 && answer.etag !== "") return revisionOf(next, answer.etag);
+          if (answer.status === 200 && answer.etag !== "") {
+            if (MD5_ETAG.test(answer.etag)) hasDigests = answer.etag === etagOf(body);
+            return revisionOf(next, answer.etag);
+          }
           // 412, 409, 404: there is another head, or this one after an earlier try, or none.
           if (![200, 404, 409, 412].includes(answer.status) || answer.code === "NoSuchBucket") {
             bucket.expect(answer, "write the head", 200);
@@ -213,6 +235,10 @@ function headIn(body: Buffer): S3Head | undefined {
     if (error instanceof SyntaxError || error instanceof v.ValiError) return undefined;
     throw error;
   }
+}
+
+function etagOf(body: Buffer): string {
+  return `"${createHash("md5").update(body).digest("hex")}"`;
 }
 
 function revisionOf({ commit }: S3Head, etag: string): string {

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
 import type { S3Answer, S3Request } from "../../../crds/snapshots/s3/s3-client.ts";
@@ -8,15 +9,23 @@ import { hurriedClock } from "../manual-clock.ts";
 import { bucketOf } from "./simulated-s3.ts";
 import { call, key } from "./store-contract.ts";
 
+function bodyOf(commit: string): Buffer {
+  return Buffer.from(JSON.stringify({ commit, versions: [] }));
+}
+
+function md5Of(body: Buffer): string {
+  return `"${createHash("md5").update(body).digest("hex")}"`;
+}
+
 /** Heads on a server that answers each look with the content of one write and the headers of another. */
-function headsOf(look: (looks: number) => { content: string; header: string | undefined }) {
+function headsOf(look: (looks: number) => { content: string; header: string | undefined; etag?: string }) {
   let looks = 0;
   async function send(): Promise<S3Answer> {
     looks += 1;
-    const { content, header } = look(looks);
-    const body = Buffer.from(JSON.stringify({ commit: content, versions: [] }));
+    const { content, header, etag = `"${content}"` } = look(looks);
+    const body = bodyOf(content);
     const headers = header === undefined ? {} : { "x-amz-meta-commit": header };
-    return { status: 200, etag: `"${content}"`, headers, body, code: "", isRepeated: false };
+    return { status: 200, etag, headers, body, code: "", isRepeated: false };
   }
   return {
     ...createS3Heads({ bucket: bucketOf(send), layout: s3Layout(""), clock: hurriedClock }),
@@ -27,6 +36,23 @@ function headsOf(look: (looks: number) => { content: string; header: string | un
 test("createS3Heads: a head that is written again under each of many looks is looked at until they belong together", async () => {
   const heads = headsOf((looks) => ({ content: `${looks}`, header: looks < 40 ? `${looks + 1}` : `${looks}` }));
   assert.is((await heads.read(key, call.signal)).head?.commit, "40");
+});
+
+test("createS3Heads: an ETag of another write than the content is never the condition of the next write", async () => {
+  const heads = headsOf((looks) => {
+    const content = `${Math.min(looks, 40)}`;
+    return { content, header: content, etag: md5Of(bodyOf(`${Math.min(looks + 1, 40)}`)) };
+  });
+  assert.is((await heads.read(key, call.signal)).revision, `40 ${md5Of(bodyOf("40"))}`);
+});
+
+test("createS3Heads: ETags that are no digests of the content count, and are looked at again only once", async () => {
+  const random = '"0123456789abcdef0123456789abcdef"';
+  const heads = headsOf(() => ({ content: "one", header: "one", etag: random }));
+  assert.is((await heads.read(key, call.signal)).revision, `one ${random}`);
+  const before = heads.looks();
+  await heads.read(key, call.signal);
+  assert.equal([before, heads.looks()], [8, 9]);
 });
 
 test("createS3Heads: one whose content and headers never belong together is a failure", async () => {
