@@ -1,5 +1,14 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { extname, join } from "node:path";
 import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
@@ -50,9 +59,12 @@ export async function bundleDashboard(root: string): Promise<string> {
       style: fileOf("entry-main", ".css"),
       files,
     };
-    const making = join(work, "dashboard.json");
-    writeFileSync(making, JSON.stringify(assets));
+    const text = JSON.stringify(assets);
     const output = join(dist, "dashboard.json");
+    // A watched edge starts again, and drops its requests, whenever this file is written.
+    if (existsSync(output) && readFileSync(output, "utf8") === text) return output;
+    const making = join(work, "dashboard.json");
+    writeFileSync(making, text);
     // Another process may be reading the current file.
     renameSync(making, output);
     return output;

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
@@ -11,7 +11,8 @@ const test = suite("dashboard/bundle");
 const root = join(import.meta.dirname, "../../..");
 const FIRST_VIEW_BYTES = 40_000;
 
-const assets = JSON.parse(readFileSync(await bundleDashboard(root), "utf8")) as DashboardAssets;
+const path = await bundleDashboard(root);
+const assets = JSON.parse(readFileSync(path, "utf8")) as DashboardAssets;
 const gzipped = (name: string): Buffer => Buffer.from(assets.files[name]?.gzip ?? "", "base64");
 const textOf = (name: string): string => String(gunzipSync(gzipped(name)));
 
@@ -49,6 +50,13 @@ test("nothing in the bundle comes from elsewhere or writes markup", () => {
     for (const pattern of [/@import/, /url\(/, /\beval\(/, /new Function\b/, /dangerouslySetInnerHTML:/])
       assert.not.match(text, pattern, name);
   }
+});
+
+test("an equal bundle is not written again, because an edge that watches the file would drop its requests", async () => {
+  const before = statSync(path);
+  await bundleDashboard(root);
+  const after = statSync(path);
+  assert.equal([after.ino, after.mtimeMs], [before.ino, before.mtimeMs]);
 });
 
 test.run();
