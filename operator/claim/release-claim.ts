@@ -8,6 +8,7 @@ import { annotation, finalizer } from "../../crds/labels.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { deletePod } from "../pod/delete-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { removeFinalizer } from "../remove-finalizer.ts";
 import { hasStore } from "../snapshots/has-store.ts";
 import { boundPods, readClaimPod } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
@@ -73,7 +74,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   noteUse(released, context);
   if (released.status?.files === "discarded") dropCheckpoint(released, context);
   const recordRelease = context.traces?.release(released);
-  await removeFinalizer(released, context);
+  await endClaim(released, context);
   recordRelease?.();
   return undefined;
 }
@@ -131,10 +132,9 @@ function noteUse({ spec, status }: Claim, context: ClaimContext): void {
   );
 }
 
-async function removeFinalizer(claim: Claim, { cluster }: ClaimContext): Promise<void> {
-  const finalizers = claim.metadata.finalizers?.filter((held) => held !== finalizer.release) ?? [];
+async function endClaim(claim: Claim, { cluster }: ClaimContext): Promise<void> {
   try {
-    await cluster(claims).of(claim).patch({ metadata: { finalizers } });
+    await removeFinalizer({ resource: claims, object: claim, finalizer: finalizer.release }, cluster);
   } catch (error) {
     if (!isNotFound(error)) throw error;
   }

@@ -23,6 +23,7 @@ import { egressProblems } from "../egress/egress-problems.ts";
 import { namesSecret, needsProxy } from "../egress/egress-rules.ts";
 import { templateProblem } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { removeFinalizer } from "../remove-finalizer.ts";
 import type { WorkloadContext } from "./context.ts";
 import { deleteEgress, deleteUnusedEgress, ensureEgress, forgetEgress } from "./ensure-egress.ts";
 import {
@@ -109,8 +110,7 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
       return undefined;
     }
     if (workload.metadata.deletionTimestamp !== undefined) return await finalizeWhenUnused(workload, context);
-    if (!workload.metadata.finalizers?.includes(finalizer.inUse))
-      return await patchFinalizers(workload, [finalizer.inUse], context);
+    if (!workload.metadata.finalizers?.includes(finalizer.inUse)) return await addFinalizer(workload, context);
     await ensurePolicy(workload, context);
     // Report problems of the spec before an image is built.
     const template = withProgram(withImage(workload, context.config));
@@ -298,7 +298,8 @@ async function finalizeWhenUnused(workload: Workload, context: WorkloadContext):
   await deleteFormerPolicy(workload, context);
   await context.cluster(networkPolicies).named(policyName(name)).delete();
   await deleteEgress(name, context);
-  return patchFinalizers(workload, [], context);
+  await removeFinalizer({ resource: workloads, object: workload, finalizer: finalizer.inUse }, context.cluster);
+  return undefined;
 }
 
 function usersOf(workload: string, { informers }: WorkloadContext): WorkloadUsers {
@@ -322,12 +323,11 @@ async function readUsers(workload: string, { cluster }: WorkloadContext): Promis
   ]);
 }
 
-/** Replaces the operator's finalizers on the workload and keeps all others. */
-async function patchFinalizers(workload: Workload, ours: string[], { cluster }: WorkloadContext): Promise<undefined> {
-  const others = workload.metadata.finalizers?.filter((held) => held !== finalizer.inUse) ?? [];
+async function addFinalizer(workload: Workload, { cluster }: WorkloadContext): Promise<undefined> {
+  const { finalizers = [] } = workload.metadata;
   await cluster(workloads)
     .of(workload)
-    .patch({ metadata: { finalizers: [...others, ...ours] } });
+    .patch({ metadata: { finalizers: [...finalizers, finalizer.inUse] } });
   return undefined;
 }
 
