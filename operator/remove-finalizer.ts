@@ -1,13 +1,13 @@
-import type { Cluster, MergePatch } from "../crds/client/cluster.ts";
+import type { Cluster } from "../crds/client/cluster.ts";
 import type { KubernetesObject } from "../crds/kubernetes.ts";
 import type { Resource } from "../crds/resource.ts";
 
 /**
- * Removes a finalizer of an object. A deleted object ends with its last one.
+ * Removes a finalizer of an object by a `PUT` of the whole object. A deleted object ends with its last finalizer.
  *
- * The last one is removed by a `PUT` of the whole object. The API server checks a write first and ends the object after
- * that. In between, another program may end it, and a client create the next object of that name. A `PATCH` would end
- * that one. By a `PUT` only an object with the same uid ends
+ * The API server checks a write first, and then deletes what has that name. In between, another program may end the
+ * object, and a client create the next one of that name: a `PATCH` would delete that one. A `PUT` deletes only an
+ * object with the same uid
  * (https://github.com/kubernetes/apiserver/blob/v0.34.10/pkg/registry/rest/update.go, `Preconditions`).
  *
  * @throws ApiError 409 if the object has changed since it was read, 404 if it is gone
@@ -17,7 +17,7 @@ export async function removeFinalizer<T extends KubernetesObject>(
   cluster: Cluster,
 ): Promise<void> {
   const finalizers = object.metadata.finalizers?.filter((held) => held !== finalizer) ?? [];
-  const known = cluster(resource).of(object);
-  if (finalizers.length === 0) await known.replace({ ...object, metadata: { ...object.metadata, finalizers } });
-  else await known.patch({ metadata: { finalizers } } as MergePatch<T>);
+  await cluster(resource)
+    .of(object)
+    .replace({ ...object, metadata: { ...object.metadata, finalizers } });
 }

@@ -1,6 +1,6 @@
 // @own-cluster
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer, type Server } from "node:https";
+import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ async function startGate({ client }: Tenancy): Promise<Gate> {
   });
   let wasCalled = false;
   let onHeld: ((go: () => void) => void) | undefined;
-  const server: Server = createServer({ cert, key }, async (request, response) => {
+  const server = createServer({ cert, key }, async (request, response) => {
     const { uid, object, oldObject } = ((await json(request)) as Review).request;
     wasCalled = true;
     const isLast = oldObject.metadata.finalizers !== undefined && !object.metadata.finalizers?.length;
