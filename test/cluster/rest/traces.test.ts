@@ -229,13 +229,13 @@ async function writesOf(programs: Programs, tenant: string): Promise<{ writes: s
       .filter(({ verb }) => !/^(get|list|watch)$/.test(verb))
       .map(({ client, verb, resource, count }) => {
         // Where the watch is behind, the finalizer is taken away from what it shows once more.
-        const isFinalizer = client === "operator" && verb === "patch" && resource === "tenancyclaims";
+        const isFinalizer = client === "operator" && verb === "update" && resource === "tenancyclaims";
         return `${client}: ${isFinalizer ? "at least 1" : count} ${verb} ${resource}`;
       })
       .sort();
   };
   // It may be written down after the watch has shown that the claim is gone.
-  await tenancy.until("the last write", () => writes().includes("operator: at least 1 patch tenancyclaims"));
+  await tenancy.until("the last write", () => writes().includes("operator: at least 1 update tenancyclaims"));
   return { writes: writes(), annotations: Object.keys(metadata.annotations ?? {}).sort() };
 }
 
