@@ -43,6 +43,7 @@ const config = { ...operatorConfig(environment), leaseMs: LEASE_MS };
 const dying: ClusterClient = {
   ...client,
   create: (resource, object, options) => thenCount(resource, client.create(resource, object, options)),
+  replace: (resource, object, options) => thenCount(resource, client.replace(resource, object, options)),
   patch: (resource, reference, options) => thenCount(resource, client.patch(resource, reference, options)),
   delete: (resource, reference, options) => thenCount(resource, client.delete(resource, reference, options)),
 };
