@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
@@ -89,6 +89,9 @@ function Events({ trigger, path }: { trigger: Trigger; path: string }) {
   }, [read.value]);
   const all = deliveriesOf(known);
   const edges = known.answers.size;
+  // The test comes after the deliveries: they would move its button away under a click.
+  const hasRead = useRef(false);
+  hasRead.current ||= edges > 0 || read.error !== undefined;
   return (
     <>
       <section aria-labelledby="deliveries">
@@ -107,7 +110,7 @@ function Events({ trigger, path }: { trigger: Trigger; path: string }) {
           </button>
         </div>
       </section>
-      <TestDelivery trigger={trigger} onEnd={read.again} />
+      {hasRead.current && <TestDelivery trigger={trigger} onEnd={read.again} />}
     </>
   );
 }
