@@ -1,0 +1,3 @@
+module tenancy.dev/inside
+
+go 1.24

@@ -1,0 +1,36 @@
+// Command inside runs in a workload's container, as the workload's user: it starts processes there and reads and writes
+// files, for an edge that reaches it by an exec of the Kubernetes API.
+//
+//	inside connect   what the edge executes: a pipe between its own input and output and the daemon
+//	inside serve     the daemon; connect starts it
+//
+// The daemon outlives the exec that started it. So a process in the background, its output and its exit code stay in
+// the pod, and any replica of the edge finds them there.
+//
+// It uses nothing but Go's standard library and is linked statically, so it runs in any image.
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	command := ""
+	if len(os.Args) == 2 {
+		command = os.Args[1]
+	}
+	var err error
+	switch command {
+	case "connect":
+		err = connect()
+	case "serve":
+		err = serve()
+	default:
+		err = fmt.Errorf("usage: inside connect | serve")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "inside:", err)
+		os.Exit(1)
+	}
+}
