@@ -11,10 +11,14 @@ export interface BuildGoOptions {
   what: string;
   /** The folder of the go.mod, which pins everything. */
   moduleFolder: string;
-  /** A small module that is needed anyway; it shows whether a module proxy can be reached. */
-  firstModule: string;
-  /** How long the proxy may take for that one. */
-  reachMs: number;
+  /**
+   * A small module that is needed anyway; it shows whether a module proxy can be reached.
+   *
+   * @default none, for a program that needs only the standard library
+   */
+  firstModule?: string;
+  /** How long the proxy may take for that one. @default 30 000 */
+  reachMs?: number;
   packages: readonly string[];
   /** Such as `1.24`. */
   minimumGo: string;
@@ -29,6 +33,7 @@ export interface BuildGoOptions {
   log: Log;
 }
 
+const REACH_MS = 30_000;
 const BUILD_LIMIT_MS = 60 * 60_000;
 
 /**
@@ -38,25 +43,27 @@ const BUILD_LIMIT_MS = 60 * 60_000;
  * @throws Error with the end of what Go says, when the build fails
  */
 export async function buildGo(options: BuildGoOptions): Promise<{ because: string } | undefined> {
-  const { moduleFolder, environment, log } = options;
+  const { moduleFolder, firstModule, reachMs = REACH_MS, environment, log } = options;
   const go = await findGoToolchain(environment, { minimum: options.minimumGo, log });
   if (go === undefined) return { because: `no Go toolchain of version ${options.minimumGo} or later` };
-  // Without them Go trusts no module proxy; a fresh Debian has none.
-  if (!existsSync("/etc/ssl/certs/ca-certificates.crt")) await installDebianPackages(["ca-certificates"], log);
   const goEnvironment = { ...environment, GOTOOLCHAIN: "local", GOWORK: "off", GOFLAGS: "", CGO_ENABLED: "0" };
-  try {
-    await runCommand(go, ["mod", "download", options.firstModule], {
-      ...{ folder: moduleFolder, environment: goEnvironment, limitMs: options.reachMs },
-    });
-  } catch (error) {
-    return { because: `no Go module proxy answers: ${(error as Error).message}` };
+  if (firstModule !== undefined) {
+    // Without them Go trusts no module proxy; a fresh Debian has none.
+    if (!existsSync("/etc/ssl/certs/ca-certificates.crt")) await installDebianPackages(["ca-certificates"], log);
+    try {
+      await runCommand(go, ["mod", "download", firstModule], {
+        ...{ folder: moduleFolder, environment: goEnvironment, limitMs: reachMs },
+      });
+    } catch (error) {
+      return { because: `no Go module proxy answers: ${(error as Error).message}` };
+    }
   }
   await build(go, goEnvironment, options);
   return undefined;
 }
 
 async function build(go: string, environment: NodeJS.ProcessEnv, options: BuildGoOptions): Promise<void> {
-  const { what, moduleFolder, packages: wanted, folder, log } = options;
+  const { what, moduleFolder, firstModule, packages: wanted, folder, log } = options;
   const unfinished = `${folder}.unfinished`;
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
@@ -64,7 +71,7 @@ async function build(go: string, environment: NodeJS.ProcessEnv, options: BuildG
     runWithLines("nice", ["-n", "10", go, ...goArguments], {
       ...{ folder: moduleFolder, environment, limitMs: BUILD_LIMIT_MS, onLine },
     });
-  log(`fetching the Go modules of ${what}`);
+  if (firstModule !== undefined) log(`fetching the Go modules of ${what}`);
   let modules = 0;
   let packages = 0;
   await withProgress(log, (update) =>
@@ -73,7 +80,7 @@ async function build(go: string, environment: NodeJS.ProcessEnv, options: BuildG
       else packages += 1;
     }),
   );
-  log(`compiling ${packages} packages (${options.duration})`);
+  log(`compiling ${what}: ${packages} packages (${options.duration})`);
   let compiled = 0;
   const linkerFlags = ["-s", "-w", ...options.linkerFlags].join(" ");
   const flags = [

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { cacheFolder } from "../folders.ts";
 import { type Log, silent } from "../log.ts";
@@ -53,7 +53,8 @@ export async function cachedGoProgram(options: CachedGoProgramOptions): Promise<
 /** Tells one state of the module from another. */
 function sourceDigest(moduleFolder: string, linkerFlags: readonly string[]): string {
   const hash = createHash("sha256").update(linkerFlags.join(" "));
-  for (const file of ["go.mod", "go.sum", "main.go"]) {
+  const sources = readdirSync(moduleFolder).filter((name) => name.endsWith(".go") && !name.endsWith("_test.go"));
+  for (const file of ["go.mod", "go.sum", ...sources.sort()]) {
     const path = join(moduleFolder, file);
     if (existsSync(path)) hash.update(readFileSync(path));
   }
