@@ -14,7 +14,7 @@ import { buildEnvironment, ensureBuilds, importBuilderImage } from "./cluster/bu
 import { downLocalCluster } from "./cluster/down-local-cluster.ts";
 import { DEFAULT_CLUSTER } from "./cluster/folders.ts";
 import { loadImage, missingImage, requireSource } from "./cluster/images/load-image.ts";
-import { BUSYBOX_IMAGE, HELLO_IMAGE } from "./cluster/images/local-images.ts";
+import { HELLO_IMAGE, TOOLS_IMAGE } from "./cluster/images/local-images.ts";
 import { importNodeImage, NODE_IMAGE } from "./cluster/images/node-image.ts";
 import { importProxyImage, PROXY_IMAGE } from "./cluster/images/proxy-image.ts";
 import { readProcessIdentity } from "./cluster/process/process-identity.ts";
@@ -52,7 +52,7 @@ const localDefaults = {
   // The only node has this machine's cores, and idle examples should not fill it.
   TENANCY_CPU_OVERCOMMIT: "20",
   TENANCY_MEMORY_OVERCOMMIT: "4",
-  TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+  TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,
   TENANCY_PROXY_IMAGE: PROXY_IMAGE,
   // Low enough for a shell's limit on open files.
   TENANCY_PROXY_CONNECTIONS: "1000",

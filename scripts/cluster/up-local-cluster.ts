@@ -4,8 +4,7 @@ import { readClusterState, recordOwner, withClusterLock } from "./cluster-state.
 import { installDebianPackages } from "./debian-packages.ts";
 import { removeLocalCluster } from "./down-local-cluster.ts";
 import { clusterFolder, DEFAULT_CLUSTER } from "./folders.ts";
-import { busyboxFiles, findStaticBusybox } from "./images/busybox.ts";
-import { localImages } from "./images/local-images.ts";
+import { findLocalImages } from "./images/local-images.ts";
 import { containerdSocket, importImages } from "./images.ts";
 import { findKubectl } from "./kubernetes/kubectl.ts";
 import { type Log, silent } from "./log.ts";
@@ -80,7 +79,7 @@ export async function upLocalCluster(options: UpLocalClusterOptions = {}): Promi
       if (owner !== undefined) inherit(folder, owner);
       const found = await findServing();
       onServing?.(found);
-      await importImages(name, localImages(await busyboxFiles(await findStaticBusybox(log))));
+      await importImages(name, await findLocalImages(log));
       return { wasRunning: true, serving: found };
     }
     if (status !== undefined) {

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { readClusterState } from "../../cluster/cluster-state.ts";
 import { downLocalCluster } from "../../cluster/down-local-cluster.ts";
 import { clusterFolder } from "../../cluster/folders.ts";
-import { BUSYBOX_IMAGE } from "../../cluster/images/local-images.ts";
+import { TOOLS_IMAGE } from "../../cluster/images/local-images.ts";
 import type { Log } from "../../cluster/log.ts";
 import { upLocalCluster } from "../../cluster/up-local-cluster.ts";
 import { localSnapshots } from "../../start/local-snapshots.ts";
@@ -40,7 +40,7 @@ export async function startRealEnvironment(options: {
         // The node has this machine's cores, and warm pods that idle should not fill it.
         TENANCY_CPU_OVERCOMMIT: "20",
         ...snapshots.environment,
-        TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+        TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,
       },
       profileFolder,
       signal,

@@ -2,8 +2,7 @@ import { join } from "node:path";
 import { orAborted } from "../../../crds/waits.ts";
 import { clusterFolder } from "../folders.ts";
 import { BUILDER_IMAGE, builderImage } from "../images/builder-image.ts";
-import { busyboxFiles, findStaticBusybox } from "../images/busybox.ts";
-import { localImages } from "../images/local-images.ts";
+import { findLocalImages } from "../images/local-images.ts";
 import { importImages } from "../images.ts";
 import { createApiClient } from "../kubernetes/api-client.ts";
 import type { Log } from "../log.ts";
@@ -35,7 +34,7 @@ export async function ensureBuilds(
 ): Promise<void> {
   const { namespace = BUILD_NAMESPACE, loaded = [], log } = options;
   const address = await ensureRegistry(cluster, log);
-  await pushImages(address, localImages(await busyboxFiles(await findStaticBusybox(log))));
+  await pushImages(address, await findLocalImages(log));
   await pushLoadedImages(cluster, address, loaded);
   const folders = (await listRepositories(address)).map((repository) => repository.split("/")[0] ?? "");
   const hosts = [...new Set(folders)].filter((folder) => folder !== BUILT).sort();

@@ -1,9 +1,14 @@
 import { readFileSync } from "node:fs";
+import type { Log } from "../log.ts";
+import { busyboxFiles, findStaticBusybox } from "./busybox.ts";
 import type { Image } from "./image-archive.ts";
+import { findInsideProgram, insideFile } from "./inside-program.ts";
 import type { TarEntry } from "./tar-archive.ts";
 
 export const PAUSE_IMAGE = "localhost/tenancy-pause:1";
 export const BUSYBOX_IMAGE = "localhost/tenancy-busybox:1";
+/** What `TENANCY_TOOLS_IMAGE` names on the local cluster. */
+export const TOOLS_IMAGE = "localhost/tenancy-tools:1";
 export const HELLO_IMAGE = "localhost/tenancy-hello:1";
 export const HELLO_ROOT_IMAGE = "localhost/tenancy-hello-root:1";
 export const CRASH_IMAGE = "localhost/tenancy-crash:1";
@@ -23,12 +28,19 @@ printf 'Content-Type: text/html; charset=utf-8\\r\\n\\r\\n'
 echo "<!doctype html><title>hello</title><h1>hello from $(hostname)</h1>"
 `;
 
+/** Returns the images of each local cluster. The tools image lacks the program `inside` if it cannot be built. */
+export async function findLocalImages(log: Log): Promise<Image[]> {
+  const [busybox, inside] = await Promise.all([findStaticBusybox(log), findInsideProgram(log)]);
+  return localImages(await busyboxFiles(busybox), inside === undefined ? {} : { inside: readFileSync(inside) });
+}
+
 /**
- * Returns the images that the examples and tests use.
+ * Returns the images that the programs, the examples and tests use.
  *
  * @param busybox files of an image with busybox in it
+ * @param options.inside the program of that name @default none
  */
-export function localImages(busybox: readonly TarEntry[]): Image[] {
+export function localImages(busybox: readonly TarEntry[], { inside }: { inside?: Buffer } = {}): Image[] {
   const hello: Omit<Image, "name"> = {
     files: [
       ...busybox,
@@ -45,6 +57,12 @@ export function localImages(busybox: readonly TarEntry[]): Image[] {
   return [
     { name: PAUSE_IMAGE, files: busybox, entrypoint: ["/bin/busybox", "sleep", "infinity"] },
     { name: BUSYBOX_IMAGE, files: busybox, command: ["sh"] },
+    {
+      name: TOOLS_IMAGE,
+      files: [...busybox, ...(inside === undefined ? [] : [insideFile(inside)])],
+      command: ["sh"],
+      user: NONROOT,
+    },
     { ...hello, name: HELLO_IMAGE, user: NONROOT },
     { ...hello, name: HELLO_ROOT_IMAGE },
     {

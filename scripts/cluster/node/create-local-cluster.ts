@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { type Binaries, programPath } from "../binaries.ts";
 import { findProcess, forgetProcess, recordPolicies, recordProcess, writeClusterState } from "../cluster-state.ts";
 import { clusterFolder, clustersFolder } from "../folders.ts";
-import { busyboxFiles, findStaticBusybox } from "../images/busybox.ts";
-import { localImages } from "../images/local-images.ts";
+import { findLocalImages } from "../images/local-images.ts";
 import { importImages } from "../images.ts";
 import { startApiServer } from "../kubernetes/api-server.ts";
 import { startEtcd } from "../kubernetes/etcd.ts";
@@ -165,8 +164,8 @@ async function startControlPlane({ binaries, folder, slot, keys, onServing, log 
 
 async function startRuntime({ name, folder, slot, log }: Making): Promise<Program> {
   log("starting containerd and importing the images of the examples");
-  const [containerd, busybox] = await Promise.all([startContainerd(folder, slot), findStaticBusybox(log)]);
-  await importImages(name, localImages(await busyboxFiles(busybox)));
+  const [containerd, images] = await Promise.all([startContainerd(folder, slot), findLocalImages(log)]);
+  await importImages(name, images);
   return containerd;
 }
 

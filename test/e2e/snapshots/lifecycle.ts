@@ -19,7 +19,7 @@ import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
 import { findProcess } from "../../../scripts/cluster/cluster-state.ts";
 import { clusterFolder } from "../../../scripts/cluster/folders.ts";
-import { BUSYBOX_IMAGE, HELLO_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { HELLO_IMAGE, TOOLS_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type LocalCluster, upLocalCluster } from "../../../scripts/cluster/up-local-cluster.ts";
@@ -197,7 +197,7 @@ async function prepareLifecycle(
           TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "warn",
           TENANCY_OPERATOR_LISTEN: "off",
           ...snapshots.environment,
-          TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+          TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,
           ...objects?.env,
           ...env,
         },

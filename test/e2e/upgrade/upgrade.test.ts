@@ -8,7 +8,7 @@ import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
-import { BUSYBOX_IMAGE, ECHO_AGENT_BRIDGE_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { BUSYBOX_IMAGE, ECHO_AGENT_BRIDGE_IMAGE, TOOLS_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { bundleEdge, bundleOperator } from "../../../scripts/start/bundle-programs.ts";
@@ -245,7 +245,7 @@ function startOperator({ operator }: Programs, name: string): Promise<RunningPro
     KUBECONFIG: life.cluster.kubeconfigPath,
     TENANCY_CPU_OVERCOMMIT: "50",
     TENANCY_MEMORY_OVERCOMMIT: "8",
-    TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+    TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,
   };
   return startProgram(name, { runtime: "node", bundle: operator, env });
 }

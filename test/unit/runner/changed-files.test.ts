@@ -1,6 +1,10 @@
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { namedPaths, reachedFrom } from "../../../scripts/test/changed-files.ts";
+import { dependentsOf, namedPaths, reachedFrom } from "../../../scripts/test/changed-files.ts";
+
+const root = join(import.meta.dirname, "../../..");
 
 test("namedPaths finds imports, files from the top, and the words of a join", () => {
   const program = `
@@ -12,6 +16,15 @@ const chart = join(root, "manifests", "chart");`;
     ...["crds/a.ts", "operator/b.ts", "scripts/bootstrap.mjs", "operator/c"],
     ...["manifests/chart", "operator/manifests/chart"],
   ]);
+});
+
+test("a change of the program inside selects the e2e tests, whose local cluster has it in an image", () => {
+  const builder = "scripts/cluster/images/inside-program.ts";
+  const named = namedPaths(readFileSync(join(root, builder), "utf8"), dirname(builder));
+  assert.ok(named.includes("edge/inside/program"));
+  const dependents = dependentsOf(root, builder);
+  for (const name of ["snapshots/lifecycle-images", "egress/stack", "build/workloads"])
+    assert.ok(dependents.has(`test/e2e/${name}.test.ts`), name);
 });
 
 test("reachedFrom follows references backwards through others, also in a circle", () => {
