@@ -9,11 +9,15 @@ export const TOOLS_FOLDER = "/.tenancy";
 /** The only program that saves and restores need: busybox, linked statically. */
 export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
 
+/** The program that serves the edge in the workload's container, if the tools image has it. */
+export const TOOLS_INSIDE = `${TOOLS_FOLDER}/inside`;
+
 /** The program that starts the workload's, where the launcher does that. */
 export const START_PROGRAM = `${TOOLS_FOLDER}/start`;
 
-/** The same in the tools image, and so in the init container. */
+/** The same two in the tools image, and so in the init container. */
 export const TOOLS_IMAGE_BUSYBOX = "/bin/busybox";
+export const TOOLS_IMAGE_INSIDE = "/bin/inside";
 
 /** The init container that copies the tools, and through which files are restored before the workload starts. */
 export const TOOLS_CONTAINER = "tenancy-tools";
@@ -35,7 +39,7 @@ const LAUNCHER_VOLUME_SIZE = "4Mi";
 const UNPRIVILEGED = 65532;
 
 export interface PodToolsOptions {
-  /** An image with a static busybox at `/bin/busybox`. */
+  /** An image with a static busybox at `/bin/busybox`, and maybe `inside` at `/bin/inside`. */
   readonly image: string;
   /** Absolute paths of directories. */
   readonly overlayDirs: readonly string[];
@@ -65,7 +69,7 @@ export interface PodTools {
 }
 
 /**
- * Renders the overlay volumes, and an init container that copies a static busybox into the pod. So the workload's image
+ * Renders the overlay volumes, and an init container that copies static programs into the pod. So the workload's image
  * needs no shell or other tools, only the workload's program.
  */
 export function podTools(options: PodToolsOptions): PodTools {
@@ -125,9 +129,13 @@ export function overlayStamps(spec: PodSpec): Record<string, string | undefined>
 
 // A restarted container finds the files of its earlier run, so it deletes them first.
 const copyScript = `set -e
-${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX}
+${TOOLS_IMAGE_BUSYBOX} rm -rf ${RESTORE_GATE} ${TOOLS_BUSYBOX} ${TOOLS_INSIDE}
 ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_BUSYBOX} ${TOOLS_BUSYBOX}
-${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}`;
+${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_BUSYBOX}
+if [ -f ${TOOLS_IMAGE_INSIDE} ]; then
+  ${TOOLS_IMAGE_BUSYBOX} cp ${TOOLS_IMAGE_INSIDE} ${TOOLS_INSIDE}
+  ${TOOLS_IMAGE_BUSYBOX} chmod 0555 ${TOOLS_INSIDE}
+fi`;
 
 const idScript = `[ -s ${OVERLAY_ID} ] ||
   ${TOOLS_IMAGE_BUSYBOX} head -c 16 /dev/urandom | ${TOOLS_IMAGE_BUSYBOX} md5sum | ${TOOLS_IMAGE_BUSYBOX} cut -c 1-32 > ${OVERLAY_ID} || :

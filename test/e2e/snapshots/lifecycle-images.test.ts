@@ -48,6 +48,10 @@ touch -d @1000000001 plain deep/er/here large sparse; touch -d @1000000002 empty
 touch -d @1000000003 deep folder-2775
 for mode in 0500 0555 0777 1777 2775; do chmod $mode folder-$mode; done`;
 
+/** Prints the mode of the program inside, and what it writes when it is started without a command. */
+const insideScript = "$b stat -c %a /.tenancy/inside; /.tenancy/inside 2>&1 || :";
+const insideUsage = /^555\ninside: usage: /;
+
 const test = lifeSuite("files of every kind, whatever the image", {
   name: "images",
   async prepare({ cluster }) {
@@ -95,7 +99,7 @@ testAtOnce(test, [
   ...images.map(
     ([what, image, entrypoint]) =>
       [
-        `an image ${what} gets the same tree back, cold and from a pool`,
+        `an image ${what} gets the same tree back, cold and from a pool, and the program inside`,
         async ({ life }: LifeContext) => {
           const workload = `rich-${what.length}`;
           const filesystem = { overlayDirs: [...overlayDirs] };
@@ -103,15 +107,18 @@ testAtOnce(test, [
           const first = await life.claim("rich", workload, true);
           await life.run(first.status?.instanceId, fillScript);
           const digest = await life.run(first.status?.instanceId, digestScript);
+          assert.match(await life.run(first.status?.instanceId, insideScript), insideUsage);
           await life.release(first);
           const cold = await life.claim("rich", workload, true);
           assert.is(cold.status?.source, "cold+data");
+          assert.match(await life.run(cold.status?.instanceId, insideScript), insideUsage);
           assert.is(await life.run(cold.status?.instanceId, digestScript), digest);
           await life.release(cold);
           await life.createPool(workload, workload, 1);
           const warm = await life.claim("rich", workload, true);
           assert.is(warm.status?.source, "pool+data");
           assert.is(await life.run(warm.status?.instanceId, digestScript), digest);
+          assert.match(await life.run(warm.status?.instanceId, insideScript), insideUsage);
         },
       ] as const,
   ),

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "uvu";
@@ -18,6 +18,7 @@ import {
   RESTORE_GATE,
   TOOLS_FOLDER,
   TOOLS_IMAGE_BUSYBOX,
+  TOOLS_IMAGE_INSIDE,
 } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { staticBusybox } from "./static-busybox.ts";
 
@@ -82,6 +83,30 @@ test("podTools names the directories anew when they are made anew, and only then
   mkdirSync(join(folder, "message"));
   // Where it cannot be told, the pod starts as well.
   execFileSync(staticBusybox, ["sh", "-c", script]);
+  rmSync(folder, { recursive: true });
+});
+
+test("podTools copies inside read-only, over an earlier copy, and starts without it if the image lacks it", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-inside-"));
+  const [tools, inImage] = [join(folder, "tools"), join(folder, "inside")];
+  const { initContainers } = podTools({ image, overlayDirs: [], diskGb: 1, launcherFolder: "/run/tenancy" });
+  const script = (initContainers[0]?.command?.at(-1) ?? "")
+    .replaceAll(TOOLS_IMAGE_BUSYBOX, staticBusybox)
+    .replaceAll(TOOLS_IMAGE_INSIDE, inImage)
+    .replaceAll(TOOLS_FOLDER, tools);
+  const start = () => execFileSync(staticBusybox, ["sh", "-c", script]);
+  mkdirSync(tools);
+  start();
+  assert.not.ok(existsSync(join(tools, "inside")));
+  for (const content of ["first", "second"]) {
+    writeFileSync(inImage, content);
+    start();
+    assert.is(readFileSync(join(tools, "inside"), "utf8"), content);
+    assert.is(statSync(join(tools, "inside")).mode & 0o777, 0o555);
+  }
+  rmSync(inImage);
+  start();
+  assert.not.ok(existsSync(join(tools, "inside")), "the earlier copy is removed");
   rmSync(folder, { recursive: true });
 });
 
