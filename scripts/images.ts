@@ -1,4 +1,4 @@
-// npm run images [-- NAME…] [--output FOLDER]: writes the images of operator, edge and proxy as OCI layouts.
+// npm run images [-- NAME…] [--output FOLDER]: writes the images of operator, edge, proxy and tools as OCI layouts.
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";

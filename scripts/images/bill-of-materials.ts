@@ -96,13 +96,16 @@ const GO_HEADER_LENGTH = 32;
 /** The bytes around the list of modules. */
 const GO_MARK = Buffer.from("3077af0c9274080241e1c107e6d618e6", "hex");
 const GO_END = Buffer.from("f932433186182072008242104116d8f2", "hex");
+/** What Go lists as the version of a module that was built from its folder. */
+const NO_VERSION = "(devel)";
 
 /**
  * Returns the modules that a Go program was built from, its own first and the standard library last.
  *
+ * @param own the version of a program that was built from its folder, which has none in Go's list
  * @throws Error if the file does not contain this list
  */
-export function goComponents(path: string): Component[] {
+export function goComponents(path: string, own?: { readonly version: string }): Component[] {
   const file = readFileSync(path);
   const header = file.indexOf(GO_HEADER);
   const start = file.indexOf(GO_MARK, header);
@@ -113,7 +116,8 @@ export function goComponents(path: string): Component[] {
   const modules = lines.flatMap((line): Component[] => {
     const [word, name = "", version = ""] = line.split("\t");
     if (word !== "mod" && word !== "dep") return [];
-    return [goModule(name, version, word === "mod" ? "application" : "library")];
+    if (word === "dep") return [goModule(name, version, "library")];
+    return [goModule(name, version === NO_VERSION && own !== undefined ? own.version : version, "application")];
   });
   const at = header + GO_HEADER_LENGTH;
   const toolchain = file.toString("latin1", at + 1, at + 1 + (file[at] ?? 0)).replace(/^go/, "");

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { findBinaries, programPath } from "../cluster/binaries.ts";
 import { busyboxFiles } from "../cluster/images/busybox.ts";
 import type { Image } from "../cluster/images/image-archive.ts";
+import { findInsideProgram, insideFile, insideProgram } from "../cluster/images/inside-program.ts";
 import type { TarEntry } from "../cluster/images/tar-archive.ts";
 import type { Log } from "../cluster/log.ts";
 import { bundleDashboard } from "../start/bundle-dashboard.ts";
@@ -27,7 +28,7 @@ interface Parts {
   readonly run: Pick<Image, "entrypoint" | "command" | "environment">;
 }
 
-const PARTS = { operator: operatorParts, edge: edgeParts, proxy: proxyParts } as const;
+const PARTS = { operator: operatorParts, edge: edgeParts, proxy: proxyParts, tools: toolsParts } as const;
 
 /** The names of the images, as in the names of the Dockerfiles. */
 export type ProgramImageName = keyof typeof PARTS;
@@ -117,19 +118,37 @@ async function edgeParts({ root, version }: Source, log: Log): Promise<Parts> {
   };
 }
 
-/** The image of the proxy. It has a shell, which runs the operator's scripts. */
-async function proxyParts(_: Source, log: Log): Promise<Parts> {
+/**
+ * The image of the proxy. It has a shell, which runs the operator's scripts, and `inside`, since its init container also
+ * copies the tools.
+ */
+async function proxyParts(source: Source, log: Log): Promise<Parts> {
+  return await shellParts(["/usr/sbin/haproxy", "/usr/sbin/nft"], { source, log });
+}
+
+/** The image of the tools, which an init container copies into the pods. */
+async function toolsParts(source: Source, log: Log): Promise<Parts> {
+  return await shellParts([], { source, log });
+}
+
+/** An image with busybox as its shell, the program `inside`, and programs of the Debian packages. */
+async function shellParts(paths: readonly string[], { source, log }: { source: Source; log: Log }): Promise<Parts> {
   const debian = await debianRoot(log);
   const busybox = debianProgram(debian, "/bin/busybox");
-  const programs = [busybox, debianProgram(debian, "/usr/sbin/haproxy"), debianProgram(debian, "/usr/sbin/nft")];
+  const programs = [busybox, ...paths.map((path) => debianProgram(debian, path))];
   const { layer, components } = await systemLayer(programs, debian);
   const links = (await busyboxFiles(busybox.file)).filter(({ linkTo }) => linkTo !== undefined);
+  const inside = await findInside(source, log);
   return {
     base: [...layer, ...links],
-    files: [],
-    components,
+    files: inside === undefined ? [] : [{ path: "bin" }, insideFile(readFileSync(inside))],
+    components: [...components, ...(inside === undefined ? [] : goComponents(inside, source))],
     run: { command: ["sh"], environment: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } },
   };
+}
+
+async function findInside({ mayLackInside = false }: Source, log: Log): Promise<string | undefined> {
+  return await (mayLackInside ? findInsideProgram(log) : insideProgram({ log }));
 }
 
 /** Replaces this folder, which Bun writes for `__dirname`, by the folder that the Dockerfiles build in. */

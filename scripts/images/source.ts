@@ -11,6 +11,8 @@ export interface Source {
   readonly revision?: string;
   /** The ISO 8601 time of that commit. */
   readonly created?: string;
+  /** For a local cluster: an image may lack the program `inside` if it cannot be built. @default false */
+  readonly mayLackInside?: boolean;
 }
 
 /** Reads the state of the repository. */

@@ -9,6 +9,6 @@ const root = join(import.meta.dirname, "../../..");
 
 /** Brings the image of the egress proxy into a complete cluster, unless it has it already. */
 export async function importProxyImage(cluster: string, log: Log): Promise<void> {
-  const { image } = await programImage("proxy", { root, version: "1" }, log);
+  const { image } = await programImage("proxy", { root, version: "1", mayLackInside: true }, log);
   await importImages(cluster, [{ ...image, name: PROXY_IMAGE }]);
 }

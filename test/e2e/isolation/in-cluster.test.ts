@@ -16,7 +16,7 @@ import { label } from "../../../crds/labels.ts";
 import { pushImages } from "../../../scripts/cluster/builds/push-images.ts";
 import { ensureRegistry } from "../../../scripts/cluster/builds/registry.ts";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
-import { BUSYBOX_IMAGE, ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
+import { ECHO_HTTP_IMAGE } from "../../../scripts/cluster/images/local-images.ts";
 import { versionAtLeast } from "../../../scripts/cluster/kubernetes/version-at-least.ts";
 import { silent } from "../../../scripts/cluster/log.ts";
 import type { TcpProxy } from "../../../scripts/cluster/process/tcp-proxy.ts";
@@ -57,8 +57,9 @@ async function start(): Promise<void> {
   const source = await readSource(root);
   const operator = await programImage("operator", source, silent);
   const edge = await programImage("edge", source, silent);
+  const tools = await programImage("tools", source, silent);
   const registry = await ensureRegistry(NAME, silent);
-  await pushImages(registry, [operator.image, edge.image]);
+  await pushImages(registry, [operator.image, edge.image, tools.image]);
   server = await apiForPods(cluster);
   helm = await startHelm(cluster.kubeconfigPath);
   await install(values(registry, source.version));
@@ -95,7 +96,7 @@ function values(registry: string, version: string): object {
       env: {
         TENANCY_CPU_OVERCOMMIT: "20",
         TENANCY_MEMORY_OVERCOMMIT: "4",
-        TENANCY_TOOLS_IMAGE: BUSYBOX_IMAGE,
+        TENANCY_TOOLS_IMAGE: image("tenancy-tools"),
         TENANCY_SNAPSHOT_STORAGE_CLASS: "",
       },
     },
