@@ -157,6 +157,9 @@ export function claimLabels({ tenantId, workloadRef }: { tenantId: string; workl
 /** The name of the workload's container in its pods. */
 export const WORKLOAD_CONTAINER = "workload";
 
+/** The program in the workload's container that starts processes and reads and writes files there for the edge. */
+export const TOOLS_INSIDE = "/.tenancy/inside";
+
 /**
  * The prefix of an annotation of a claimed pod; the name of an edge process follows. Its value is the ISO 8601 time
  * until which that process may have requests in flight there. A release waits until then, or until the process removes
