@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
+import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import type { Log } from "../crds/log.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
@@ -30,6 +31,7 @@ import { createAccess } from "./http/access.ts";
 import { createCors } from "./http/cors.ts";
 import { createDerivedKey } from "./http/derived-key.ts";
 import { createHandler } from "./http/handler.ts";
+import { createChannels } from "./inside/channels.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
 import { createLinks, findFrontDoor } from "./proxy/entry/front-door.ts";
@@ -59,6 +61,8 @@ export interface Edge {
 
 /** Time limit of a claim call. */
 const CLAIM_WAIT_MS = 30_000;
+/** For the ends of execs; each is cut at once. */
+const CLOSE_MS = 1000;
 /** For the last writes of activity; nothing else waits for them. */
 const FLUSH_MS = 2000;
 
@@ -69,6 +73,7 @@ const FLUSH_MS = 2000;
 export async function startEdge(options: {
   config: EdgeConfig;
   client: ClusterClient;
+  exec: Exec;
   serve: Serve;
   /** Where tenants' files are archived; opened by the first call. */
   store: () => OpenedStore;
@@ -80,7 +85,7 @@ export async function startEdge(options: {
   /** Lifetime of a browser's session. @default 12 hours */
   sessionMs?: number;
 }): Promise<Edge> {
-  const { config, client, serve, store, dashboard, log } = options;
+  const { config, client, exec, serve, store, dashboard, log } = options;
   const { namespace, apiKey } = config;
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
@@ -142,6 +147,7 @@ export async function startEdge(options: {
 
   const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const kubectl = createKubectl({ namespace });
+  const channels = createChannels({ exec, namespace });
   const builds = {
     namespace: config.buildNamespace,
     kubectl: createKubectl({ namespace: config.buildNamespace }),
@@ -180,7 +186,7 @@ export async function startEdge(options: {
   };
   const archives = { store, most: config.store.most, snapshotLimitBytes: config.snapshotLimitBytes };
   const shown = { events, history, instance, gateway: () => gateway };
-  const services = { ...access, ...claims, ...archives, ...shown, kubectl, recorder, builds, links };
+  const services = { ...access, ...claims, ...archives, ...shown, kubectl, channels, recorder, builds, links };
   const { triggers } = cache;
   if (config.roles.has("gateway") && triggers !== undefined) {
     const { triggers: limits, localOnly, secretPolicy } = config;
@@ -282,6 +288,7 @@ export async function startEdge(options: {
       await gateway?.close();
       kubectl.close();
       builds.kubectl.close();
+      await within(channels.close(), CLOSE_MS);
       await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
       watches.abort();
       await Promise.all([cache.done, tracing?.close()]);

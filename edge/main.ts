@@ -1,5 +1,6 @@
 import { createClusterClient } from "../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../crds/client/exec/exec.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog } from "../crds/log.ts";
 import { type OpenedStore, openStore } from "../crds/snapshots/open-store.ts";
@@ -22,6 +23,7 @@ async function main(): Promise<void> {
   const cluster = await loadClusterConfig();
   const transport = createTransport({ config: cluster, role: "edge", log });
   const client = createClusterClient({ transport });
+  const exec = createExec({ config: cluster, log });
   let opened: OpenedStore | undefined;
   const store = (): OpenedStore => {
     // The front door alone needs only to know which tenants have files.
@@ -32,7 +34,7 @@ async function main(): Promise<void> {
   // Without object storage credentials it can serve none of its calls; other roles do not need the store.
   if (config.roles.has("api")) store();
   const dashboard = config.roles.has("api") ? await loadDashboard(log) : undefined;
-  const edge = await startEdge({ config, client, serve: await chooseServe(), store, dashboard, log });
+  const edge = await startEdge({ config, client, exec, serve: await chooseServe(), store, dashboard, log });
   log.info(
     {
       url: edge.url,

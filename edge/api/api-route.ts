@@ -13,12 +13,15 @@ export const errorMeanings = {
   405: "The route does not support this method; `Allow` lists the supported ones.",
   408: "The body did not arrive in time.",
   409: "The object already exists, or its state does not allow this.",
+  410: "Another pod of this name has taken the instance's place.",
   413: "The body is too large: over 1 MiB, or a build context over its limit.",
+  416: "The file has no such part; nothing was sent.",
   426: "The request is no WebSocket handshake.",
   429: "Too many claims are starting for what the cluster can do at the moment; nothing was begun. `Retry-After` says in how many seconds to try again.",
   500: "Internal error; the server's log tells more under the request id.",
   503: "The cluster cannot be reached, or has no room; try again later.",
   504: "The time is up; what was asked for may still go on.",
+  507: "The instance's disk, or its user's share of it, is full.",
 } as const;
 
 const retryAfter = {
@@ -62,6 +65,17 @@ export const requestHeaders = {
     description: "The ETag of the caller's copy: the response is 304 without a body if nothing has changed.",
     schema: { type: "string" },
   },
+  range: {
+    required: false,
+    description:
+      "A part of the file, such as `bytes=0-99`: the response is 206 with it, or 416 if the file is shorter.",
+    schema: { type: "string" },
+  },
+  "if-range": {
+    required: false,
+    description: "The ETag that the part is of: if the file has another, all of it is sent.",
+    schema: { type: "string" },
+  },
   upgrade: {
     required: true,
     description: "Of the WebSocket handshake (RFC 6455).",
@@ -94,6 +108,8 @@ export interface ApiRoute extends Route {
     | "application/gzip"
     | "application/octet-stream"
     | "websocket";
+  /** Whether the answer can be a stream of events instead. @default false */
+  readonly streams?: boolean;
   /** Request headers that it reads. */
   readonly takes?: readonly (keyof typeof requestHeaders)[];
   /** Headers of every successful response. */

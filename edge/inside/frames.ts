@@ -20,7 +20,8 @@ const LAST_TYPE = frameType.ping;
 /** Length of the payload (4 bytes, big endian), type (1 byte), stream (4 bytes, big endian). */
 export const HEADER_BYTES = 9;
 
-export const MAX_PAYLOAD_BYTES = 64 * 1024;
+/** A call can have long arguments. DATA comes in far smaller frames. */
+export const MAX_PAYLOAD_BYTES = 1024 * 1024;
 
 export interface Frame {
   readonly type: FrameType;

@@ -1,6 +1,7 @@
 import type { Browser } from "playwright-core";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../crds/client/exec/exec.ts";
 import { openStore } from "../../crds/snapshots/open-store.ts";
 import { loadDashboard } from "../../edge/api/dashboard.ts";
 import { loadConfig } from "../../edge/config.ts";
@@ -71,6 +72,7 @@ export async function startStage(
       const started = await startEdgeInProcess({
         config,
         client,
+        exec: createExec({ config: cluster }),
         dashboard,
         serve: serveNode,
         store: () => openStore(config.store, { client, cluster, namespace: config.namespace }),

@@ -1,12 +1,6 @@
 import * as v from "valibot";
-import type { Claim } from "../../../crds/claim.ts";
-import { isShown } from "../../../crds/claims/claim-pod.ts";
-import { pods } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
-import { claims } from "../../../crds/kinds.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
-import { annotation, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import { quote } from "../../../crds/quote.ts";
+import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam } from "../../http/parameters.ts";
@@ -15,7 +9,8 @@ import { jsonResponse } from "../../http/response.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { runInContainer } from "../../kubectl/run-in-container.ts";
 import { type ApiRoute, bodySchema } from "../api-route.ts";
-import { findInstance, type InstanceServices, instanceError, instanceNotFound } from "./instance.ts";
+import { requireGiven } from "./given.ts";
+import { findInstance, type InstanceServices, instanceError } from "./instance.ts";
 
 const MAX_SECONDS = 3600;
 /** Linux limits one argument of a process to 128 KiB, and kubectl sends the whole command in a URL. */
@@ -23,21 +18,23 @@ const MAX_COMMAND_BYTES = 100_000;
 
 // An argument of a process cannot contain NUL.
 const argument = v.pipe(v.string(), v.regex(new RegExp(pattern.noNull), "must not contain a NUL character"));
-const execBody = v.strictObject({
-  command: v.pipe(
-    v.array(argument),
-    v.minLength(1, 'must name a program, as in ["ls", "-l"]; it has no entry'),
-    v.check(([program]) => program !== "", "must start with the name of a program, not with an empty string"),
-    v.maxLength(1024, "must have at most 1024 entries"),
-    v.check(
-      (command) => Buffer.byteLength(command.join("")) <= MAX_COMMAND_BYTES,
-      `must have at most ${MAX_COMMAND_BYTES} bytes in total; write more into the instance in several calls`,
-    ),
-    v.metadata({
-      not: { prefixItems: [{ const: "" }] },
-      description: `Program and arguments, at most ${MAX_COMMAND_BYTES} bytes in total; no shell.`,
-    }),
+/** The command of a request's body. */
+export const commandRule = v.pipe(
+  v.array(argument),
+  v.minLength(1, 'must name a program, as in ["ls", "-l"]; it has no entry'),
+  v.check(([program]) => program !== "", "must start with the name of a program, not with an empty string"),
+  v.maxLength(1024, "must have at most 1024 entries"),
+  v.check(
+    (command) => Buffer.byteLength(command.join("")) <= MAX_COMMAND_BYTES,
+    `must have at most ${MAX_COMMAND_BYTES} bytes in total; write more into the instance in several calls`,
   ),
+  v.metadata({
+    not: { prefixItems: [{ const: "" }] },
+    description: `Program and arguments, at most ${MAX_COMMAND_BYTES} bytes in total; no shell.`,
+  }),
+);
+const execBody = v.strictObject({
+  command: commandRule,
   timeoutSeconds: v.optional(
     v.pipe(
       v.number(),
@@ -78,40 +75,6 @@ export function execRoute(services: InstanceServices): ApiRoute {
   };
 }
 
-/**
- * The caches can only confirm that the claim has the instance; before a refusal the cluster is asked, since either
- * watch may be behind.
- *
- * @throws HttpError 409 if no claim has the instance yet, 404 if it is gone
- */
-async function requireGiven(known: Pod, { cluster, namespace, cache }: InstanceServices): Promise<void> {
-  const { name } = known.metadata;
-  const knownClaim = cache.claims.store.get({ namespace, name: known.metadata.annotations?.[annotation.claim] ?? "" });
-  if (knownClaim !== undefined && isGiven(known, knownClaim)) return;
-  const pod = await cluster(pods).named(name).find();
-  if (pod === undefined) throw instanceNotFound(name);
-  const claimName = pod.metadata.annotations?.[annotation.claim];
-  if (claimName === undefined) {
-    throw new HttpError(409, `instance ${quote(name)} is an unclaimed warm pod: claim its workload first`);
-  }
-  const claim = await cluster(claims).named(claimName).find();
-  if (claim !== undefined && isGiven(pod, claim)) return;
-  const phase = claim?.status?.phase ?? "Pending";
-  const stands = claim === undefined ? "is gone" : phase === "Active" ? "has another instance" : `is ${phase}`;
-  throw new HttpError(
-    409,
-    `instance ${quote(name)} does not belong to its tenant: its claim ${quote(claimName)} ${stands}; exec in the instance that an Active claim names`,
-  );
-}
-
-/**
- * Whether the claim is Active with this pod, or was until its release began: a person may want to look into it then.
- */
-function isGiven(pod: Pod, claim: Claim): boolean {
-  if (claim.metadata.uid !== pod.metadata.annotations?.[annotation.claimUid] || !isShown(pod, claim)) return false;
-  return claim.status?.phase !== "Pending" && claim.status?.phase !== "Error";
-}
-
 /** Result of a command; `truncated` if more was printed than returned. */
 interface ExecOutcome {
   stdout: string;
@@ -126,7 +89,7 @@ const MAX_OUTPUT_BYTES = 1024 * 1024;
  * Runs a command in the workload's container.
  *
  * @throws HttpError 504 when the time limit passes; 499 when the client disconnects; as {@link instanceError} if
- * kubectl   fails
+ * kubectl fails
  */
 async function execInPod(
   request: { name: string; command: readonly string[]; timeoutMs: number },

@@ -11,6 +11,7 @@ import { restartsOf } from "../../cluster/pod-trouble.ts";
 import { slimPod } from "../../cluster/slim-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
+import type { Channels } from "../../inside/channels.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 
@@ -36,6 +37,8 @@ export interface InstanceServices {
   readonly namespace: string;
   readonly cache: Pick<ClusterCache, "pods" | "claims">;
   readonly kubectl: Kubectl;
+  /** To the programs in the pods that hold processes and files. */
+  readonly channels: Channels;
   readonly activity: Activity;
   readonly clock: Clock;
 }

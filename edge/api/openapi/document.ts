@@ -64,6 +64,10 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
     description: "`path` in the list of files, or `encodedPath`, percent-encoded as it stands, if it has one.",
     schema: { type: "string", pattern: "^[^/]+(?:/[^/]+)*$" },
   },
+  processes: {
+    description: "`pid` in the list of processes.",
+    schema: { type: "integer", minimum: 1, maximum: 2 ** 22 },
+  },
 };
 /** Raw bytes (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
@@ -105,7 +109,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
 
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
   const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
-  const { takes = [], tells = [], mayTell = [] } = route;
+  const { takes = [], tells = [], mayTell = [], streams = false } = route;
   // Every route refuses unknown query parameters.
   const always = [400, 405, 500] as const;
   const failures = [
@@ -141,7 +145,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
     }),
     responses: {
       [status]: {
-        ...answered(answer),
+        ...answered(answer, streams),
         ...(tells.length > 0 && {
           headers: Object.fromEntries(
             [...tells, ...mayTell].map((name) => [
@@ -151,7 +155,11 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
           ),
         }),
       },
-      ...(takes.includes("if-none-match") && { 304: { description: "The caller's copy is current." } }),
+      ...(takes.includes("if-none-match") &&
+        route.method === "GET" && { 304: { description: "The caller's copy is current." } }),
+      ...(takes.includes("range") && {
+        206: { description: "The part of the file.", content: { "application/octet-stream": rawSchema } },
+      }),
       ...Object.fromEntries([...new Set(failures)].sort().map((code) => [code, failed(code)])),
     },
   };
@@ -170,7 +178,7 @@ function header(name: keyof typeof headerMeanings): { description: string; schem
   return { description: headerMeanings[name], schema: { type: "string" } };
 }
 
-function answered(answer: ApiRoute["answer"]): DocumentedOperation["responses"][string] {
+function answered(answer: ApiRoute["answer"], streams: boolean): DocumentedOperation["responses"][string] {
   switch (answer) {
     case "websocket":
       return { description: "The WebSocket is open." };
@@ -187,7 +195,10 @@ function answered(answer: ApiRoute["answer"]): DocumentedOperation["responses"][
     default:
       return {
         description: "Success.",
-        content: { "application/json": { schema: schemaOf(answer), example: exampleOf(answer) } },
+        content: {
+          "application/json": { schema: schemaOf(answer), example: exampleOf(answer) },
+          ...(streams && { "application/x-ndjson": rawSchema, "text/event-stream": rawSchema }),
+        },
       };
   }
 }

@@ -106,6 +106,14 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
     reasons: [],
   },
   PoolHistory: { ...series, ready: [3], lowest: [2], warming: [0], refilled: [2], hits: [2], misses: [0] },
+  Process: {
+    ...{ pid: 42, command: ["npm", "test"], cwd: "/app", tty: false, background: false, startedAt: at },
+    ...{ state: "ended", endedAt: at, exitCode: 0, stdoutBytes: 6, stderrBytes: 0, stdout: "hello\n", stderr: "" },
+  },
+  InstanceFile: {
+    ...{ path: "data/notes/2026.md", type: "file", sizeBytes: 1250, mode: "0644", uid: 1000, gid: 1000 },
+    ...{ modifiedAt: at, etag: '"fe00-9844c3-4e2-18ec6847d1860793"' },
+  },
   ExecOutcome: { stdout: "hello\n", stderr: "", exitCode: 0 },
   Deliveries: { replica, since: createdAt, deliveries: [delivery] },
   TestDelivery: { ...delivery, test: true, contentType: "text/plain", body: "done" },
@@ -126,12 +134,15 @@ export const errorExamples: Readonly<Record<keyof typeof errorMeanings, string>>
   405: "PATCH is not supported here; GET is",
   408: "body: did not arrive completely within 10 s",
   409: 'workload "notes" already exists; change it with PUT /api/v1/workloads/notes',
+  410: `instance "${instanceId}" was replaced by another pod of its name; try again`,
   413: "body: is larger than 1048576 bytes",
+  416: "/data/notes/2026.md: the file has 1250 bytes",
   426: "this is a WebSocket: connect to it with a ws:// address",
   429: "too many claims are starting for what the cluster can do at the moment; nothing was begun, try again in 2 s",
   500: `internal error; the server's log has details under request id ${replica}-42`,
   503: "the cluster cannot be reached now; try again shortly",
   504: 'workload "notes" is not ready for tenant "alice" after 30 s; the claim continues: call again to keep waiting',
+  507: "/data/notes/2026.md: no space left on device",
 };
 
 /** Sample request bodies, by route. */
@@ -145,6 +156,8 @@ export const requestExamples: Readonly<Record<string, object>> = {
   "POST /api/v1/tenants/:id/discard": { workload: workloadRef },
   "POST /api/v1/tenants/:id/links": { workload: workloadRef, expiresInSeconds: 60 },
   "POST /api/v1/instances/:id/exec": { command: ["ls", "-l", "/data"] },
+  "POST /api/v1/instances/:id/processes": { command: ["npm", "test"], cwd: "/app", timeoutSeconds: 300 },
+  "POST /api/v1/instances/:id/processes/:pid/signal": { signal: "SIGTERM" },
   "POST /api/v1/workloads": { name: workloadRef, spec: workloadSpec },
   "PUT /api/v1/workloads/:name": { spec: workloadSpec },
   "POST /api/v1/pools": { name: workloadRef, spec: poolSpec },

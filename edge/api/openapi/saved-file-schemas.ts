@@ -1,7 +1,8 @@
 import { Type } from "@sinclair/typebox";
 import { stringEnum } from "../../../crds/schema/schema.ts";
 
-const path = {
+/** How the API names a file. */
+export const pathSchemas = {
   path: Type.String({ description: "Path in the pod without the leading slash." }),
   encodedPath: Type.Optional(
     Type.String({
@@ -30,10 +31,13 @@ const entry = {
 };
 
 export const savedFileSchemas = {
-  SavedFile: Type.Object({ ...path, ...entry }, { description: "A file, folder or link in a version of a snapshot." }),
+  SavedFile: Type.Object(
+    { ...pathSchemas, ...entry },
+    { description: "A file, folder or link in a version of a snapshot." },
+  ),
   SavedChange: Type.Object(
     {
-      ...path,
+      ...pathSchemas,
       change: stringEnum(["added", "changed", "removed"], { description: "What happened to it." }),
       before: Type.Optional(Type.Object(entry, { description: "As it was; absent if it was added." })),
       after: Type.Optional(Type.Object(entry, { description: "As it became; absent if it was removed." })),

@@ -5,6 +5,7 @@ import { pattern } from "../../../crds/schema/patterns.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
 import { buildStatusSchema, workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
+import { insideSchemas } from "./inside-schemas.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
 import { savedFileSchemas } from "./saved-file-schemas.ts";
 
@@ -302,6 +303,7 @@ const shared = {
     { description: "A version of a snapshot of a tenant's overlay directories." },
   ),
   ...savedFileSchemas,
+  ...insideSchemas,
   Claim: claim,
   Link: Type.Object(
     {

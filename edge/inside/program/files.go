@@ -40,8 +40,6 @@ type readCall struct {
 	Offset int64   `json:"offset"`
 	// Bytes that are wanted; all that follow without it.
 	Length *int64 `json:"length"`
-	// Nothing is sent if the file has this one.
-	UnlessEtag string `json:"unlessEtag"`
 	// The whole file is sent if it has another one than this.
 	IfEtag string `json:"ifEtag"`
 }
@@ -127,8 +125,7 @@ type readAnswer struct {
 	entry
 	Offset int64 `json:"offset"`
 	// Bytes that follow; unknown for files of the kernel, which have no size.
-	Length      *int64 `json:"length,omitempty"`
-	IsUnchanged bool   `json:"isUnchanged,omitempty"`
+	Length *int64 `json:"length,omitempty"`
 }
 
 // readFile sends a file, or a part of it.
@@ -154,10 +151,6 @@ func readFile(s *stream, call readCall) error {
 		return &failure{"notFile", "it is no file but a device, a pipe or a socket"}
 	}
 	answer := readAnswer{entry: entryOf(path, info), Offset: call.Offset}
-	if call.UnlessEtag != "" && call.UnlessEtag == answer.Etag {
-		answer.IsUnchanged = true
-		return s.answer(answer)
-	}
 	wanted := call.Length
 	if call.IfEtag != "" && call.IfEtag != answer.Etag {
 		answer.Offset, wanted = 0, nil

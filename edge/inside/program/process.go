@@ -81,7 +81,7 @@ type process struct {
 	status   syscall.WaitStatus
 	hasEnded bool
 	timedOut bool
-	// Who uses the terminal, and since when nobody has.
+	// How many callers use the terminal, and since when there is none.
 	attached int
 	leftAt   time.Time
 
@@ -198,7 +198,7 @@ func (p *process) giveFirst() {
 func (p *process) await(cmd *exec.Cmd, pumps *sync.WaitGroup, pumped []*os.File) {
 	awaitEnd(p.pid)
 	p.mu.Lock()
-	// Until here its number belongs to it, so that nobody signals another process.
+	// Until here its number belongs to it, so that no signal goes to another process.
 	cmd.Wait()
 	p.hasEnded = true
 	p.endedAt = time.Now()

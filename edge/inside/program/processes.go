@@ -357,7 +357,7 @@ func (p *process) endInput() {
 	p.input.Close()
 }
 
-// watchTerminal ends a terminal that nobody has come back to.
+// watchTerminal ends a terminal that no caller has come back to.
 func (t *processes) watchTerminal(p *process) {
 	p.leftAt = time.Now()
 	go func() {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// openTerminal makes a pair of pseudo-terminals: the end of whoever controls it, and that of the program.
+// openTerminal makes a pair of pseudo-terminals: the end that controls it, and that of the program.
 func openTerminal(wanted size) (controller, terminal *os.File, err error) {
 	controller, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	if err != nil {

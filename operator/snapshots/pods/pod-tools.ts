@@ -1,6 +1,6 @@
 import { OVERLAY_ID_MESSAGE, programContainer } from "../../../crds/claims/claim-pod.ts";
 import type { Container, PodSpec, ResourceRequirements, Volume, VolumeMount } from "../../../crds/kubernetes.ts";
-import { annotation } from "../../../crds/labels.ts";
+import { annotation, TOOLS_INSIDE } from "../../../crds/labels.ts";
 import { writeStartProgram } from "../../launcher/start-program.ts";
 
 /** The folder of the tools in the workload's container, read-only. Its name is unlikely to be in an image. */
@@ -9,13 +9,10 @@ export const TOOLS_FOLDER = "/.tenancy";
 /** The only program that saves and restores need: busybox, linked statically. */
 export const TOOLS_BUSYBOX = `${TOOLS_FOLDER}/busybox`;
 
-/** The program that serves the edge in the workload's container, if the tools image has it. */
-export const TOOLS_INSIDE = `${TOOLS_FOLDER}/inside`;
-
 /** The program that starts the workload's, where the launcher does that. */
 export const START_PROGRAM = `${TOOLS_FOLDER}/start`;
 
-/** The same two in the tools image, and so in the init container. */
+/** busybox and `inside` in the tools image, and so in the init container. */
 export const TOOLS_IMAGE_BUSYBOX = "/bin/busybox";
 export const TOOLS_IMAGE_INSIDE = "/bin/inside";
 

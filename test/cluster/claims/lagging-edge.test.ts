@@ -3,6 +3,7 @@ import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import type { ClaimResponse } from "../../../crds/claims/claim-response.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../../crds/client/exec/exec.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { claimName } from "../../../crds/names.ts";
 import { openStore } from "../../../crds/snapshots/open-store.ts";
@@ -30,8 +31,9 @@ test.before(async () => {
   });
   const cluster = await loadClusterConfig({ kubeconfigPath: tenancy.cluster.kubeconfigPath });
   const { client } = tenancy;
+  const exec = createExec({ config: cluster });
   const store = () => openStore(config.store, { client, cluster, namespace: config.namespace });
-  edge = await startEdge({ config, client: gate.wrap(client), serve: serveNode, store, log: silentLog });
+  edge = await startEdge({ config, client: gate.wrap(client), exec, serve: serveNode, store, log: silentLog });
   await edge.synced;
 });
 test.after.each(() => gate.letGo());

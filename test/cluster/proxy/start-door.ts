@@ -1,5 +1,6 @@
 import { type ClusterClient, createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../../crds/client/exec/exec.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import { openStore } from "../../../crds/snapshots/open-store.ts";
 import { loadConfig } from "../../../edge/config.ts";
@@ -25,8 +26,9 @@ export async function startDoor(options: {
     TENANCY_PROXY_WAIT: "30",
   });
   const client = wrap(createClusterClient({ transport }));
+  const exec = createExec({ config: cluster });
   const store = () => openStore(config.store, { client, cluster, namespace: config.namespace });
-  const door = await startEdge({ config, client, serve: serveNode, store, log: silentLog });
+  const door = await startEdge({ config, client, exec, serve: serveNode, store, log: silentLog });
   await door.synced;
   return {
     door,

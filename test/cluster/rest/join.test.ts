@@ -4,6 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
+import { createExec } from "../../../crds/client/exec/exec.ts";
 import { compareResourceVersions } from "../../../crds/client/watch/store.ts";
 import { claims, pools, triggers, workloads } from "../../../crds/kinds.ts";
 import { claimLabels } from "../../../crds/labels.ts";
@@ -34,9 +35,10 @@ test.before(async () => {
   });
   const cluster = await loadClusterConfig({ kubeconfigPath: tenancy.cluster.kubeconfigPath });
   const { client } = tenancy;
+  const exec = createExec({ config: cluster });
   const store = () => openStore(config.store, { client, cluster, namespace: config.namespace });
   const start = (gate: typeof listGate) =>
-    startEdge({ config, client: gate.wrap(client), serve: serveNode, store, log: silentLog, claimWaitMs: 300 });
+    startEdge({ config, client: gate.wrap(client), exec, serve: serveNode, store, log: silentLog, claimWaitMs: 300 });
   await tenancy.createWorkload("app");
   await make("first");
   [lister, teller] = await Promise.all([start(listGate), start(tellGate)]);

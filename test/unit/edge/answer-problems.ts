@@ -16,10 +16,11 @@ export function answerProblems(document: OpenApiDocument, answered: Answered): s
   const [method = "", path = ""] = answered.route.split(" ");
   const response = document.paths[path]?.[method.toLowerCase()]?.responses[answered.status];
   if (response === undefined) return [`${answered.route} does not document ${answered.status}: ${answered.text}`];
-  const [[type, use] = []] = Object.entries(response.content ?? {});
-  if (type === undefined || use === undefined) return [];
-  if (!answered.contentType?.startsWith(type))
-    return [`${answered.route} answers ${answered.contentType}, not ${type}`];
+  const content = Object.entries(response.content ?? {});
+  if (content.length === 0) return [];
+  const [type, use] = content.find(([type]) => answered.contentType?.startsWith(type)) ?? [];
+  if (type === undefined || use === undefined)
+    return [`${answered.route} answers ${answered.contentType}, not ${content.map(([type]) => type).join(" or ")}`];
   if (type !== "application/json") return [];
   const schema = inlined(use.schema, document);
   return schemaProblems({ value: JSON.parse(answered.text), schema, path: `${answered.route} ${answered.status}` });

@@ -1,6 +1,9 @@
 // @runtimes bun node deno
 
 import { createHash } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
@@ -18,6 +21,7 @@ import { serveStore } from "../snapshots/store-server.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { answerCheckpoint } from "./claim-calls.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
+import { insideExec } from "./inside/inside-exec.ts";
 import { isValid, type Schema } from "./json-schema.ts";
 import { DIGEST, snapshotsFolder } from "./snapshots-folder.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
@@ -69,7 +73,7 @@ const gateway: Deliverer = {
 
 /**
  * A good request and a bad one for each route, in an order in which each finds what it needs. `$version` is the last one
- * that was answered.
+ * that was answered, and `$pid` too.
  */
 const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/health", "/api/v1/health"],
@@ -87,6 +91,34 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/instances/{id}/logs", "/api/v1/instances/inst-a/logs?tail=x"],
   ["POST /api/v1/instances/{id}/exec", "/api/v1/instances/inst-a/exec", { command: ["echo", "a"] }],
   ["POST /api/v1/instances/{id}/exec", "/api/v1/instances/inst-a/exec", { command: [] }],
+  ["POST /api/v1/instances/{id}/processes", "/api/v1/instances/inst-a/processes", { command: ["/bin/echo", "a"] }],
+  [
+    "POST /api/v1/instances/{id}/processes",
+    "/api/v1/instances/inst-a/processes",
+    { command: ["/bin/sleep", "60"], background: true },
+  ],
+  ["POST /api/v1/instances/{id}/processes", "/api/v1/instances/inst-a/processes", { command: ["/none"] }],
+  ["POST /api/v1/instances/{id}/processes", "/api/v1/instances/inst-warm/processes", { command: ["/bin/echo", "a"] }],
+  ["GET /api/v1/instances/{id}/processes", "/api/v1/instances/inst-a/processes"],
+  ["GET /api/v1/instances/{id}/processes/{pid}", "/api/v1/instances/inst-a/processes/$pid"],
+  ["GET /api/v1/instances/{id}/processes/{pid}", "/api/v1/instances/inst-a/processes/4000000"],
+  ["GET /api/v1/instances/{id}/processes/{pid}", "/api/v1/instances/inst-a/processes/x"],
+  [
+    "POST /api/v1/instances/{id}/processes/{pid}/signal",
+    "/api/v1/instances/inst-a/processes/$pid/signal",
+    { signal: "KILL" },
+  ],
+  ["GET /api/v1/instances/{id}/processes/{pid}", "/api/v1/instances/inst-a/processes/$pid?follow=true"],
+  ["PUT /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a?mode=0600", "content"],
+  ["PUT /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder", "content"],
+  ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a"],
+  ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/none"],
+  ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder&depth=2"],
+  ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder/a&depth=0"],
+  ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?depth=x"],
+  ["POST /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a?move=$folder/b"],
+  ["POST /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a"],
+  ["DELETE /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/b"],
   ["POST /api/v1/instances/{id}/activity", "/api/v1/instances/inst-a/activity"],
   ["POST /api/v1/instances/{id}/activity", "/api/v1/instances/inst-warm/activity"],
   ["POST /api/v1/instances/{id}/destroy", "/api/v1/instances/inst-warm/destroy?tenant=a"],
@@ -200,6 +232,7 @@ test("every documented route is called, and every answer is as documented", asyn
     kubectl: kubectl.command,
     store: served.store,
     contexts: served.contexts,
+    exec: await insideExec(),
     clock: systemClock,
     gateway,
     links,
@@ -239,11 +272,18 @@ test("every documented route is called, and every answer is as documented", asyn
   );
   const successful = new Set<string>();
   let version = "";
+  let pid = 0;
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-inside-"));
   for (const [route, path, body] of requests) {
     const server = route.endsWith("/session") ? locked : edge;
-    const answer = await server.call(`${route.split(" ")[0]} ${path.replace("$version", version)}`, { body });
+    const target = path
+      .replace("$version", version)
+      .replace("$pid", String(pid))
+      .replaceAll("$folder", folder.slice(1));
+    const answer = await server.call(`${route.split(" ")[0]} ${target}`, { body });
     const { status, headers, text, json } = answer;
     version = (json as { version?: string } | undefined)?.version ?? version;
+    pid = (json as { pid?: number } | undefined)?.pid ?? pid;
     assert.equal(answerProblems(document, { route, status, contentType: headers.get("content-type"), text }), []);
     const [method = "", pattern = ""] = route.split(" ");
     const told = document.paths[pattern]?.[method.toLowerCase()]?.responses[status]?.headers ?? {};
@@ -254,6 +294,8 @@ test("every documented route is called, and every answer is as documented", asyn
   assert.equal([...successful].sort(), documented.sort());
   await answering;
   kubectl.remove();
+  await edge.channels.close();
+  rmSync(folder, { recursive: true });
   await served.close();
   volume.remove();
 });
@@ -296,7 +338,16 @@ test("every operation has a group, every body and every answer an example that f
       const bodies = [requestBody?.content, ...Object.values(responses).map(({ content }) => content)];
       for (const [type, { schema, example }] of bodies.flatMap((content) => Object.entries(content ?? {}))) {
         // Bytes are no JSON.
-        if (["application/gzip", "application/x-tar", "application/octet-stream"].includes(type)) continue;
+        if (
+          [
+            "application/gzip",
+            "application/x-tar",
+            "application/octet-stream",
+            "application/x-ndjson",
+            "text/event-stream",
+          ].includes(type)
+        )
+          continue;
         const what = `${method} ${path}: ${JSON.stringify(example)}`;
         assert.ok(example !== undefined, what);
         assert.ok(isValid(example, schema as Schema, components.schemas as Readonly<Record<string, Schema>>), what);

@@ -1,6 +1,8 @@
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
+import type { Exec } from "../../../crds/client/exec/exec.ts";
+import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
@@ -18,6 +20,7 @@ import { createApiKeyCheck, createIsKey } from "../../../edge/http/api-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
+import { type Channels, createChannels } from "../../../edge/inside/channels.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { BUILD_NAMESPACE, FakeCluster, NAMESPACE } from "./fake-cluster.ts";
@@ -36,6 +39,7 @@ export interface TestEdge {
   /** Stands still until a test moves it, so no wait ends by itself. */
   clock: ManualClock;
   activity: Activity;
+  channels: Channels;
   /** What `/ws` tells; nothing is published by itself. */
   events: EventHub;
   /** Undefined without a key. */
@@ -60,6 +64,10 @@ export interface Answer {
   error: string | undefined;
 }
 
+const refusedExec: Exec = async () => {
+  throw new ExecError("no exec here", { reason: "ContainerNotRunning" });
+};
+
 /** Makes a handler for a test; a claim call waits 30 s of the manual clock. */
 export function testEdge(
   options: {
@@ -73,6 +81,8 @@ export function testEdge(
     admission?: ClaimServices["admission"];
     secretsKey?: string;
     kubectl?: string;
+    /** @default the API server refuses every exec */
+    exec?: Exec;
     contextLimitBytes?: number;
     snapshotLimitBytes?: number;
     /** @default three older versions of each kind */
@@ -119,6 +129,7 @@ export function testEdge(
   const checkPage = createPageCheck({ localOnly, origins });
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
+  const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
   const handler = createHandler({
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
@@ -134,6 +145,7 @@ export function testEdge(
       gateway: () => options.gateway,
       checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),
+      channels,
       store: () => openedStore(options),
       most: options.most ?? { history: 3, replaced: 3 },
       snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
@@ -176,6 +188,7 @@ export function testEdge(
     handler,
     clock,
     activity,
+    channels,
     events,
     sessions,
     log,

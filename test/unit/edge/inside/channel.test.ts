@@ -186,7 +186,7 @@ test("a program that breaks the rules loses the connection, and all calls fail",
     "a CANCEL": (inside) => inside.send(frameType.cancel, 1),
     "a PING of a stream": (inside) => inside.send(frameType.ping, 1),
     "an unknown type": (inside) => inside.write(Buffer.from([0, 0, 0, 0, 9, 0, 0, 0, 1])),
-    "a frame that is too long": (inside) => inside.write(Buffer.from([0, 1, 0, 1, 4, 0, 0, 0, 1])),
+    "a frame that is too long": (inside) => inside.write(Buffer.from([0, 16, 0, 1, 4, 0, 0, 0, 1])),
     "a stream that was not opened": (inside) => inside.send(frameType.data, 3, Buffer.from("a")),
     "data of stream 0": (inside) => inside.send(frameType.data, 0, Buffer.from("a")),
   };

@@ -65,8 +65,8 @@ test("an abort of one caller leaves the others their channel", async () => {
   const gone = new AbortController();
   const left = errorOf(channels.channelTo(POD, gone.signal));
   const other = channels.channelTo(POD, new AbortController().signal);
-  gone.abort("gone");
-  assert.is(await left, "gone");
+  gone.abort(new Error("gone"));
+  assert.is(((await left) as Error).message, "gone");
   insideOf(started, 0).hello();
   assert.is((await other).openCalls(), 0);
   assert.is(started.length, 1);
@@ -158,6 +158,20 @@ test("a channel that breaks is forgotten, and the next call opens another", asyn
   assert.is(clock.pending(), 0);
   const next = channels.channelTo(POD);
   assert.is(started.length, 2);
+  insideOf(started, 1).hello();
+  await next;
+});
+
+test("a channel that breaks while it opens leaves no timer", async () => {
+  const { channels, started, clock } = create();
+  const opening = channels.channelTo(POD);
+  insideOf(started, 0).hello();
+  insideOf(started, 0).write(Buffer.alloc(9, 255));
+  const channel = await opening;
+  assert.ok((await errorOf(channel.call("stat", {}))) instanceof NetworkError);
+  await turns();
+  assert.is(clock.pending(), 0);
+  const next = channels.channelTo(POD);
   insideOf(started, 1).hello();
   await next;
 });

@@ -1,0 +1,256 @@
+import * as v from "valibot";
+import { HttpError } from "../../http/http-error.ts";
+import { isUnchanged } from "../../http/if-none-match.ts";
+import { type PathRule, queryFlag, queryText } from "../../http/parameters.ts";
+import { jsonResponse } from "../../http/response.ts";
+import type { RoutedRequest } from "../../http/router.ts";
+import { readUpload } from "../../http/upload.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
+import type { OpenApiSchema } from "../openapi/request-schemas.ts";
+import { type ApiTypes, doneSchema } from "../openapi/schemas.ts";
+import { limitQuery, limitSchema } from "../pages.ts";
+import {
+  attachment,
+  encodePath,
+  namedPath,
+  pathAtEnd,
+  pathSchema,
+  pathText,
+  queryPath,
+} from "../snapshots/saved-paths.ts";
+import type { FindInside } from "./call-inside.ts";
+import { readLines } from "./process-routes.ts";
+import { rangeOf } from "./range.ts";
+
+const ALL = "/api/v1/instances/:id/files";
+const ONE = `${ALL}/:path+`;
+const DEFAULT_LIMIT = 500;
+const MAX_DEPTH = 64;
+/** The pod's disk is the limit. */
+const MAX_UPLOAD_BYTES = 2 ** 40;
+
+const modeRule: PathRule = {
+  accepts: (value) => /^[0-7]{3,4}$/.test(value),
+  says: "a mode is three or four octal digits, such as 0644",
+};
+const modeSchema = (description: string): OpenApiSchema => ({ type: "string", pattern: "^[0-7]{3,4}$", description });
+const depthRule: PathRule = {
+  accepts: (value) => /^\d{1,2}$/.test(value) && Number(value) <= MAX_DEPTH,
+  says: `a depth is a whole number from 0 to ${MAX_DEPTH}`,
+};
+
+const entrySchema = v.object({
+  path: v.string(),
+  type: v.picklist(["file", "directory", "symlink", "other"]),
+  size: v.number(),
+  mode: v.string(),
+  modifiedAt: v.string(),
+  uid: v.number(),
+  gid: v.number(),
+  target: v.optional(v.string()),
+  etag: v.optional(v.string()),
+});
+type Entry = v.InferOutput<typeof entrySchema>;
+const readSchema = v.object({ ...entrySchema.entries, offset: v.number(), length: v.optional(v.number()) });
+const endOfPage = v.object({ isCut: v.boolean() });
+
+/** The routes of the files in instances. */
+export function fileRoutes(findInside: FindInside): ApiRoute[] {
+  return [
+    {
+      method: "GET",
+      path: ALL,
+      summary: "List files in an instance",
+      description: "What is in a folder, by name, each folder before what is in it. Links are shown and not followed.",
+      query: {
+        folder: pathSchema("The folder's path without the slash at its start; by default the root."),
+        depth: {
+          ...{ type: "integer", minimum: 0, maximum: MAX_DEPTH, default: 1 },
+          description: "How many folders deep. 0 shows only what the path itself names, which need not be a folder.",
+        },
+        limit: limitSchema("Maximum number of entries.", { default: DEFAULT_LIMIT }),
+        after: pathSchema("The next page, as x-tenancy-next names it."),
+      },
+      answer: ["InstanceFile"],
+      mayTell: ["x-tenancy-next"],
+      errors: [404, 409, 410, 503],
+      async handle(request, context) {
+        const folder = queryPath(request, "folder");
+        const depth = Number(queryText(request, "depth", depthRule) ?? 1);
+        const limit = limitQuery(request) ?? DEFAULT_LIMIT;
+        const after = queryPath(request, "after");
+        const inside = await findInside(request, context);
+        const path = `/${folder}`;
+        const failure = { path: pathText(path) };
+        if (depth === 0) return jsonResponse([fileOf(await inside.ask("stat", { path }, { failure }))]);
+        const { data } = await inside.open("list", { path, depth, limit, after }, { failure });
+        const lines = await readLines(data);
+        const { isCut } = v.parse(endOfPage, lines.pop());
+        const found = lines.map((line) => v.parse(entrySchema, line));
+        const last = found.at(-1)?.path ?? "";
+        const below = folder === "" ? "" : `${folder}/`;
+        return jsonResponse(
+          found.map((entry) => shown({ ...entry, path: `/${below}${entry.path}` })),
+          { headers: isCut ? { "x-tenancy-next": encodePath(last) } : {} },
+        );
+      },
+    },
+    {
+      method: "GET",
+      path: ONE,
+      summary: "Read a file in an instance",
+      description: "As the workload's user. Links are followed. 409 for folders, devices, pipes and sockets.",
+      answer: "application/octet-stream",
+      takes: ["if-none-match", "range", "if-range"],
+      tells: ["etag"],
+      errors: [404, 409, 410, 416, 503],
+      async handle(request, context) {
+        const path = pathAtEnd(request);
+        const range = rangeOf(request);
+        const inside = await findInside(request, context);
+        const ifRange = request.headers.get("if-range")?.trim();
+        const { answer, data } = await inside.open(
+          "read",
+          {
+            ...{ path: `/${path}`, ...range },
+            ...(range !== undefined && ifRange !== undefined && { ifEtag: ifRange.replace(/^"(.*)"$/, "$1") }),
+          },
+          { failure: { path: pathText(`/${path}`) } },
+        );
+        const file = v.parse(readSchema, answer);
+        const etag = `"${file.etag}"`;
+        if (isUnchanged(request, etag)) {
+          await data.return();
+          return new Response(null, { status: 304, headers: { etag } });
+        }
+        const { offset, length, size } = file;
+        const isPart = length !== undefined && length < size;
+        return new Response(streamOf(data), {
+          status: isPart ? 206 : 200,
+          headers: {
+            ...{ "content-type": "application/octet-stream", etag, "accept-ranges": "bytes" },
+            "last-modified": new Date(file.modifiedAt).toUTCString(),
+            ...(length !== undefined && { "content-length": String(length) }),
+            ...(isPart && { "content-range": `bytes ${offset}-${offset + length - 1}/${size}` }),
+            ...attachment(path),
+          },
+        });
+      },
+    },
+    {
+      method: "PUT",
+      path: ONE,
+      summary: "Write a file in an instance",
+      description:
+        "As the workload's user. The file is there as a whole or not at all; missing folders are made. With `If-None-Match: *` 409 if there is a file. A link is followed.",
+      query: { mode: modeSchema("Its permissions; by default those of the file that it replaces, or 0644.") },
+      rawBody: ["application/octet-stream"],
+      takes: ["if-none-match"],
+      answer: "InstanceFile",
+      errors: [404, 408, 409, 410, 413, 503, 507],
+      async handle(request, context) {
+        const path = pathAtEnd(request);
+        const mode = queryText(request, "mode", modeRule);
+        const isNew = isNewOnly(request);
+        const inside = await findInside(request, context);
+        const upload = readUpload(request, { limit: MAX_UPLOAD_BYTES, clientGone: inside.clientGone });
+        try {
+          const parameters = { path: `/${path}`, isNew, ...(mode !== undefined && { mode }) };
+          const failure = { path: pathText(`/${path}`), mayHaveActed: true };
+          return jsonResponse(fileOf(await inside.ask("write", parameters, { input: upload.chunks, failure })));
+        } finally {
+          upload.close();
+        }
+      },
+    },
+    {
+      method: "DELETE",
+      path: ONE,
+      summary: "Remove a file or folder in an instance",
+      description: "Links are removed and not followed.",
+      query: {
+        recursive: flagSchema("Whether a folder is removed with what is in it; otherwise 409 unless it is empty."),
+      },
+      answer: doneSchema("removed"),
+      errors: [404, 409, 410, 503],
+      async handle(request, context) {
+        const path = `/${pathAtEnd(request)}`;
+        const recursive = queryFlag(request, "recursive");
+        const inside = await findInside(request, context);
+        await inside.ask("remove", { path, recursive }, { failure: { path: pathText(path), mayHaveActed: true } });
+        return jsonResponse({ status: "removed" });
+      },
+    },
+    {
+      method: "POST",
+      path: ONE,
+      summary: "Make a folder, move a file or folder, or set its permissions",
+      description:
+        "`mkdir=true` makes the folder and those above it, with `mode` for the last one if it is new. `move` gives it another path; 409 if there is something, unless `replace=true`. `mode` alone sets the permissions.",
+      query: {
+        mkdir: flagSchema("Whether to make a folder."),
+        move: pathSchema("The new path, without the slash at its start. Folders above it are made."),
+        replace: flagSchema("Whether a move may replace a file, or an empty folder by a folder."),
+        mode: modeSchema("The permissions."),
+      },
+      answer: "InstanceFile",
+      errors: [404, 409, 410, 503, 507],
+      async handle(request, context) {
+        const path = `/${pathAtEnd(request)}`;
+        const change = changeOf(request);
+        const inside = await findInside(request, context);
+        const failure = { path: pathText(path), mayHaveActed: true };
+        return jsonResponse(fileOf(await inside.ask(change.call, { path, ...change.parameters }, { failure })));
+      },
+    },
+  ];
+}
+
+/** What a POST asks for. @throws HttpError 400 unless it is one thing */
+function changeOf(request: RoutedRequest): { call: string; parameters: object } {
+  const mkdir = queryFlag(request, "mkdir");
+  const to = queryPath(request, "move");
+  const replace = queryFlag(request, "replace");
+  const mode = queryText(request, "mode", modeRule);
+  const withMode = mode === undefined ? {} : { mode };
+  if (mkdir && to === "" && !replace) return { call: "mkdir", parameters: withMode };
+  if (to !== "" && !mkdir && mode === undefined) return { call: "move", parameters: { to: `/${to}`, replace } };
+  if (mode !== undefined && to === "" && !mkdir && !replace) return { call: "mode", parameters: withMode };
+  throw new HttpError(400, "query: ask for one thing: mkdir=true, move=NEW/PATH, or mode=0644");
+}
+
+/** Whether the request has `If-None-Match: *`. @throws HttpError 400 for another value, which a write cannot have */
+function isNewOnly({ headers }: Request): boolean {
+  const value = headers.get("if-none-match")?.trim();
+  if (value !== undefined && value !== "*") throw new HttpError(400, 'if-none-match: must be "*" for a write');
+  return value === "*";
+}
+
+function fileOf(answer: unknown): ApiTypes["InstanceFile"] {
+  return shown(v.parse(entrySchema, answer));
+}
+
+function shown({ path, size, target, etag, ...rest }: Entry): ApiTypes["InstanceFile"] {
+  return {
+    ...namedPath(path.slice(1)),
+    ...rest,
+    sizeBytes: size,
+    ...(target !== undefined && { target: pathText(target) }),
+    ...(etag !== undefined && { etag: `"${etag}"` }),
+  };
+}
+
+/** A body that is read at the client's pace. */
+function streamOf(data: AsyncGenerator<Uint8Array, void>): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await data.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value);
+      },
+      cancel: () => void data.return().catch(() => undefined),
+    },
+    { highWaterMark: 0 },
+  );
+}

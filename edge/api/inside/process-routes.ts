@@ -1,0 +1,203 @@
+import * as v from "valibot";
+import { quote } from "../../../crds/quote.ts";
+import { type PathRule, pathParam, queryFlag, queryText } from "../../http/parameters.ts";
+import { readJson } from "../../http/read-json.ts";
+import { jsonResponse } from "../../http/response.ts";
+import type { RoutedRequest } from "../../http/router.ts";
+import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
+import type { InstanceServices } from "../instances/instance.ts";
+import type { OpenApiSchema } from "../openapi/request-schemas.ts";
+import type { ApiTypes } from "../openapi/schemas.ts";
+import type { FindInside } from "./call-inside.ts";
+import { eventStream, streamKindOf } from "./event-stream.ts";
+import { processBody, startParameters } from "./process-body.ts";
+import { type OutputEvent, outputEvents, processOf, shownEvents } from "./process-output.ts";
+
+const ALL = "/api/v1/instances/:id/processes";
+const ONE = `${ALL}/:pid`;
+const MAX_OUTPUT_BYTES = 1024 * 1024;
+
+const pidRule: PathRule = {
+  accepts: (value) => /^[1-9]\d{0,9}$/.test(value),
+  says: "a pid is a whole number, as the list of processes shows it",
+};
+const offsetRule: PathRule = {
+  accepts: (value) => /^-?\d{1,15}$/.test(value),
+  says: "an offset is a whole number of bytes; a negative one counts from the end",
+};
+const offsetSchema = (output: string): OpenApiSchema => ({
+  type: "integer",
+  description: `The first byte of ${output} that is wanted; a negative number counts from the end. By default the first that is kept.`,
+});
+
+const streamQuery = {
+  follow: flagSchema("Whether to stream the output as it comes, as server-sent events or lines of JSON, by `Accept`."),
+  encoding: {
+    type: "string",
+    enum: ["text", "base64"],
+    default: "text",
+    description: "How streamed output is written: as `text`, or its bytes as `base64`.",
+  },
+} as const satisfies Record<string, OpenApiSchema>;
+
+const signalBody = v.strictObject({
+  signal: v.pipe(
+    v.string(),
+    v.regex(/^(SIG)?[A-Z0-9]{2,8}$/, "must be the name of a signal, such as SIGTERM"),
+    v.description("Its name, with or without SIG."),
+  ),
+});
+
+/** The routes of processes that are started in instances. */
+export function processRoutes(services: InstanceServices, findInside: FindInside): ApiRoute[] {
+  const { clock } = services;
+  return [
+    {
+      method: "POST",
+      path: ALL,
+      summary: "Start a process in an instance",
+      description:
+        "In the workload's container, as its user. Waits for its end and returns its output; one in the background goes on without a connection, and keeps the last MiB of each output. It ends with its caller's connection otherwise, and in any case when the instance is released. At most 64 at once.",
+      query: streamQuery,
+      body: bodySchema(processBody),
+      answer: "Process",
+      streams: true,
+      errors: [404, 408, 409, 410, 413, 503],
+      async handle(request, context) {
+        const follow = queryFlag(request, "follow");
+        const isBase64 = isBase64Query(request);
+        const body = await readJson(request, processBody);
+        const inside = await findInside(request, context);
+        const failure = { mayHaveActed: true };
+        const { answer, data } = await inside.open("start", startParameters(body), { failure });
+        const started = { type: "process", process: processOf(answer) } as const;
+        if (body.background) {
+          for await (const _ of data) {
+            // It has none. Its end is that of the call.
+          }
+          return jsonResponse(started.process);
+        }
+        if (!follow) return jsonResponse(await collect(outputEvents(data)));
+        return eventStream(startingWith(started, shownEvents(outputEvents(data), { isBase64 })), {
+          ...{ kind: streamKindOf(request), clock },
+        });
+      },
+    },
+    {
+      method: "GET",
+      path: ALL,
+      summary: "Processes that were started in an instance",
+      description:
+        "Those that run, and the last 16 of the background that have ended. The workload's own program is not one of them.",
+      answer: ["Process"],
+      errors: [404, 409, 410, 503],
+      async handle(request, context) {
+        const inside = await findInside(request, context);
+        const { data } = await inside.open("processes", {});
+        return jsonResponse((await readLines(data)).map(processOf));
+      },
+    },
+    {
+      method: "GET",
+      path: ONE,
+      summary: "One process with its output",
+      description: "With the output that is kept: the last MiB of each, and the last 64 KiB of a terminal.",
+      query: { ...streamQuery, stdoutFrom: offsetSchema("stdout"), stderrFrom: offsetSchema("stderr") },
+      answer: "Process",
+      streams: true,
+      errors: [404, 409, 410, 503],
+      async handle(request, context) {
+        const follow = queryFlag(request, "follow");
+        const isBase64 = isBase64Query(request);
+        const [stdout, stderr] = ["stdoutFrom", "stderrFrom"].map((name) => queryText(request, name, offsetRule));
+        const pid = pidOf(request);
+        const inside = await findInside(request, context);
+        const { data } = await inside.open("attach", {
+          ...{ pid, follow },
+          ...(stdout !== undefined && { stdout: Number(stdout) }),
+          ...(stderr !== undefined && { stderr: Number(stderr) }),
+        });
+        if (!follow) return jsonResponse(await collect(outputEvents(data)));
+        return eventStream(shownEvents(outputEvents(data), { isBase64 }), { kind: streamKindOf(request), clock });
+      },
+    },
+    {
+      method: "POST",
+      path: `${ONE}/signal`,
+      summary: "Send a signal to a process and its group",
+      body: bodySchema(signalBody),
+      answer: "Process",
+      errors: [404, 408, 409, 410, 413, 503],
+      async handle(request, context) {
+        const pid = pidOf(request);
+        const { signal } = await readJson(request, signalBody);
+        const inside = await findInside(request, context);
+        return jsonResponse(
+          processOf(await inside.ask("signal", { pid, signal }, { failure: { mayHaveActed: true } })),
+        );
+      },
+    },
+  ];
+}
+
+function pidOf(request: RoutedRequest): number {
+  return Number(pathParam(request, "pid", pidRule));
+}
+
+function isBase64Query(request: RoutedRequest): boolean {
+  const rule = {
+    accepts: (value: string) => value === "text" || value === "base64",
+    says: `must be ${quote("text")} or ${quote("base64")}`,
+  };
+  return queryText(request, "encoding", rule) === "base64";
+}
+
+/** All of a process's output that there is, as text, and how the process stands. */
+async function collect(events: AsyncIterable<OutputEvent>): Promise<ApiTypes["Process"]> {
+  const outputs = { stdout: createCollected(), stderr: createCollected() };
+  let process: ApiTypes["Process"] | undefined;
+  for await (const event of events) {
+    if (event.type === "process") process = event.process;
+    else outputs[event.type].add(event.offset, event.bytes);
+  }
+  if (process === undefined) throw new Error("Cannot tell how a process stands: the pod's program has not said it");
+  const { stdout, stderr } = outputs;
+  return {
+    ...process,
+    ...{ stdout: stdout.text(), stderr: stderr.text() },
+    ...((stdout.isCut() || stderr.isCut()) && { truncated: true }),
+  };
+}
+
+function createCollected() {
+  const kept: Uint8Array[] = [];
+  let bytes = 0;
+  let isCut = false;
+  return {
+    add(offset: number, piece: Uint8Array): void {
+      const room = MAX_OUTPUT_BYTES - bytes;
+      isCut ||= offset !== bytes || piece.length > room;
+      bytes += piece.length;
+      if (room > 0) kept.push(piece.subarray(0, room));
+    },
+    text: () => Buffer.concat(kept).toString("utf8"),
+    isCut: () => isCut,
+  };
+}
+
+async function* startingWith<T>(first: T, rest: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+  try {
+    yield first;
+    yield* rest;
+  } finally {
+    await rest.return();
+  }
+}
+
+/** Lines of JSON that a program in a pod has sent. */
+export async function readLines(data: AsyncIterable<Uint8Array>): Promise<unknown[]> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of data) pieces.push(piece);
+  const lines = Buffer.concat(pieces).toString("utf8").split("\n");
+  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as unknown);
+}
