@@ -308,6 +308,13 @@ export const workloadSpecSchema = Type.Object(
         default: false,
       }),
     ),
+    tools: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether pods get the tools for processes and files by the API although nothing else needs them; they add an init container, which delays a cold start by about a second. Pods with filesystem.overlayDirs, entrypoint.onClaim or entrypoint.start OnClaim always have them.",
+        default: false,
+      }),
+    ),
     runtimeClassName: Type.Optional(
       Type.String({
         description: "RuntimeClass of the pods, for stronger isolation such as gVisor or Kata.",

@@ -176,6 +176,7 @@ function renderPodSpec(
   // The tools run when the workload does not, so they may have what it has.
   const tools = podTools({
     launcherFolder: launched === undefined && entrypoint.onClaim === undefined ? undefined : `/${LAUNCHER_FOLDER}`,
+    isAsked: workload.spec.tools,
     image: config.toolsImage,
     overlayDirs: filesystem.overlayDirs,
     diskGb: resources.diskGb,

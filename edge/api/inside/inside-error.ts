@@ -41,7 +41,7 @@ export function insideError(error: unknown, about: InsideFailure & { readonly na
       case "CommandNotFound":
         return new HttpError(
           409,
-          `the pod of instance ${quote(name)} does not have tenancy's tools for this: they come with TENANCY_TOOLS_IMAGE of the operator, to pods whose workload has filesystem.overlayDirs, entrypoint.onClaim or entrypoint.start OnClaim`,
+          `instance ${quote(name)} has no tools for this in its pod: set spec.tools of its workload, and TENANCY_TOOLS_IMAGE of the operator to an image that has them; then claim again`,
         );
       case "Failed":
         return new HttpError(503, `the program in instance ${quote(name)} cannot be reached; try again`, {

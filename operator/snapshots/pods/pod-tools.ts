@@ -48,6 +48,8 @@ export interface PodToolsOptions {
    * @default the init container copies the tools and does not wait
    */
   readonly restoreAs?: { readonly uid: number; readonly gid: number } | undefined;
+  /** Whether the pod gets the tools also with neither saved directories nor a launcher. @default false */
+  readonly isAsked?: boolean | undefined;
   /** Where the launcher keeps its state, and the files of a claim are; undefined where the pod has none. */
   readonly launcherFolder?: string | undefined;
   /** @default what is little enough to fit beside the smallest workload */
@@ -55,8 +57,8 @@ export interface PodToolsOptions {
 }
 
 /**
- * The parts of a pod for saving and restoring its overlay directories, and for its launcher; empty for a workload
- * without both.
+ * The parts of a pod for saving and restoring its overlay directories, for its launcher, and for calls of the edge in
+ * its container; empty for a workload that needs none of them.
  */
 export interface PodTools {
   readonly initContainers: Container[];
@@ -70,8 +72,8 @@ export interface PodTools {
  * needs no shell or other tools, only the workload's program.
  */
 export function podTools(options: PodToolsOptions): PodTools {
-  const { image, overlayDirs, diskGb, restoreAs, launcherFolder } = options;
-  if (overlayDirs.length === 0 && launcherFolder === undefined)
+  const { image, overlayDirs, diskGb, restoreAs, launcherFolder, isAsked = false } = options;
+  if (overlayDirs.length === 0 && launcherFolder === undefined && !isAsked)
     return { initContainers: [], volumes: [], volumeMounts: [] };
   const { uid, gid } = restoreAs ?? { uid: UNPRIVILEGED, gid: UNPRIVILEGED };
   const overlays = overlayDirs.map((mountPath, index) => ({ name: `${OVERLAY_VOLUME}-${index}`, mountPath }));

@@ -26,6 +26,9 @@ const image = "tools:1";
 
 test("podTools adds nothing to a pod without overlay directories", () => {
   assert.equal(podTools({ image, overlayDirs: [], diskGb: 1 }), { initContainers: [], volumes: [], volumeMounts: [] });
+  const asked = podTools({ image, overlayDirs: [], diskGb: 1, isAsked: true });
+  assert.equal(asked.initContainers.length, 1);
+  assert.equal(asked.volumeMounts, [{ name: "tenancy-tools", mountPath: "/.tenancy", readOnly: true }]);
 });
 
 test("podTools gives the workload its directories and the tools read-only, by one init container without rights", () => {
