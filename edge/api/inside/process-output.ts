@@ -42,7 +42,7 @@ export type OutputEvent =
   | { readonly type: "stdout" | "stderr"; readonly offset: number; readonly bytes: Uint8Array }
   | { readonly type: "process"; readonly process: Process };
 
-/** Reads the messages of a process that is followed. The last one says how it stands. */
+/** Reads the messages of a process that is followed. The last one has its state. */
 export async function* outputEvents(data: AsyncIterable<Uint8Array>): AsyncGenerator<OutputEvent, void> {
   let state: Uint8Array[] | undefined;
   for await (const message of data) {

@@ -152,7 +152,7 @@ function isBase64Query(request: RoutedRequest): boolean {
   return queryText(request, "encoding", rule) === "base64";
 }
 
-/** All of a process's output that there is, as text, and how the process stands. */
+/** All of a process's output that there is, as text, and its state. */
 async function collect(events: AsyncIterable<OutputEvent>): Promise<ApiTypes["Process"]> {
   const outputs = { stdout: createCollected(), stderr: createCollected() };
   let process: ApiTypes["Process"] | undefined;
@@ -160,7 +160,7 @@ async function collect(events: AsyncIterable<OutputEvent>): Promise<ApiTypes["Pr
     if (event.type === "process") process = event.process;
     else outputs[event.type].add(event.offset, event.bytes);
   }
-  if (process === undefined) throw new Error("Cannot tell how a process stands: the pod's program has not said it");
+  if (process === undefined) throw new Error("Cannot show a process: the pod's program has not sent its state");
   const { stdout, stderr } = outputs;
   return {
     ...process,

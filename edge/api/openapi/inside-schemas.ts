@@ -41,7 +41,7 @@ export const insideSchemas = {
       gid: count("Group, as the container has it."),
       modifiedAt: time("When its content last changed."),
       target: Type.Optional(text("What a link points at.")),
-      etag: Type.Optional(text("ETag of a file, which changes with its content.")),
+      etag: Type.Optional(text("ETag of a file: another one if its content or its permissions have changed.")),
     },
     { description: "A file, folder or link in an instance, now." },
   ),

@@ -77,7 +77,7 @@ func entryOf(path string, info fs.FileInfo) entry {
 	}
 	switch e.Type {
 	case "file":
-		// As the time of a change cannot be set, two contents do not share one by accident.
+		// The time of a change cannot be set, unlike that of the content. It also changes with the permissions.
 		e.Etag = fmt.Sprintf("%x-%x-%x-%x", status.Dev, status.Ino, info.Size(), status.Ctim.Nano())
 	case "symlink":
 		target, _ := os.Readlink(path)
@@ -241,6 +241,8 @@ func writeFile(s *stream, call writeCall) (any, error) {
 	}
 	if call.IsNew {
 		err = os.Link(part, path)
+		// The loss of a name changes the file's ETag.
+		os.Remove(part)
 	} else {
 		err = os.Rename(part, path)
 	}

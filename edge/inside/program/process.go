@@ -71,7 +71,7 @@ type process struct {
 	cwd       string
 	startedAt time.Time
 	pid       int
-	// The process's input, or its terminal. Whoever writes holds the turn.
+	// The process's input, or its terminal. A caller that writes holds the turn.
 	input          *os.File
 	inputTurn      chan struct{}
 	stdout, stderr *output

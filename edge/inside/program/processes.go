@@ -255,7 +255,7 @@ func (t *processes) attach(s *stream, call attachCall) error {
 	return p.follow(s, stdout, stderr, call.Follow)
 }
 
-// follow sends both outputs, each message with its channel and offset, and at the end how the process stands.
+// follow sends both outputs, each message with its channel and offset, and at the end the state of the process.
 func (p *process) follow(s *stream, stdout, stderr *outputReader, toEnd bool) error {
 	const head = 9
 	buffer := make([]byte, head+32<<10)
