@@ -10,7 +10,7 @@ import { type DeliveryServices, deliveryRoutes } from "./deliveries.ts";
 import type { EventHub } from "./events/event-hub.ts";
 import { eventsRoute } from "./events/routes.ts";
 import { type HistoryServices, historyRoutes } from "./history.ts";
-import { createFindInside } from "./inside/call-inside.ts";
+import { createInsidePlaces } from "./inside/call-inside.ts";
 import { fileRoutes } from "./inside/file-routes.ts";
 import { processRoutes } from "./inside/process-routes.ts";
 import type { InstanceServices } from "./instances/instance.ts";
@@ -52,7 +52,6 @@ export type ApiServices = ClaimServices &
 
 /** The REST API's route table, most frequent first. */
 export function apiRoutes(services: ApiServices): ApiRoute[] {
-  const findInside = createFindInside(services);
   const routes = [
     healthRoute,
     ...claimRoutes({
@@ -61,8 +60,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
       versionOf: (key, version, clientGone) => versionOf(key, version, { ...services, clientGone }),
     }),
     ...instanceRoutes(services),
-    ...processRoutes(services, findInside),
-    ...fileRoutes(findInside),
+    ...createInsidePlaces(services).flatMap((place) => [...processRoutes(place, services), ...fileRoutes(place)]),
     ...tenantRoutes(services.cache),
     ...readClaimRoutes(services),
     ...linkRoutes(services),

@@ -1,12 +1,20 @@
+import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
+import { claimName } from "../../../crds/names.ts";
+import { quote } from "../../../crds/quote.ts";
 import { createDeferred } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
-import { instanceNameRule, pathParam } from "../../http/parameters.ts";
+import { instanceNameRule, pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RequestContext, RoutedRequest } from "../../http/router.ts";
 import type { CallOptions, Channel } from "../../inside/channel.ts";
+import { type ApiRoute, flagSchema } from "../api-route.ts";
+import type { ClaimServices } from "../claims/claim-services.ts";
+import { claimTenant } from "../claims/claim-tenant.ts";
 import { isActiveWith, requireGiven } from "../instances/given.ts";
 import { findInstance, type InstanceServices } from "../instances/instance.ts";
+import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import { type InsideFailure, insideError } from "./inside-error.ts";
 
 /** The instance that a request names, whose claim is Active. */
@@ -31,15 +39,29 @@ interface OpenedCall {
   readonly data: AsyncGenerator<Uint8Array, void>;
 }
 
-/** Finds the instance of a request for calls of the program in its pod. */
-export type FindInside = (request: RoutedRequest, context: RequestContext) => Promise<Inside>;
+/** An address of instances, and how it leads to one. */
+export interface InsidePlace {
+  /** The pattern of the routes before what they are about. */
+  readonly base: string;
+  /** The query parameters that `find` reads, beside the route's own. */
+  readonly query: Readonly<Record<string, OpenApiSchema>>;
+  /** The error statuses of `find` beside those of a call. */
+  readonly errors: NonNullable<ApiRoute["errors"]>;
+  /**
+   * Finds the instance of a request for calls of the program in its pod.
+   *
+   * @throws HttpError 404 for no instance, 409 unless its claim is Active with it
+   */
+  readonly find: (request: RoutedRequest, context: RequestContext) => Promise<Inside>;
+}
 
 /**
- * Makes the calls of programs in pods. Only a pod whose claim is Active is called: in a warm one the effects would
- * reach the next tenant, and of one that is being released the files are being saved.
+ * The addresses of instances: by their name, and by their tenant and workload. Only a pod whose claim is Active is
+ * called: in a warm one the effects would reach the next tenant, and of one that is being released the files are being
+ * saved.
  */
-export function createFindInside(services: InstanceServices): FindInside {
-  const { channels, activity, cluster } = services;
+export function createInsidePlaces(services: InstanceServices & ClaimServices): InsidePlace[] {
+  const { channels, activity, cluster, namespace, cache } = services;
   /** Channels that were opened to the pod with the right uid. */
   const proven = new WeakSet<Channel>();
 
@@ -51,15 +73,31 @@ export function createFindInside(services: InstanceServices): FindInside {
     const present = await cluster(pods).named(name).find();
     if (present?.metadata.uid !== uid) {
       channel.close();
-      throw new HttpError(410, `instance "${name}" was replaced by another pod of its name; try again`);
+      throw new HttpError(410, `instance ${quote(name)} was replaced by another pod of its name; try again`);
     }
     proven.add(channel);
     return channel;
   }
 
-  /** @throws HttpError 404 for no instance, 409 unless its claim is Active with it */
-  return async function findInside(request, { clientGone = request.signal, mayBeSilent }) {
-    const name = pathParam(request, "id", instanceNameRule);
+  /** The name of the instance of a tenant's Active claim. @throws HttpError 404 without a claim, 409 until it is Active */
+  async function instanceOf(key: ClaimKey): Promise<string> {
+    const name = claimName(key);
+    const known = cache.claims.store.get({ namespace, name });
+    const claim = known?.status?.phase === "Active" ? known : await cluster(claims).named(name).find();
+    const whose = `tenant ${quote(key.tenantId)} has no claim on workload ${quote(key.workloadRef)}`;
+    if (claim === undefined) throw new HttpError(404, `${whose}; claim it first, or add ?wake=true`);
+    const { phase = "Pending", instanceId } = claim.status ?? {};
+    if (phase === "Active" && instanceId !== undefined) return instanceId;
+    throw new HttpError(409, `${whose} that is Active: it is ${phase}; claim it first, or add ?wake=true`);
+  }
+
+  async function wake(key: ClaimKey, clientGone: AbortSignal, { span }: RequestContext): Promise<string> {
+    const request = { ...key, resume: true, joins: true };
+    const { instanceId } = await claimTenant(request, services, { clientGone: () => clientGone, span });
+    return instanceId ?? (await instanceOf(key));
+  }
+
+  async function inside(name: string, { clientGone, mayBeSilent }: Calling): Promise<Inside> {
     const pod = await requireGiven(await findInstance(name, services), services, isActiveWith);
     mayBeSilent?.();
 
@@ -102,8 +140,38 @@ export function createFindInside(services: InstanceServices): FindInside {
         return answer;
       },
     };
-  };
+  }
+
+  return [
+    {
+      base: "/api/v1/instances/:id",
+      query: {},
+      errors: [],
+      async find(request, context) {
+        const name = pathParam(request, "id", instanceNameRule);
+        return await inside(name, { ...context, clientGone: context.clientGone ?? request.signal });
+      },
+    },
+    {
+      base: "/api/v1/tenants/:id/instances/:workload",
+      query: {
+        wake: flagSchema("Whether to claim the workload, with its files, if that is not so, and to wait for it."),
+      },
+      errors: [429, 504],
+      async find(request, context) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        const workloadRef = pathParam(request, "workload", workloadNameRule);
+        const isWaking = queryFlag(request, "wake");
+        const clientGone = context.clientGone ?? request.signal;
+        const key = { tenantId, workloadRef };
+        const name = isWaking ? await wake(key, clientGone, context) : await instanceOf(key);
+        return await inside(name, { ...context, clientGone });
+      },
+    },
+  ];
 }
+
+type Calling = Pick<RequestContext, "mayBeSilent"> & { readonly clientGone: AbortSignal };
 
 function gone(): HttpError {
   return new HttpError(499, "the client went away");

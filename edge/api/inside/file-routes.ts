@@ -18,12 +18,10 @@ import {
   pathText,
   queryPath,
 } from "../snapshots/saved-paths.ts";
-import type { FindInside } from "./call-inside.ts";
+import type { InsidePlace } from "./call-inside.ts";
 import { readLines } from "./process-routes.ts";
 import { rangeOf } from "./range.ts";
 
-const ALL = "/api/v1/instances/:id/files";
-const ONE = `${ALL}/:path+`;
 const DEFAULT_LIMIT = 500;
 const MAX_DEPTH = 64;
 /** The pod's disk is the limit. */
@@ -55,14 +53,17 @@ const readSchema = v.object({ ...entrySchema.entries, offset: v.number(), length
 const endOfPage = v.object({ isCut: v.boolean() });
 
 /** The routes of the files in instances. */
-export function fileRoutes(findInside: FindInside): ApiRoute[] {
+export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute[] {
+  const all = `${base}/files`;
+  const one = `${all}/:path+`;
   return [
     {
       method: "GET",
-      path: ALL,
+      path: all,
       summary: "List files in an instance",
       description: "What is in a folder, by name, each folder before what is in it. Links are shown and not followed.",
       query: {
+        ...query,
         folder: pathSchema("The folder's path without the slash at its start; by default the root."),
         depth: {
           ...{ type: "integer", minimum: 0, maximum: MAX_DEPTH, default: 1 },
@@ -73,13 +74,13 @@ export function fileRoutes(findInside: FindInside): ApiRoute[] {
       },
       answer: ["InstanceFile"],
       mayTell: ["x-tenancy-next"],
-      errors: [404, 409, 410, 503],
+      errors: [404, 409, 410, 503, ...errors],
       async handle(request, context) {
         const folder = queryPath(request, "folder");
         const depth = Number(queryText(request, "depth", depthRule) ?? 1);
         const limit = limitQuery(request) ?? DEFAULT_LIMIT;
         const after = queryPath(request, "after");
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const path = `/${folder}`;
         const failure = { path: pathText(path) };
         if (depth === 0) return jsonResponse([fileOf(await inside.ask("stat", { path }, { failure }))]);
@@ -97,17 +98,18 @@ export function fileRoutes(findInside: FindInside): ApiRoute[] {
     },
     {
       method: "GET",
-      path: ONE,
+      path: one,
+      query,
       summary: "Read a file in an instance",
       description: "As the workload's user. Links are followed. 409 for folders, devices, pipes and sockets.",
       answer: "application/octet-stream",
       takes: ["if-none-match", "range", "if-range"],
       tells: ["etag"],
-      errors: [404, 409, 410, 416, 503],
+      errors: [404, 409, 410, 416, 503, ...errors],
       async handle(request, context) {
         const path = pathAtEnd(request);
         const range = rangeOf(request);
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const ifRange = request.headers.get("if-range")?.trim();
         const { answer, data } = await inside.open(
           "read",
@@ -139,20 +141,20 @@ export function fileRoutes(findInside: FindInside): ApiRoute[] {
     },
     {
       method: "PUT",
-      path: ONE,
+      path: one,
       summary: "Write a file in an instance",
       description:
         "As the workload's user. The file is there as a whole or not at all; missing folders are made. With `If-None-Match: *` 409 if there is a file. A link is followed.",
-      query: { mode: modeSchema("Its permissions; by default those of the file that it replaces, or 0644.") },
+      query: { ...query, mode: modeSchema("Its permissions; by default those of the file that it replaces, or 0644.") },
       rawBody: ["application/octet-stream"],
       takes: ["if-none-match"],
       answer: "InstanceFile",
-      errors: [404, 408, 409, 410, 413, 503, 507],
+      errors: [404, 408, 409, 410, 413, 503, 507, ...errors],
       async handle(request, context) {
         const path = pathAtEnd(request);
         const mode = queryText(request, "mode", modeRule);
         const isNew = isNewOnly(request);
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const upload = readUpload(request, { limit: MAX_UPLOAD_BYTES, clientGone: inside.clientGone });
         try {
           const parameters = { path: `/${path}`, isNew, ...(mode !== undefined && { mode }) };
@@ -165,40 +167,42 @@ export function fileRoutes(findInside: FindInside): ApiRoute[] {
     },
     {
       method: "DELETE",
-      path: ONE,
+      path: one,
       summary: "Remove a file or folder in an instance",
       description: "Links are removed and not followed.",
       query: {
+        ...query,
         recursive: flagSchema("Whether a folder is removed with what is in it; otherwise 409 unless it is empty."),
       },
       answer: doneSchema("removed"),
-      errors: [404, 409, 410, 503],
+      errors: [404, 409, 410, 503, ...errors],
       async handle(request, context) {
         const path = `/${pathAtEnd(request)}`;
         const recursive = queryFlag(request, "recursive");
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         await inside.ask("remove", { path, recursive }, { failure: { path: pathText(path), mayHaveActed: true } });
         return jsonResponse({ status: "removed" });
       },
     },
     {
       method: "POST",
-      path: ONE,
+      path: one,
       summary: "Make a folder, move a file or folder, or set its permissions",
       description:
         "`mkdir=true` makes the folder and those above it, with `mode` for the last one if it is new. `move` gives it another path; 409 if there is something, unless `replace=true`. `mode` alone sets the permissions.",
       query: {
+        ...query,
         mkdir: flagSchema("Whether to make a folder."),
         move: pathSchema("The new path, without the slash at its start. Folders above it are made."),
         replace: flagSchema("Whether a move may replace a file, or an empty folder by a folder."),
         mode: modeSchema("The permissions."),
       },
       answer: "InstanceFile",
-      errors: [404, 409, 410, 503, 507],
+      errors: [404, 409, 410, 503, 507, ...errors],
       async handle(request, context) {
         const path = `/${pathAtEnd(request)}`;
         const change = changeOf(request);
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const failure = { path: pathText(path), mayHaveActed: true };
         return jsonResponse(fileOf(await inside.ask(change.call, { path, ...change.parameters }, { failure })));
       },

@@ -1,20 +1,18 @@
 import * as v from "valibot";
+import type { Clock } from "../../../crds/client/clock.ts";
 import { quote } from "../../../crds/quote.ts";
 import { type PathRule, pathParam, queryFlag, queryText } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
 import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
-import type { InstanceServices } from "../instances/instance.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
-import type { FindInside } from "./call-inside.ts";
+import type { InsidePlace } from "./call-inside.ts";
 import { eventStream, streamKindOf } from "./event-stream.ts";
 import { processBody, startParameters } from "./process-body.ts";
 import { type OutputEvent, outputEvents, processOf, shownEvents } from "./process-output.ts";
 
-const ALL = "/api/v1/instances/:id/processes";
-const ONE = `${ALL}/:pid`;
 const MAX_OUTPUT_BYTES = 1024 * 1024;
 
 const pidRule: PathRule = {
@@ -49,25 +47,26 @@ const signalBody = v.strictObject({
 });
 
 /** The routes of processes that are started in instances. */
-export function processRoutes(services: InstanceServices, findInside: FindInside): ApiRoute[] {
-  const { clock } = services;
+export function processRoutes({ base, query, errors, find }: InsidePlace, { clock }: { clock: Clock }): ApiRoute[] {
+  const all = `${base}/processes`;
+  const one = `${all}/:pid`;
   return [
     {
       method: "POST",
-      path: ALL,
+      path: all,
       summary: "Start a process in an instance",
       description:
         "In the workload's container, as its user. Waits for its end and returns its output; one in the background goes on without a connection, and keeps the last MiB of each output. It ends with its caller's connection otherwise, and in any case when the instance is released. At most 64 at once.",
-      query: streamQuery,
+      query: { ...streamQuery, ...query },
       body: bodySchema(processBody),
       answer: "Process",
       streams: true,
-      errors: [404, 408, 409, 410, 413, 503],
+      errors: [404, 408, 409, 410, 413, 503, ...errors],
       async handle(request, context) {
         const follow = queryFlag(request, "follow");
         const isBase64 = isBase64Query(request);
         const body = await readJson(request, processBody);
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const failure = { mayHaveActed: true };
         const { answer, data } = await inside.open("start", startParameters(body), { failure });
         const started = { type: "process", process: processOf(answer) } as const;
@@ -85,33 +84,34 @@ export function processRoutes(services: InstanceServices, findInside: FindInside
     },
     {
       method: "GET",
-      path: ALL,
+      path: all,
+      query,
       summary: "Processes that were started in an instance",
       description:
         "Those that run, and the last 16 of the background that have ended. The workload's own program is not one of them.",
       answer: ["Process"],
-      errors: [404, 409, 410, 503],
+      errors: [404, 409, 410, 503, ...errors],
       async handle(request, context) {
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const { data } = await inside.open("processes", {});
         return jsonResponse((await readLines(data)).map(processOf));
       },
     },
     {
       method: "GET",
-      path: ONE,
+      path: one,
       summary: "One process with its output",
       description: "With the output that is kept: the last MiB of each, and the last 64 KiB of a terminal.",
-      query: { ...streamQuery, stdoutFrom: offsetSchema("stdout"), stderrFrom: offsetSchema("stderr") },
+      query: { ...query, ...streamQuery, stdoutFrom: offsetSchema("stdout"), stderrFrom: offsetSchema("stderr") },
       answer: "Process",
       streams: true,
-      errors: [404, 409, 410, 503],
+      errors: [404, 409, 410, 503, ...errors],
       async handle(request, context) {
         const follow = queryFlag(request, "follow");
         const isBase64 = isBase64Query(request);
         const [stdout, stderr] = ["stdoutFrom", "stderrFrom"].map((name) => queryText(request, name, offsetRule));
         const pid = pidOf(request);
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         const { data } = await inside.open("attach", {
           ...{ pid, follow },
           ...(stdout !== undefined && { stdout: Number(stdout) }),
@@ -123,15 +123,16 @@ export function processRoutes(services: InstanceServices, findInside: FindInside
     },
     {
       method: "POST",
-      path: `${ONE}/signal`,
+      path: `${one}/signal`,
+      query,
       summary: "Send a signal to a process and its group",
       body: bodySchema(signalBody),
       answer: "Process",
-      errors: [404, 408, 409, 410, 413, 503],
+      errors: [404, 408, 409, 410, 413, 503, ...errors],
       async handle(request, context) {
         const pid = pidOf(request);
         const { signal } = await readJson(request, signalBody);
-        const inside = await findInside(request, context);
+        const inside = await find(request, context);
         return jsonResponse(
           processOf(await inside.ask("signal", { pid, signal }, { failure: { mayHaveActed: true } })),
         );

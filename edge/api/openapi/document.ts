@@ -127,7 +127,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
     parameters: [
       ...inPath.map(({ of, name }) => ({
         ...{ name, in: "path" as const, required: true, schema: { type: "string" as const } },
-        ...pathParameters[of],
+        ...(name === "workload" ? workloadName : pathParameters[of]),
       })),
       ...Object.entries(query).map(([name, schema]) => ({ name, in: "query" as const, required: false, schema })),
       ...takes.map((name) => ({ name, in: "header" as const, ...requestHeaders[name] })),

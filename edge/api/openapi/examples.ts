@@ -145,6 +145,13 @@ export const errorExamples: Readonly<Record<keyof typeof errorMeanings, string>>
   507: "/data/notes/2026.md: no space left on device",
 };
 
+function ofInside(base: string): Readonly<Record<string, object>> {
+  return {
+    [`POST ${base}/processes`]: { command: ["npm", "test"], cwd: "/app", timeoutSeconds: 300 },
+    [`POST ${base}/processes/:pid/signal`]: { signal: "SIGTERM" },
+  };
+}
+
 /** Sample request bodies, by route. */
 export const requestExamples: Readonly<Record<string, object>> = {
   "POST /api/v1/tenants/:id/claim": {
@@ -156,8 +163,8 @@ export const requestExamples: Readonly<Record<string, object>> = {
   "POST /api/v1/tenants/:id/discard": { workload: workloadRef },
   "POST /api/v1/tenants/:id/links": { workload: workloadRef, expiresInSeconds: 60 },
   "POST /api/v1/instances/:id/exec": { command: ["ls", "-l", "/data"] },
-  "POST /api/v1/instances/:id/processes": { command: ["npm", "test"], cwd: "/app", timeoutSeconds: 300 },
-  "POST /api/v1/instances/:id/processes/:pid/signal": { signal: "SIGTERM" },
+  ...ofInside("/api/v1/instances/:id"),
+  ...ofInside("/api/v1/tenants/:id/instances/:workload"),
   "POST /api/v1/workloads": { name: workloadRef, spec: workloadSpec },
   "PUT /api/v1/workloads/:name": { spec: workloadSpec },
   "POST /api/v1/pools": { name: workloadRef, spec: poolSpec },

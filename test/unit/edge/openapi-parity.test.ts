@@ -59,12 +59,15 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { tenantId: "a.b", workload: "app", version: "0123456789abcdef", replaces: "0123456789abcdef" },
   ],
   "POST /api/v1/instances/{id}/exec": [{ command: ["ls", "-l"] }, { command: ["a", ""], timeoutSeconds: 3600 }],
-  "POST /api/v1/instances/{id}/processes": [
-    { command: ["ls", "-l"], env: { A: "1", "b.c": "" }, cwd: "/data", stdin: "text", timeoutSeconds: 1 },
-    { command: ["sh"], tty: { cols: 80, rows: 24 }, background: true },
-  ],
-  "POST /api/v1/instances/{id}/processes/{pid}/signal": [{ signal: "TERM" }, { signal: "SIGUSR1" }],
 };
+for (const base of ["/api/v1/instances/{id}", "/api/v1/tenants/{id}/instances/{workload}"])
+  Object.assign(bodies, {
+    [`POST ${base}/processes`]: [
+      { command: ["ls", "-l"], env: { A: "1", "b.c": "" }, cwd: "/data", stdin: "text", timeoutSeconds: 1 },
+      { command: ["sh"], tty: { cols: 80, rows: 24 }, background: true },
+    ],
+    [`POST ${base}/processes/{pid}/signal`]: [{ signal: "TERM" }, { signal: "SIGUSR1" }],
+  });
 /** What no schema can say: only the server refuses it. */
 const unsayable = [
   /\]: occurs twice/,

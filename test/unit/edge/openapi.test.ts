@@ -215,6 +215,18 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/a/release", { workload: "app" }],
   ["POST /api/v1/tenants/{id}/release", "/api/v1/tenants/b/release", { workload: "app" }],
 ];
+const isInside = ([route]: (typeof requests)[number]) => /\{id\}\/(processes|files)/.test(route);
+const afterInside = requests.findLastIndex(isInside) + 1;
+/** The same for who knows the tenant and not the pod. */
+const byTenant = requests
+  .filter(isInside)
+  .map(([route, path, body]): (typeof requests)[number] => [
+    route.replace("/instances/{id}", "/tenants/{id}/instances/{workload}"),
+    path
+      .replace("/instances/inst-a", "/tenants/a/instances/app")
+      .replace("/instances/inst-warm", "/tenants/a/instances/x"),
+    body,
+  ]);
 
 async function documentOf(edge: TestEdge): Promise<OpenApiDocument> {
   return (await edge.call("GET /api/v1/openapi.json")).json as OpenApiDocument;
@@ -274,7 +286,7 @@ test("every documented route is called, and every answer is as documented", asyn
   let version = "";
   let pid = 0;
   const folder = mkdtempSync(join(tmpdir(), "tenancy-inside-"));
-  for (const [route, path, body] of requests) {
+  for (const [route, path, body] of requests.toSpliced(afterInside, 0, ...byTenant)) {
     const server = route.endsWith("/session") ? locked : edge;
     const target = path
       .replace("$version", version)
