@@ -15,6 +15,7 @@ import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { deliveryRoutes } from "./api/deliveries.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
 import { publishChanges } from "./api/events/publish-change.ts";
+import { createAttachments } from "./api/inside/attachments.ts";
 import { type ApiServices, apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
@@ -147,6 +148,7 @@ export async function startEdge(options: {
 
   const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const kubectl = createKubectl({ namespace });
+  const attachments = createAttachments({ clock: systemClock });
   const channels = createChannels({ exec, namespace });
   const builds = {
     namespace: config.buildNamespace,
@@ -186,7 +188,18 @@ export async function startEdge(options: {
   };
   const archives = { store, most: config.store.most, snapshotLimitBytes: config.snapshotLimitBytes };
   const shown = { events, history, instance, gateway: () => gateway };
-  const services = { ...access, ...claims, ...archives, ...shown, kubectl, channels, recorder, builds, links };
+  const services = {
+    ...access,
+    ...claims,
+    ...archives,
+    ...shown,
+    kubectl,
+    channels,
+    attachments,
+    recorder,
+    builds,
+    links,
+  };
   const { triggers } = cache;
   if (config.roles.has("gateway") && triggers !== undefined) {
     const { triggers: limits, localOnly, secretPolicy } = config;
@@ -278,6 +291,7 @@ export async function startEdge(options: {
       const drained = gateway?.drain({ graceMs: delayMs + graceMs });
       await sleep(delayMs, { clock: systemClock });
       events.close();
+      attachments.close();
       kubectl.closeEndless();
       builds.kubectl.closeEndless();
       const [answered, hasDrained = true, forwarded = true] = await Promise.all([

@@ -10,6 +10,7 @@ import { type DeliveryServices, deliveryRoutes } from "./deliveries.ts";
 import type { EventHub } from "./events/event-hub.ts";
 import { eventsRoute } from "./events/routes.ts";
 import { type HistoryServices, historyRoutes } from "./history.ts";
+import { type AttachServices, attachRoutes } from "./inside/attach-routes.ts";
 import { createInsidePlaces } from "./inside/call-inside.ts";
 import { fileRoutes } from "./inside/file-routes.ts";
 import { processRoutes } from "./inside/process-routes.ts";
@@ -32,6 +33,7 @@ import { workloadRoutes } from "./workloads.ts";
 
 export type ApiServices = ClaimServices &
   InstanceServices &
+  AttachServices &
   BuildServices &
   SessionServices &
   HistoryServices &
@@ -60,7 +62,11 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
       versionOf: (key, version, clientGone) => versionOf(key, version, { ...services, clientGone }),
     }),
     ...instanceRoutes(services),
-    ...createInsidePlaces(services).flatMap((place) => [...processRoutes(place, services), ...fileRoutes(place)]),
+    ...createInsidePlaces(services).flatMap((place) => [
+      ...processRoutes(place, services),
+      ...attachRoutes(place, services),
+      ...fileRoutes(place),
+    ]),
     ...tenantRoutes(services.cache),
     ...readClaimRoutes(services),
     ...linkRoutes(services),

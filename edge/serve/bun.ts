@@ -1,12 +1,12 @@
 import { within } from "../../crds/waits.ts";
 import {
-  EVENTS_PROTOCOL,
   type EventSocket,
   IDLE_SECONDS,
-  MAX_INCOMING_BYTES,
+  MAX_BINARY_BYTES,
   MAX_WAITING_BYTES,
-  offeredProtocols,
+  receive,
   type SocketListener,
+  selectProtocol,
   switchingProtocols,
 } from "../http/event-socket.ts";
 import { HttpError } from "../http/http-error.ts";
@@ -38,8 +38,8 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
         headWaits: true,
         upgrade(listener) {
           // Bun would select the first offer, which may contain the key.
-          const isOffered = offeredProtocols(request).includes(EVENTS_PROTOCOL);
-          const headers: Record<string, string> = isOffered ? { "sec-websocket-protocol": EVENTS_PROTOCOL } : {};
+          const selected = selectProtocol(request, listener.protocols);
+          const headers = selected === undefined ? {} : { "sec-websocket-protocol": selected };
           if (!bun.upgrade(request, { data: listener, headers }))
             throw new HttpError(400, "the WebSocket handshake is not valid");
           isSocket = true;
@@ -54,12 +54,12 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
     },
     websocket: {
       idleTimeout: IDLE_SECONDS,
-      maxPayloadLength: MAX_INCOMING_BYTES,
+      maxPayloadLength: MAX_BINARY_BYTES,
       backpressureLimit: MAX_WAITING_BYTES,
       closeOnBackpressureLimit: true,
       open: (socket) => socket.data.onOpen(eventSocket(socket)),
       message(socket, data) {
-        if (typeof data === "string") socket.data.onMessage(data);
+        receive(data, { listener: socket.data, socket: eventSocket(socket) });
       },
       close: (socket) => socket.data.onClose(),
     },
@@ -67,7 +67,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
 
   function eventSocket(socket: Bun.ServerWebSocket<SocketListener>): EventSocket {
     return {
-      send: (text) => void socket.send(text),
+      send: (message) => void socket.send(message),
       get waitingBytes() {
         return socket.getBufferedAmount();
       },

@@ -1,12 +1,13 @@
 import { within } from "../../crds/waits.ts";
 import {
-  EVENTS_PROTOCOL,
   type EventSocket,
   IDLE_SECONDS,
-  MAX_INCOMING_BYTES,
-  offeredProtocols,
+  MAX_BINARY_BYTES,
+  receive,
   type SocketListener,
+  selectProtocol,
   switchingProtocols,
+  TOO_LARGE,
 } from "../http/event-socket.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -20,7 +21,8 @@ interface DenoServer {
 interface DenoSocket extends EventTarget {
   readonly bufferedAmount: number;
   readonly readyState: number;
-  send(text: string): void;
+  binaryType: "arraybuffer" | "blob";
+  send(message: string | Uint8Array): void;
   close(code: number, reason: string): void;
 }
 
@@ -89,7 +91,8 @@ const OPEN = 1;
 
 /** Answers a WebSocket handshake. @throws HttpError 400 if Deno finds it invalid */
 function accept(request: Request, listener: SocketListener): Response {
-  const { socket, response } = upgraded(request);
+  const { socket, response } = upgraded(request, listener);
+  socket.binaryType = "arraybuffer";
   const event = eventSocket(socket);
   let isOpen = false;
   socket.addEventListener("open", () => {
@@ -97,8 +100,9 @@ function accept(request: Request, listener: SocketListener): Response {
     listener.onOpen(event);
   });
   socket.addEventListener("message", ({ data }: Event & { data?: unknown }) => {
-    if (typeof data !== "string" || data.length > MAX_INCOMING_BYTES) event.close(1009, "too large");
-    else listener.onMessage(data);
+    const message = typeof data === "string" ? data : new Uint8Array(data as ArrayBuffer);
+    if (message.length > MAX_BINARY_BYTES) event.close(TOO_LARGE, "too large");
+    else receive(message, { listener, socket: event });
   });
   socket.addEventListener("close", () => {
     if (isOpen) listener.onClose();
@@ -108,16 +112,17 @@ function accept(request: Request, listener: SocketListener): Response {
   return response;
 }
 
-function upgraded(request: Request): { socket: DenoSocket; response: Response } {
+function upgraded(request: Request, listener: SocketListener): { socket: DenoSocket; response: Response } {
   try {
-    if (!offeredProtocols(request).includes(EVENTS_PROTOCOL)) {
+    const protocol = selectProtocol(request, listener.protocols);
+    if (protocol === undefined) {
       return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS });
     }
     // Deno does not find it in a list without spaces.
     const headers = new Headers(request.headers);
-    headers.set("sec-websocket-protocol", EVENTS_PROTOCOL);
+    headers.set("sec-websocket-protocol", protocol);
     Object.defineProperty(request, "headers", { value: headers });
-    return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS, protocol: EVENTS_PROTOCOL });
+    return Deno.upgradeWebSocket(request, { idleTimeout: IDLE_SECONDS, protocol });
   } catch (cause) {
     throw new HttpError(400, "the WebSocket handshake is not valid", { cause });
   }
@@ -133,8 +138,8 @@ const ASK_AGAIN_MS = { first: 10, last: 1000 };
  * and holds its buffer until the client disconnects.
  */
 function eventSocket(socket: DenoSocket): EventSocket {
-  let waiting: string[] = [];
-  let characters = 0;
+  let waiting: (string | Uint8Array)[] = [];
+  let size = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let delayMs = ASK_AGAIN_MS.first;
   /** Deno no longer reports on a socket that it was asked to close. */
@@ -144,9 +149,9 @@ function eventSocket(socket: DenoSocket): EventSocket {
     timer = undefined;
     const before = waiting.length;
     while (waiting.length > 0 && socket.readyState === OPEN && socket.bufferedAmount < WINDOW_BYTES) {
-      const text = waiting.shift() ?? "";
-      characters -= text.length;
-      socket.send(text);
+      const message = waiting.shift() ?? "";
+      size -= message.length;
+      socket.send(message);
     }
     if (socket.readyState !== OPEN) forget();
     if (waiting.length === 0) return;
@@ -157,7 +162,7 @@ function eventSocket(socket: DenoSocket): EventSocket {
   function forget(): void {
     clearTimeout(timer);
     waiting = [];
-    characters = 0;
+    size = 0;
   }
 
   function end(code: number, reason: string): void {
@@ -168,13 +173,13 @@ function eventSocket(socket: DenoSocket): EventSocket {
   }
 
   return {
-    send(text) {
-      waiting.push(text);
-      characters += text.length;
+    send(message) {
+      waiting.push(message);
+      size += message.length;
       if (timer === undefined) pass();
     },
     get waitingBytes() {
-      return characters + (socket.readyState === OPEN ? socket.bufferedAmount : heldAtEnd);
+      return size + (socket.readyState === OPEN ? socket.bufferedAmount : heldAtEnd);
     },
     cut: () => end(1013, "too slow"),
     close: end,

@@ -2,11 +2,12 @@ import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import {
-  EVENTS_PROTOCOL,
   type EventSocket,
   IDLE_SECONDS,
-  MAX_INCOMING_BYTES,
+  MAX_BINARY_BYTES,
+  receive,
   type SocketListener,
+  selectProtocol,
   switchingProtocols,
 } from "../http/event-socket.ts";
 
@@ -30,9 +31,11 @@ export function createNodeSockets(): NodeSockets {
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
-    maxPayload: MAX_INCOMING_BYTES,
-    handleProtocols: (offered) => offered.has(EVENTS_PROTOCOL) && EVENTS_PROTOCOL,
+    maxPayload: MAX_BINARY_BYTES,
+    handleProtocols: (_, incoming) => selected.get(incoming) ?? false,
   });
+  /** The subprotocol of a handshake that is being answered. */
+  const selected = new WeakMap<IncomingMessage, string>();
   const silent = new WeakSet<WebSocket>();
   const pings = setInterval(
     () => {
@@ -51,10 +54,11 @@ export function createNodeSockets(): NodeSockets {
     // An error of a connection ends it, which `close` reports.
     socket.on("error", () => socket.terminate());
     socket.on("close", () => listener.onClose());
-    socket.on("message", (data, isBinary) => {
-      if (!isBinary) listener.onMessage(String(data));
+    const event = eventSocket(socket);
+    socket.on("message", (data: Buffer, isBinary) => {
+      receive(isBinary ? data : data.toString("utf8"), { listener, socket: event });
     });
-    listener.onOpen(eventSocket(socket));
+    listener.onOpen(event);
   }
 
   return {
@@ -67,6 +71,11 @@ export function createNodeSockets(): NodeSockets {
       outgoing.once("finish", () => socket.end());
       answer(outgoing, (listener) => {
         outgoing.detachSocket(socket as Parameters<ServerResponse["detachSocket"]>[0]);
+        const protocol = selectProtocol(
+          { headers: new Headers({ "sec-websocket-protocol": incoming.headers["sec-websocket-protocol"] ?? "" }) },
+          listener.protocols,
+        );
+        if (protocol !== undefined) selected.set(incoming, protocol);
         server.handleUpgrade(incoming, socket, head, (accepted) => accept(accepted, listener));
         return switchingProtocols();
       });
@@ -80,7 +89,7 @@ export function createNodeSockets(): NodeSockets {
 
 function eventSocket(socket: WebSocket): EventSocket {
   return {
-    send: (text) => socket.send(text),
+    send: (message) => socket.send(message),
     get waitingBytes() {
       return socket.bufferedAmount;
     },

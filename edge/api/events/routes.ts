@@ -1,6 +1,7 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { carriesKey, KEY_PROTOCOL } from "../../http/api-key.ts";
-import { EVENTS_PROTOCOL, offeredProtocols } from "../../http/event-socket.ts";
+import { carriesKey } from "../../http/api-key.ts";
+import { EVENTS_PROTOCOL } from "../../http/event-socket.ts";
+import { requireHandshake } from "../../http/handshake.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { PageCheck } from "../../http/page-check.ts";
 import { type Sessions, untilSessionEnds } from "../../http/session.ts";
@@ -11,7 +12,6 @@ import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
 import { eventFamilies, eventTypes, familyOf, usualFamilies } from "./event-ring.ts";
 
 const eventWord = `(?:${[...eventFamilies, ...eventTypes].join("|").replaceAll(".", "\\.")})`;
-const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 /**
  * `GET /ws`: the stream of events.
@@ -54,24 +54,9 @@ export function eventsRoute(options: {
     public: !requireKey,
     async handle(request, { upgrade }) {
       checkPage(request);
-      const { headers, query } = request;
-      if (headers.get("upgrade")?.toLowerCase() !== "websocket" || upgrade === undefined) {
-        throw new HttpError(426, "this is a WebSocket: connect to it with a ws:// address", {
-          headers: { upgrade: "websocket", connection: "Upgrade" },
-        });
-      }
-      if (headers.get("sec-websocket-version") !== "13") {
-        throw new HttpError(426, "sec-websocket-version: must be 13", { headers: { "sec-websocket-version": "13" } });
-      }
-      if (!KEY.test(headers.get("sec-websocket-key") ?? "")) {
-        throw new HttpError(400, "sec-websocket-key: must be 16 bytes in base64");
-      }
-      const offered = offeredProtocols(request);
-      if (offered.some((word) => word.startsWith(KEY_PROTOCOL)) && !offered.includes(EVENTS_PROTOCOL)) {
-        throw new HttpError(400, `sec-websocket-protocol: also offer ${EVENTS_PROTOCOL}, which the server selects`);
-      }
+      const accept = requireHandshake(request, { upgrade, protocols: [EVENTS_PROTOCOL] });
       const filter = readEventFilter(request);
-      const { since } = query;
+      const { since } = request.query;
       if (since !== undefined && (typeof since !== "string" || since === "")) {
         throw new HttpError(400, "query.since: must be the id of one message");
       }
@@ -90,7 +75,7 @@ export function eventsRoute(options: {
         });
       }
       const client = events.client({ filter, since, isStranger });
-      return upgrade(endsAt === undefined ? client : untilSessionEnds(client, endsAt, clock));
+      return accept(endsAt === undefined ? client : untilSessionEnds(client, endsAt, clock));
     },
   };
 }

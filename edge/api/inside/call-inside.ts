@@ -1,5 +1,7 @@
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
+import { NetworkError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
+import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { claimName } from "../../../crds/names.ts";
@@ -101,6 +103,16 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     const pod = await requireGiven(await findInstance(name, services), services, isActiveWith);
     mayBeSilent?.();
 
+    /** The error for a caller: a connection that ends with the claim is no fault. */
+    async function told(error: unknown, failure: InsideFailure): Promise<unknown> {
+      if (clientGone.aborted) return gone();
+      if (error instanceof NetworkError || error instanceof ExecError) {
+        const now = await requireGiven(pod, services, isActiveWith).catch((lost: unknown) => lost);
+        if (now instanceof HttpError) return new HttpError(410, `instance ${quote(name)} has gone: ${now.message}`);
+      }
+      return insideError(error, { name, ...failure });
+    }
+
     async function open(call: string, parameters: object, { input, failure = {} }: AskOptions = {}) {
       const ended = createDeferred<void>();
       void activity.during(name, () => ended.promise);
@@ -110,7 +122,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
         return { answer, data: read(data, ended.resolve, failure) };
       } catch (error) {
         ended.resolve();
-        throw clientGone.aborted ? gone() : insideError(error, { name, ...failure });
+        throw await told(error, failure);
       }
     }
 
@@ -122,7 +134,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       try {
         yield* data;
       } catch (error) {
-        throw clientGone.aborted ? gone() : insideError(error, { name, ...failure });
+        throw await told(error, failure);
       } finally {
         onEnd();
       }

@@ -54,6 +54,13 @@ export const processBody = v.strictObject({
       v.description(`What it reads, at most ${MAX_STDIN_BYTES} bytes of UTF-8; by default nothing.`),
     ),
   ),
+  keepStdin: v.optional(
+    v.pipe(
+      v.boolean(),
+      v.description("Whether its input stays open after that, for clients that attach. A terminal's always does."),
+    ),
+    false,
+  ),
   tty: v.optional(
     v.pipe(
       v.strictObject({ cols: cells("Columns."), rows: cells("Rows.") }),
@@ -79,12 +86,13 @@ export const processBody = v.strictObject({
 
 /** What the program in the pod is asked to start. */
 export function startParameters(body: v.InferOutput<typeof processBody>): object {
-  const { command, env = {}, cwd, stdin, tty, background, timeoutSeconds } = body;
+  const { command, env = {}, cwd, stdin, keepStdin, tty, background, timeoutSeconds } = body;
   const seconds = timeoutSeconds ?? (background ? undefined : DEFAULT_SECONDS);
   return {
     command: command.map(bytesOf),
     env: Object.entries(env).map(([name, value]) => bytesOf(`${name}=${value}`)),
     background,
+    keepInput: keepStdin,
     ...(cwd !== undefined && { cwd: bytesOf(cwd) }),
     ...(stdin !== undefined && stdin !== "" && { input: Buffer.from(stdin).toString("base64") }),
     ...(tty !== undefined && { tty }),

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { quote } from "../../../crds/quote.ts";
-import { type PathRule, pathParam, queryFlag, queryText } from "../../http/parameters.ts";
+import { pathParam, queryFlag, queryText } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
@@ -12,21 +12,9 @@ import type { InsidePlace } from "./call-inside.ts";
 import { eventStream, streamKindOf } from "./event-stream.ts";
 import { processBody, startParameters } from "./process-body.ts";
 import { type OutputEvent, outputEvents, processOf, shownEvents } from "./process-output.ts";
+import { offsetSchemas, offsetsOf, pidRule } from "./process-query.ts";
 
 const MAX_OUTPUT_BYTES = 1024 * 1024;
-
-const pidRule: PathRule = {
-  accepts: (value) => /^[1-9]\d{0,9}$/.test(value),
-  says: "a pid is a whole number, as the list of processes shows it",
-};
-const offsetRule: PathRule = {
-  accepts: (value) => /^-?\d{1,15}$/.test(value),
-  says: "an offset is a whole number of bytes; a negative one counts from the end",
-};
-const offsetSchema = (output: string): OpenApiSchema => ({
-  type: "integer",
-  description: `The first byte of ${output} that is wanted; a negative number counts from the end. By default the first that is kept.`,
-});
 
 const streamQuery = {
   follow: flagSchema("Whether to stream the output as it comes, as server-sent events or lines of JSON, by `Accept`."),
@@ -102,21 +90,17 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
       path: one,
       summary: "One process with its output",
       description: "With the output that is kept: the last MiB of each, and the last 64 KiB of a terminal.",
-      query: { ...query, ...streamQuery, stdoutFrom: offsetSchema("stdout"), stderrFrom: offsetSchema("stderr") },
+      query: { ...query, ...streamQuery, ...offsetSchemas },
       answer: "Process",
       streams: true,
       errors: [404, 409, 410, 503, ...errors],
       async handle(request, context) {
         const follow = queryFlag(request, "follow");
         const isBase64 = isBase64Query(request);
-        const [stdout, stderr] = ["stdoutFrom", "stderrFrom"].map((name) => queryText(request, name, offsetRule));
+        const offsets = offsetsOf(request);
         const pid = pidOf(request);
         const inside = await find(request, context);
-        const { data } = await inside.open("attach", {
-          ...{ pid, follow },
-          ...(stdout !== undefined && { stdout: Number(stdout) }),
-          ...(stderr !== undefined && { stderr: Number(stderr) }),
-        });
+        const { data } = await inside.open("attach", { pid, follow, ...offsets });
         if (!follow) return jsonResponse(await collect(outputEvents(data)));
         return eventStream(shownEvents(outputEvents(data), { isBase64 }), { kind: streamKindOf(request), clock });
       },

@@ -177,7 +177,8 @@ func startProcess(call startCall) (*process, error) {
 		}()
 	}
 	go p.await(cmd, &pumps, pumped)
-	if len(call.Input) > 0 {
+	isAlone := !call.Background && !call.KeepInput
+	if len(call.Input) > 0 || (call.Tty != nil && isAlone) {
 		p.inputTurn <- struct{}{}
 		go p.giveFirst()
 	}

@@ -49,7 +49,7 @@ type attachCall struct {
 	Stderr *int64 `json:"stderr"`
 	// Whether the output that comes later is wanted too.
 	Follow bool `json:"follow"`
-	// Whether the caller sends input.
+	// Whether the caller sends input. A process without any gets none of it.
 	Input bool `json:"input"`
 	// Size of the caller's terminal.
 	Tty *size `json:"tty"`
@@ -209,7 +209,7 @@ func (t *processes) startAndFollow(s *stream, call startCall) error {
 		p.stop()
 		return err
 	}
-	if call.KeepInput || call.Tty != nil {
+	if call.KeepInput {
 		go p.takeInput(s)
 	}
 	err = p.follow(s, stdout, stderr, true)
@@ -223,9 +223,6 @@ func (t *processes) attach(s *stream, call attachCall) error {
 	p, err := t.find(call.Pid)
 	if err != nil {
 		return err
-	}
-	if call.Input && p.call.Tty == nil && !p.call.KeepInput {
-		return &failure{"noInput", fmt.Sprintf("process %d was started without input", call.Pid)}
 	}
 	from := func(offset *int64) int64 {
 		if offset == nil {
@@ -249,7 +246,7 @@ func (t *processes) attach(s *stream, call attachCall) error {
 	if call.Tty != nil && p.call.Tty != nil {
 		setSize(p.input, *call.Tty)
 	}
-	if call.Input {
+	if call.Input && (p.call.Tty != nil || p.call.KeepInput) {
 		go p.takeInput(s)
 	}
 	return p.follow(s, stdout, stderr, call.Follow)
@@ -301,15 +298,13 @@ func (p *process) follow(s *stream, stdout, stderr *outputReader, toEnd bool) er
 	return err
 }
 
-// takeInput gives the caller's messages to the process: each is a channel, a length (4 bytes) and so many bytes.
+// takeInput gives the caller's messages to the process: each is a channel, a length (4 bytes) and so many bytes. Their
+// end is not that of the process's input, since another caller may follow.
 func (p *process) takeInput(s *stream) {
 	var head [5]byte
 	buffer := make([]byte, 32<<10)
 	for {
 		if _, err := io.ReadFull(s, head[:]); err != nil {
-			if err == io.EOF {
-				p.endInput()
-			}
 			return
 		}
 		part := io.LimitReader(s, int64(binary.BigEndian.Uint32(head[1:])))

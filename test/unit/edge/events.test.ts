@@ -61,7 +61,7 @@ test("events are made for a client that may come back, and what was not made is 
     const listener = hub.client({ filter: everything, since });
     listener.onOpen({
       send: (text) => {
-        const { id, type } = JSON.parse(text);
+        const { id, type } = JSON.parse(String(text));
         told.push(`${type} ${id}`);
       },
       waitingBytes: 0,
@@ -104,7 +104,7 @@ test("one message is made for all clients of an event, and only its own listener
   const sent: [string, string][] = [];
   const published: [string, string][] = [];
   const socket = (name: string, native: boolean): EventSocket => ({
-    send: (text) => sent.push([name, text]),
+    send: (text) => sent.push([name, String(text)]),
     waitingBytes: 0,
     cut: () => undefined,
     close: () => undefined,
@@ -179,7 +179,7 @@ test("pings in the pause after an answer share the next one: a flood costs two a
     const listener = hub.client({ filter: everything, since: undefined });
     listener.onOpen({
       send: (text) => {
-        const { id, type, made: one } = JSON.parse(text);
+        const { id, type, made: one } = JSON.parse(String(text));
         answers.push(type === "pong" ? `${id} ${one}` : type);
       },
       waitingBytes: 0,
@@ -219,7 +219,7 @@ test("a client that is cut is owed no answer", async () => {
   const sent: string[] = [];
   const listener = hub.client({ filter: everything, since: undefined });
   listener.onOpen({
-    send: (text) => void sent.push(text),
+    send: (text) => void sent.push(String(text)),
     get waitingBytes() {
       return sent.length * 3 * 1024 * 1024;
     },

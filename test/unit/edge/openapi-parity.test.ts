@@ -264,7 +264,7 @@ async function answer(
   const body = { ...bodies[`${method} ${path}`]?.[0] };
   const headers: Record<string, string> = {
     "content-type": "application/json",
-    ...(path === "/ws" && {
+    ...(/\/(ws|attach|terminal)$/.test(path) && {
       ...{ connection: "upgrade", upgrade: "websocket", "sec-websocket-version": "13" },
       "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     }),

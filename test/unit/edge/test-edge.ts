@@ -10,6 +10,7 @@ import { type Activity, createActivity } from "../../../edge/activity.ts";
 import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
 import type { Deliverer } from "../../../edge/api/deliveries.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
+import { type Attachments, createAttachments } from "../../../edge/api/inside/attachments.ts";
 import type { Links } from "../../../edge/api/links.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
@@ -40,6 +41,7 @@ export interface TestEdge {
   clock: ManualClock;
   activity: Activity;
   channels: Channels;
+  attachments: Attachments;
   /** What `/ws` tells; nothing is published by itself. */
   events: EventHub;
   /** Undefined without a key. */
@@ -130,6 +132,7 @@ export function testEdge(
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
   const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
+  const attachments = createAttachments({ clock: shared.clock });
   const handler = createHandler({
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
@@ -146,6 +149,7 @@ export function testEdge(
       checkPage,
       kubectl: createKubectl({ namespace: NAMESPACE, command }),
       channels,
+      attachments,
       store: () => openedStore(options),
       most: options.most ?? { history: 3, replaced: 3 },
       snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
@@ -189,6 +193,7 @@ export function testEdge(
     clock,
     activity,
     channels,
+    attachments,
     events,
     sessions,
     log,

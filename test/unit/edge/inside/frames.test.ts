@@ -66,7 +66,7 @@ test("the longest payload passes", () => {
 });
 
 test("a payload that is too long is refused at its header, and is not sent", () => {
-  const header = Buffer.from("00010001" + "04" + "00000001", "hex");
+  const header = Buffer.from("00100001" + "04" + "00000001", "hex");
   assert.throws(
     () => decodeAll(header),
     (error: unknown) => error instanceof FrameError,

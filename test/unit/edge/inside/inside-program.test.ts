@@ -169,6 +169,8 @@ test("input and output of a process pass at the same time", async () => {
       yield head;
       yield piece;
     }
+    // The end of the process's input.
+    yield Buffer.from([255, 0, 0, 0, 0]);
   }
   const call = { command: ["/bin/cat"], keepInput: true };
   const { data } = await channel.call("start", call, { input: input() });
