@@ -50,6 +50,8 @@ export interface CallOptions {
    * @default the end at once
    */
   readonly input?: CallInput | undefined;
+  /** Called once when the call, if it was made, is over: also if its data is not read. */
+  readonly onEnd?: (() => void) | undefined;
 }
 
 export interface CallResult {
@@ -309,7 +311,7 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
     ended,
     close: () => fail(lost("the connection was closed")),
     openCalls: () => streams.size,
-    async call(name, parameters, { signal: callSignal, input } = {}) {
+    async call(name, parameters, { signal: callSignal, input, onEnd } = {}) {
       callSignal?.throwIfAborted();
       if (state.kind === "closed") {
         const message = `Cannot call ${name}: the connection to the pod has ended`;
@@ -333,6 +335,7 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
         cleanups: [],
       };
       streams.set(id, stream);
+      if (onEnd !== undefined) stream.cleanups.push(onEnd);
       stream.cleanups.push(onAbort(callSignal, () => cancel(id, stream, { error: callSignal?.reason })));
       outgoing.send(frameType.call, id, payload);
       if (input === undefined) outgoing.send(frameType.end, id);

@@ -4,6 +4,7 @@ import { createDeferred, type Deferred } from "../../../crds/waits.ts";
 import type { EventSocket, SocketListener } from "../../http/event-socket.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
+import type { CallData } from "./call-inside.ts";
 import { type OutputEvent, outputEvents } from "./process-output.ts";
 
 /** The subprotocol of browsers, which have to offer one beside the one with the key. */
@@ -43,7 +44,7 @@ export interface Attachments {
   attach(opened: {
     /** Its first message, for clients that do not speak a protocol of Kubernetes. */
     readonly process: ApiTypes["Process"];
-    readonly data: AsyncGenerator<Uint8Array, void>;
+    readonly data: CallData;
     readonly input: AttachedInput;
     readonly isKubernetes: boolean;
     /** Gives the call up, before its input ends: that end is not the one of the process's input. */
@@ -155,8 +156,6 @@ export function createAttachments({ clock }: { clock: Clock }): Attachments {
           if (socket !== undefined) sockets.delete(socket);
           leave();
           input.end();
-          // It may never have been read.
-          void data.return().catch(() => undefined);
         },
       };
     },

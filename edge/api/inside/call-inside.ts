@@ -38,7 +38,12 @@ interface AskOptions extends Pick<CallOptions, "input"> {
 interface OpenedCall {
   readonly answer: unknown;
   /** Read it to its end, or return it. */
-  readonly data: AsyncGenerator<Uint8Array, void>;
+  readonly data: CallData;
+}
+
+/** What follows an answer. Unlike a generator it can be returned before, and while, it is read. */
+export interface CallData extends AsyncIterableIterator<Uint8Array> {
+  return(): Promise<IteratorResult<Uint8Array>>;
 }
 
 /** An address of instances, and how it leads to one. */
@@ -118,25 +123,12 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       void activity.during(name, () => ended.promise);
       try {
         const channel = await channelTo(pod, clientGone);
-        const { answer, data } = await channel.call(call, parameters, { input, signal: clientGone });
-        return { answer, data: read(data, ended.resolve, failure) };
+        const options = { input, signal: clientGone, onEnd: ended.resolve };
+        const { answer, data } = await channel.call(call, parameters, options);
+        return { answer, data: withErrors(data, (error) => told(error, failure)) };
       } catch (error) {
         ended.resolve();
         throw await told(error, failure);
-      }
-    }
-
-    async function* read(
-      data: AsyncIterable<Uint8Array>,
-      onEnd: () => void,
-      failure: InsideFailure,
-    ): AsyncGenerator<Uint8Array, void> {
-      try {
-        yield* data;
-      } catch (error) {
-        throw await told(error, failure);
-      } finally {
-        onEnd();
       }
     }
 
@@ -181,6 +173,27 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       },
     },
   ];
+}
+
+/** The data with errors for a caller. */
+function withErrors(data: AsyncIterable<Uint8Array>, told: (error: unknown) => Promise<unknown>): CallData {
+  const iterator = data[Symbol.asyncIterator]();
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    async next() {
+      try {
+        return await iterator.next();
+      } catch (error) {
+        throw await told(error);
+      }
+    },
+    async return() {
+      await iterator.return?.();
+      return { value: undefined, done: true };
+    },
+  };
 }
 
 type Calling = Pick<RequestContext, "mayBeSilent"> & { readonly clientGone: AbortSignal };

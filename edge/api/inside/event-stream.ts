@@ -16,10 +16,12 @@ export function streamKindOf({ headers }: Request): StreamKind {
  * the stream off, so that it never looks complete.
  *
  * Follows https://html.spec.whatwg.org/multipage/server-sent-events.html and https://github.com/ndjson/ndjson-spec.
+ *
+ * @param options.leave called when the client has gone, also while the next event is awaited: it ends them
  */
 export function eventStream(
-  events: AsyncGenerator<{ readonly type: string }, void>,
-  { kind, clock }: { kind: StreamKind; clock: Clock },
+  events: AsyncIterator<{ readonly type: string }, void>,
+  { kind, clock, leave }: { kind: StreamKind; clock: Clock; leave: () => Promise<unknown> },
 ): Response {
   const isSse = kind === "text/event-stream";
   let isLeft = false;
@@ -52,11 +54,10 @@ export function eventStream(
           if (!isLeft) controller.error(error);
         }
       },
-      cancel() {
+      async cancel() {
         isLeft = true;
         cancelTimer();
-        // It may wait for the next event: what it reads ends by the abort of the request.
-        void events.return().catch(() => undefined);
+        await leave();
       },
     },
     { highWaterMark: 1 },

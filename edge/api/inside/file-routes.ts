@@ -18,7 +18,7 @@ import {
   pathText,
   queryPath,
 } from "../snapshots/saved-paths.ts";
-import type { InsidePlace } from "./call-inside.ts";
+import type { CallData, InsidePlace } from "./call-inside.ts";
 import { readLines } from "./process-routes.ts";
 import { rangeOf } from "./range.ts";
 
@@ -245,7 +245,7 @@ function shown({ path, size, target, etag, ...rest }: Entry): ApiTypes["Instance
 }
 
 /** A body that is read at the client's pace. */
-function streamOf(data: AsyncGenerator<Uint8Array, void>): ReadableStream<Uint8Array> {
+function streamOf(data: CallData): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -253,7 +253,9 @@ function streamOf(data: AsyncGenerator<Uint8Array, void>): ReadableStream<Uint8A
         if (done === true) controller.close();
         else controller.enqueue(value);
       },
-      cancel: () => void data.return().catch(() => undefined),
+      async cancel() {
+        await data.return();
+      },
     },
     { highWaterMark: 0 },
   );

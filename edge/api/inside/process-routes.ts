@@ -65,9 +65,8 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
           return jsonResponse(started.process);
         }
         if (!follow) return jsonResponse(await collect(outputEvents(data)));
-        return eventStream(startingWith(started, shownEvents(outputEvents(data), { isBase64 })), {
-          ...{ kind: streamKindOf(request), clock },
-        });
+        const events = startingWith(started, shownEvents(outputEvents(data), { isBase64 }));
+        return eventStream(events, { kind: streamKindOf(request), clock, leave: () => data.return() });
       },
     },
     {
@@ -102,7 +101,8 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
         const inside = await find(request, context);
         const { data } = await inside.open("attach", { pid, follow, ...offsets });
         if (!follow) return jsonResponse(await collect(outputEvents(data)));
-        return eventStream(shownEvents(outputEvents(data), { isBase64 }), { kind: streamKindOf(request), clock });
+        const events = shownEvents(outputEvents(data), { isBase64 });
+        return eventStream(events, { kind: streamKindOf(request), clock, leave: () => data.return() });
       },
     },
     {
@@ -170,13 +170,9 @@ function createCollected() {
   };
 }
 
-async function* startingWith<T>(first: T, rest: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
-  try {
-    yield first;
-    yield* rest;
-  } finally {
-    await rest.return();
-  }
+async function* startingWith<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T, void> {
+  yield first;
+  yield* rest;
 }
 
 /** Lines of JSON that a program in a pod has sent. */
