@@ -6,7 +6,7 @@ import type { ExecResult } from "../../crds/client/exec/exec.ts";
 import { ExecError } from "../../crds/client/exec/exec-outcome.ts";
 import { createDeferred, type Deferred, linkSignals, onAbort } from "../../crds/waits.ts";
 import { type CallInput, readInput } from "./call-input.ts";
-import { createFrameDecoder, type Frame, FrameError, frameType, MAX_PAYLOAD_BYTES } from "./frames.ts";
+import { createFrameDecoder, type Frame, FrameError, frameType, HEADER_BYTES, MAX_PAYLOAD_BYTES } from "./frames.ts";
 import { createOutgoing, type DataSender, WINDOW_BYTES } from "./outgoing.ts";
 import { createReceivedData, type ReceivedData } from "./received-data.ts";
 
@@ -25,6 +25,9 @@ const MAX_AGE_MS = 7 * 24 * 60 * 60_000;
 
 /** Credit is sent in parts of a quarter of the window: fewer frames, and the program does not wait for it. */
 const CREDIT_STEP_BYTES = WINDOW_BYTES / 4;
+
+/** What may arrive for a call that has ended, beside the DATA that the program may send: an answer, and credits. */
+const LATE_BYTES = MAX_PAYLOAD_BYTES + 64 * 1024;
 
 /** How much of what the program prints when it cannot begin is shown. */
 const MAX_SHOWN_STDERR = 1000;
@@ -134,6 +137,9 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
   let state: { kind: "opening" } | { kind: "open" } | { kind: "closed"; because: unknown } = { kind: "opening" };
   let nextStream = 1;
   let silentBeats = 0;
+  /** Pings that the program has not answered. A program that sends frames that are not asked for is cut. */
+  let openPings = 0;
+  let lateBytes = 0;
 
   const decode = createFrameDecoder(onFrame);
   const stdout = new Writable({
@@ -180,6 +186,7 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
       fail(lost(`it has sent nothing for ${MAX_SILENCE_MS / 1000} s`));
       return;
     }
+    openPings += 1;
     outgoing.send(frameType.ping, 0);
     cancelTimer = clock.after(PING_EVERY_MS, beat);
   }
@@ -192,10 +199,18 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
       return;
     }
     const { type, stream: id, payload } = frame;
-    if (type === frameType.ping && id === 0 && payload.length === 0) return;
+    if (type === frameType.ping && id === 0 && payload.length === 0 && openPings > 0) {
+      openPings -= 1;
+      return;
+    }
     if (id === 0 || id >= nextStream) throw new FrameError(`Cannot use a frame of type ${type} for stream ${id}`);
     const stream = streams.get(id);
-    if (stream !== undefined) onStreamFrame(stream, frame);
+    if (stream !== undefined) {
+      onStreamFrame(stream, frame);
+      return;
+    }
+    lateBytes -= HEADER_BYTES + payload.length;
+    if (lateBytes < 0) throw new FrameError("Cannot take more frames for calls that have ended");
   }
 
   function onHello({ type, stream, payload }: Frame): void {
@@ -253,6 +268,7 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
   /** Ends a call on this side. */
   function end(id: number, stream: Stream, result: { error?: unknown }): void {
     if (!streams.delete(id)) return;
+    lateBytes += stream.allowance + LATE_BYTES;
     stream.sender.stop();
     for (const cleanUp of stream.cleanups) cleanUp();
     if ("error" in result) {

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { Readable } from "node:stream";
 import { createDeferred, type Deferred } from "../../crds/waits.ts";
-import { encodeFrame, encodeHeader, type FrameType, frameType, HEADER_BYTES } from "./frames.ts";
+import { encodeFrame, encodeHeader, FrameError, type FrameType, frameType, HEADER_BYTES } from "./frames.ts";
 
 /** The size of a batch: what an exec sends as one message. */
 const BATCH_BYTES = 64 * 1024;
@@ -28,6 +28,7 @@ export interface DataSender {
    * must not change before. One call at a time.
    */
   send(bytes: Uint8Array): Promise<void>;
+  /** @throws FrameError if the program gives more than it has got */
   addCredit(bytes: number): void;
   /** Drops bytes that wait. */
   stop(): void;
@@ -127,6 +128,7 @@ export function createOutgoing(): Outgoing {
         },
         addCredit(bytes) {
           pending.credit += bytes;
+          if (pending.credit > WINDOW_BYTES) throw new FrameError("Cannot use more credit than bytes were sent");
           update();
         },
         stop() {

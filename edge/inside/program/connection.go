@@ -175,6 +175,7 @@ func (c *connection) send(kind byte, id uint32, payload []byte) error {
 	binary.BigEndian.PutUint32(head[5:], id)
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	c.conn.SetWriteDeadline(time.Now().Add(mostSilence))
 	_, err := (&net.Buffers{head[:], payload}).WriteTo(c.conn)
 	if err != nil {
 		c.conn.Close()

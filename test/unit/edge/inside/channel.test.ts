@@ -184,6 +184,8 @@ test("a program that breaks the rules loses the connection, and all calls fail",
     "a CREDIT of three bytes": (inside) => inside.send(frameType.credit, 1, Buffer.alloc(3)),
     "a CALL": (inside) => inside.send(frameType.call, 1, {}),
     "a CANCEL": (inside) => inside.send(frameType.cancel, 1),
+    "a PING that answers none": (inside) => inside.send(frameType.ping, 0),
+    "more credit than was used": (inside) => inside.send(frameType.credit, 1, Buffer.from([0, 0, 0, 1])),
     "a PING of a stream": (inside) => inside.send(frameType.ping, 1),
     "an unknown type": (inside) => inside.write(Buffer.from([0, 0, 0, 0, 9, 0, 0, 0, 1])),
     "a frame that is too long": (inside) => inside.write(Buffer.from([0, 16, 0, 1, 4, 0, 0, 0, 1])),
@@ -205,7 +207,7 @@ test("a program that breaks the rules loses the connection, and all calls fail",
   }
 });
 
-test("frames of a call that has ended are ignored", async () => {
+test("frames of a call that has ended are ignored, unless they do not end", async () => {
   const { inside, channel, reader } = await answered();
   await reader.return?.();
   await inside.sent(frameType.cancel);
@@ -217,6 +219,9 @@ test("frames of a call that has ended are ignored", async () => {
   await inside.sent(frameType.call, 2);
   inside.send(frameType.answer, 2, { ok: true });
   assert.equal((await call).answer, { ok: true });
+  const piece = Buffer.alloc(64 * 1024);
+  for (let sent = 0; sent <= 4 * 1024 * 1024; sent += piece.length) inside.send(frameType.data, 1, piece);
+  await channel.ended;
 });
 
 test("leaving the data, or the abort of the signal, sends one CANCEL", async () => {
@@ -265,7 +270,11 @@ test("input is sent before the answer up to the credit, and goes on with more", 
   const { data } = await call;
   inside.send(frameType.credit, 1, Buffer.from([0, 0, 0, 5]));
   await eventually(() => received() === WINDOW + 5);
-  inside.send(frameType.credit, 1, Buffer.from([0, 16, 0, 0]));
+  for (let given = 0; given < 2; given += 1) {
+    const before = received();
+    inside.send(frameType.credit, 1, Buffer.from([0, 8, 0, 0]));
+    await eventually(() => received() === Math.min(before + WINDOW, 20 * 64 * 1024));
+  }
   await inside.sent(frameType.end);
   assert.is(received(), 20 * 64 * 1024);
   assert.ok(Math.max(...inside.chunks) <= 64 * 1024);
@@ -282,7 +291,8 @@ test("a connection that takes nothing holds no input, whatever the credit", asyn
   const call = errorOf(channel.call("write", {}, { input: input() }));
   await inside.sent(frameType.data);
   inside.pause(true);
-  inside.send(frameType.credit, 1, Buffer.from([255, 255, 255, 255]));
+  // As much as it has got.
+  inside.send(frameType.credit, 1, Buffer.from([0, 0, 128, 0]));
   await turns();
   const taken = pieces;
   for (let count = 0; count < 20; count += 1) await turns();
