@@ -9,7 +9,7 @@ import { type Sessions, untilSessionEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import { ATTACH_PROTOCOLS, type Attachments, createAttachedInput } from "./attachments.ts";
-import type { Inside, InsidePlace } from "./call-inside.ts";
+import { ENDLESS_MS, type Inside, type InsidePlace } from "./call-inside.ts";
 import { processOf } from "./process-output.ts";
 import { offsetSchemas, offsetsOf, pidRule } from "./process-query.ts";
 
@@ -53,7 +53,7 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
     const pid = await pidOf(inside);
     const input = createAttachedInput();
     const call = { pid, follow: true, input: true, ...parameters };
-    const { answer: process, data } = await inside.open("attach", call, { input });
+    const { answer: process, data } = await inside.open("attach", call, { input, limitMs: ENDLESS_MS });
     const protocol = selectProtocol(request, ATTACH_PROTOCOLS);
     const isKubernetes = protocol?.endsWith(".k8s.io") === true;
     const listener = attachments.attach({
@@ -81,7 +81,7 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
       description: `A WebSocket. Several can be attached to one process. ${protocolText}`,
       query: { ...query, ...offsetSchemas },
       ...socket,
-      errors: [404, 409, 410, 426, 503, ...errors],
+      errors: [404, 409, 410, 426, 503, 504, ...errors],
       async handle(request, context) {
         const pid = Number(pathParam(request, "pid", pidRule));
         return await answer(request, context, async () => pid, offsetsOf(request));
@@ -98,7 +98,7 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
         rows: cellsSchema("Rows", DEFAULT_SIZE.rows),
       },
       ...socket,
-      errors: [404, 409, 410, 426, 503, ...errors],
+      errors: [404, 409, 410, 426, 503, 504, ...errors],
       async handle(request, context) {
         const [cols, rows] = (["cols", "rows"] as const).map((name) =>
           Number(queryText(request, name, cellsRule) ?? DEFAULT_SIZE[name]),

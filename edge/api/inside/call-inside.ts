@@ -6,7 +6,7 @@ import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { claimName } from "../../../crds/names.ts";
 import { quote } from "../../../crds/quote.ts";
-import { createDeferred } from "../../../crds/waits.ts";
+import { createDeferred, linkSignals, startDeadline } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RequestContext, RoutedRequest } from "../../http/router.ts";
@@ -18,6 +18,7 @@ import { isActiveWith, requireGiven } from "../instances/given.ts";
 import { findInstance, type InstanceServices } from "../instances/instance.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import { type InsideFailure, insideError } from "./inside-error.ts";
+import { bounded } from "./pod-answer.ts";
 
 /** The instance that a request names, whose claim is Active. */
 export interface Inside {
@@ -33,7 +34,14 @@ export interface Inside {
 interface AskOptions extends Pick<CallOptions, "input"> {
   /** What the errors of this call are about. @default the instance */
   readonly failure?: InsideFailure;
+  /** Milliseconds until the call is over, or fails. @default 15 minutes */
+  readonly limitMs?: number;
 }
+
+/** For what its client follows. */
+export const ENDLESS_MS = 7 * 24 * 60 * 60_000;
+/** As long as an upload may take. */
+const LIMIT_MS = 15 * 60_000;
 
 interface OpenedCall {
   readonly answer: unknown;
@@ -68,7 +76,7 @@ export interface InsidePlace {
  * saved.
  */
 export function createInsidePlaces(services: InstanceServices & ClaimServices): InsidePlace[] {
-  const { channels, activity, cluster, namespace, cache } = services;
+  const { channels, activity, cluster, namespace, cache, clock } = services;
   /** Channels that were opened to the pod with the right uid. */
   const proven = new WeakSet<Channel>();
 
@@ -109,8 +117,9 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     mayBeSilent?.();
 
     /** The error for a caller: a connection that ends with the claim is no fault. */
-    async function told(error: unknown, failure: InsideFailure): Promise<unknown> {
+    async function told(error: unknown, { failure = {}, late }: { failure?: InsideFailure; late: AbortSignal }) {
       if (clientGone.aborted) return gone();
+      if (late.aborted) return tooLate(name);
       if (error instanceof NetworkError || error instanceof ExecError) {
         const now = await requireGiven(pod, services, isActiveWith).catch((lost: unknown) => lost);
         if (now instanceof HttpError) return new HttpError(410, `instance ${quote(name)} has gone: ${now.message}`);
@@ -118,17 +127,28 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       return insideError(error, { name, ...failure });
     }
 
-    async function open(call: string, parameters: object, { input, failure = {} }: AskOptions = {}) {
+    async function open(
+      call: string,
+      parameters: object,
+      { input, failure = {}, limitMs = LIMIT_MS }: AskOptions = {},
+    ): Promise<OpenedCall> {
       const ended = createDeferred<void>();
+      const deadline = startDeadline(limitMs, clock);
+      const stop = linkSignals(clientGone, deadline.signal);
       void activity.during(name, () => ended.promise);
-      try {
-        const channel = await channelTo(pod, clientGone);
-        const options = { input, signal: clientGone, onEnd: ended.resolve };
-        const { answer, data } = await channel.call(call, parameters, options);
-        return { answer, data: withErrors(data, (error) => told(error, failure)) };
-      } catch (error) {
+      const onEnd = (): void => {
         ended.resolve();
-        throw await told(error, failure);
+        deadline.close();
+        stop.close();
+      };
+      const about = { failure, late: deadline.signal };
+      try {
+        const channel = await channelTo(pod, stop.signal);
+        const { answer, data } = await channel.call(call, parameters, { input, signal: stop.signal, onEnd });
+        return { answer, data: withErrors(data, (error) => told(error, about)) };
+      } catch (error) {
+        onEnd();
+        throw await told(error, about);
       }
     }
 
@@ -138,9 +158,8 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       open,
       async ask(call, parameters, options) {
         const { answer, data } = await open(call, parameters, options);
-        for await (const _ of data) {
-          // It has none. Its end is that of the call.
-        }
+        // It has none. Its end is that of the call.
+        await bounded(data, 0);
         return answer;
       },
     };
@@ -161,7 +180,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       query: {
         wake: flagSchema("Whether to claim the workload, with its files, if that is not so, and to wait for it."),
       },
-      errors: [429, 504],
+      errors: [429],
       async find(request, context) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const workloadRef = pathParam(request, "workload", workloadNameRule);
@@ -197,6 +216,10 @@ function withErrors(data: AsyncIterable<Uint8Array>, told: (error: unknown) => P
 }
 
 type Calling = Pick<RequestContext, "mayBeSilent"> & { readonly clientGone: AbortSignal };
+
+function tooLate(name: string): HttpError {
+  return new HttpError(504, `instance ${quote(name)} has not answered in time; it may still go on`, { expected: true });
+}
 
 function gone(): HttpError {
   return new HttpError(499, "the client went away");

@@ -19,7 +19,7 @@ import {
   queryPath,
 } from "../snapshots/saved-paths.ts";
 import type { CallData, InsidePlace } from "./call-inside.ts";
-import { readLines } from "./process-routes.ts";
+import { podAnswer, podLines } from "./pod-answer.ts";
 import { rangeOf } from "./range.ts";
 
 const DEFAULT_LIMIT = 500;
@@ -37,19 +37,20 @@ const depthRule: PathRule = {
   says: `a depth is a whole number from 0 to ${MAX_DEPTH}`,
 };
 
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const entrySchema = v.object({
   path: v.string(),
   type: v.picklist(["file", "directory", "symlink", "other"]),
-  size: v.number(),
-  mode: v.string(),
-  modifiedAt: v.string(),
-  uid: v.number(),
-  gid: v.number(),
+  size: count,
+  mode: v.pipe(v.string(), v.regex(/^[0-7]{4}$/)),
+  modifiedAt: v.pipe(v.string(), v.isoTimestamp()),
+  uid: count,
+  gid: count,
   target: v.optional(v.string()),
-  etag: v.optional(v.string()),
+  etag: v.optional(v.pipe(v.string(), v.regex(/^[0-9a-f-]{1,100}$/))),
 });
 type Entry = v.InferOutput<typeof entrySchema>;
-const readSchema = v.object({ ...entrySchema.entries, offset: v.number(), length: v.optional(v.number()) });
+const readSchema = v.object({ ...entrySchema.entries, offset: count, length: v.optional(count) });
 const endOfPage = v.object({ isCut: v.boolean() });
 
 /** The routes of the files in instances. */
@@ -74,7 +75,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
       },
       answer: ["InstanceFile"],
       mayTell: ["x-tenancy-next"],
-      errors: [404, 409, 410, 503, ...errors],
+      errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {
         const folder = queryPath(request, "folder");
         const depth = Number(queryText(request, "depth", depthRule) ?? 1);
@@ -85,9 +86,9 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         const failure = { path: pathText(path) };
         if (depth === 0) return jsonResponse([fileOf(await inside.ask("stat", { path }, { failure }))]);
         const { data } = await inside.open("list", { path, depth, limit, after }, { failure });
-        const lines = await readLines(data);
-        const { isCut } = v.parse(endOfPage, lines.pop());
-        const found = lines.map((line) => v.parse(entrySchema, line));
+        const lines = await podLines(data);
+        const { isCut } = podAnswer(endOfPage, lines.pop());
+        const found = lines.map((line) => podAnswer(entrySchema, line));
         const last = found.at(-1)?.path ?? "";
         const below = folder === "" ? "" : `${folder}/`;
         return jsonResponse(
@@ -105,7 +106,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
       answer: "application/octet-stream",
       takes: ["if-none-match", "range", "if-range"],
       tells: ["etag"],
-      errors: [404, 409, 410, 416, 503, ...errors],
+      errors: [404, 409, 410, 416, 503, 504, ...errors],
       async handle(request, context) {
         const path = pathAtEnd(request);
         const range = rangeOf(request);
@@ -119,7 +120,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
           },
           { failure: { path: pathText(`/${path}`) } },
         );
-        const file = v.parse(readSchema, answer);
+        const file = podAnswer(readSchema, answer);
         const etag = `"${file.etag}"`;
         if (isUnchanged(request, etag)) {
           await data.return();
@@ -149,7 +150,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
       rawBody: ["application/octet-stream"],
       takes: ["if-none-match"],
       answer: "InstanceFile",
-      errors: [404, 408, 409, 410, 413, 503, 507, ...errors],
+      errors: [404, 408, 409, 410, 413, 503, 504, 507, ...errors],
       async handle(request, context) {
         const path = pathAtEnd(request);
         const mode = queryText(request, "mode", modeRule);
@@ -175,7 +176,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         recursive: flagSchema("Whether a folder is removed with what is in it; otherwise 409 unless it is empty."),
       },
       answer: doneSchema("removed"),
-      errors: [404, 409, 410, 503, ...errors],
+      errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {
         const path = `/${pathAtEnd(request)}`;
         const recursive = queryFlag(request, "recursive");
@@ -198,7 +199,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         mode: modeSchema("The permissions."),
       },
       answer: "InstanceFile",
-      errors: [404, 409, 410, 503, 507, ...errors],
+      errors: [404, 409, 410, 503, 504, 507, ...errors],
       async handle(request, context) {
         const path = `/${pathAtEnd(request)}`;
         const change = changeOf(request);
@@ -231,7 +232,7 @@ function isNewOnly({ headers }: Request): boolean {
 }
 
 function fileOf(answer: unknown): ApiTypes["InstanceFile"] {
-  return shown(v.parse(entrySchema, answer));
+  return shown(podAnswer(entrySchema, answer));
 }
 
 function shown({ path, size, target, etag, ...rest }: Entry): ApiTypes["InstanceFile"] {

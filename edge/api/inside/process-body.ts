@@ -85,7 +85,10 @@ export const processBody = v.strictObject({
 });
 
 /** What the program in the pod is asked to start. */
-export function startParameters(body: v.InferOutput<typeof processBody>): object {
+export function startParameters(body: v.InferOutput<typeof processBody>): {
+  readonly timeoutSeconds?: number;
+  readonly [name: string]: unknown;
+} {
   const { command, env = {}, cwd, stdin, keepStdin, tty, background, timeoutSeconds } = body;
   const seconds = timeoutSeconds ?? (background ? undefined : DEFAULT_SECONDS);
   return {

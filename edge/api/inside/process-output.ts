@@ -1,28 +1,31 @@
 import * as v from "valibot";
 import type { ApiTypes } from "../openapi/schemas.ts";
 import { textOf } from "./byte-text.ts";
+import { podAnswer, podJson } from "./pod-answer.ts";
 
 /** What the program in a pod says of a process. */
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const time = v.pipe(v.string(), v.isoTimestamp());
 const processState = v.object({
-  pid: v.number(),
+  pid: count,
   command: v.array(v.string()),
   cwd: v.string(),
   tty: v.boolean(),
   background: v.boolean(),
-  startedAt: v.string(),
-  endedAt: v.optional(v.string()),
-  exitCode: v.optional(v.number()),
+  startedAt: time,
+  endedAt: v.optional(time),
+  exitCode: v.optional(count),
   signal: v.optional(v.string()),
   timedOut: v.optional(v.boolean()),
-  stdoutBytes: v.number(),
-  stderrBytes: v.number(),
+  stdoutBytes: count,
+  stderrBytes: count,
 });
 
 type Process = ApiTypes["Process"];
 
 /** Shows a process as the API does. */
 export function processOf(answer: unknown): Process {
-  const { pid, command, cwd, endedAt, exitCode, signal, timedOut, ...rest } = v.parse(processState, answer);
+  const { pid, command, cwd, endedAt, exitCode, signal, timedOut, ...rest } = podAnswer(processState, answer);
   return {
     ...{ pid, command: command.map(textOf), cwd: textOf(cwd), ...rest },
     state: endedAt === undefined ? "running" : "ended",
@@ -37,6 +40,8 @@ const channels = { 1: "stdout", 2: "stderr" } as const;
 const STATE = 3;
 /** Of a message with output: its channel, and its offset in 8 bytes. */
 const HEAD_BYTES = 9;
+/** A command has at most 100 000 bytes, each of which can take six characters. */
+const MAX_STATE_BYTES = 1024 * 1024;
 
 export type OutputEvent =
   | { readonly type: "stdout" | "stderr"; readonly offset: number; readonly bytes: Uint8Array }
@@ -44,18 +49,20 @@ export type OutputEvent =
 
 /** Reads the messages of a process that is followed. The last one has its state. */
 export async function* outputEvents(data: AsyncIterable<Uint8Array>): AsyncGenerator<OutputEvent, void> {
-  let state: Uint8Array[] | undefined;
+  const state: Uint8Array[] = [];
+  let stateBytes = 0;
   for await (const message of data) {
     const kind = message[0] ?? 0;
-    if (state !== undefined) state.push(message);
-    else if (kind === STATE) state = [message.subarray(1)];
-    else if (kind === 1 || kind === 2) {
+    if (state.length > 0 || kind === STATE) {
+      state.push(state.length === 0 ? message.subarray(1) : message);
+      stateBytes += message.length;
+      if (stateBytes > MAX_STATE_BYTES) break;
+    } else if ((kind === 1 || kind === 2) && message.length > HEAD_BYTES) {
       const offset = Number(new DataView(message.buffer, message.byteOffset).getBigUint64(1));
       yield { type: channels[kind], offset, bytes: message.subarray(HEAD_BYTES) };
     }
   }
-  if (state === undefined) return;
-  yield { type: "process", process: processOf(JSON.parse(Buffer.concat(state).toString("utf8"))) };
+  yield { type: "process", process: processOf(podJson(Buffer.concat(state).toString("utf8"))) };
 }
 
 /** What callers get of an output that is followed. */

@@ -8,8 +8,9 @@ import type { RoutedRequest } from "../../http/router.ts";
 import { type ApiRoute, bodySchema, flagSchema } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
-import type { InsidePlace } from "./call-inside.ts";
+import { ENDLESS_MS, type InsidePlace } from "./call-inside.ts";
 import { eventStream, streamKindOf } from "./event-stream.ts";
+import { bounded, podLines } from "./pod-answer.ts";
 import { processBody, startParameters } from "./process-body.ts";
 import { type OutputEvent, outputEvents, processOf, shownEvents } from "./process-output.ts";
 import { offsetSchemas, offsetsOf, pidRule } from "./process-query.ts";
@@ -49,19 +50,20 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
       body: bodySchema(processBody),
       answer: "Process",
       streams: true,
-      errors: [404, 408, 409, 410, 413, 503, ...errors],
+      errors: [404, 408, 409, 410, 413, 503, 504, ...errors],
       async handle(request, context) {
         const follow = queryFlag(request, "follow");
         const isBase64 = isBase64Query(request);
         const body = await readJson(request, processBody);
         const inside = await find(request, context);
         const failure = { mayHaveActed: true };
-        const { answer, data } = await inside.open("start", startParameters(body), { failure });
+        const parameters = startParameters(body);
+        // The program in the pod ends it before.
+        const limitMs = ((parameters.timeoutSeconds ?? 0) + 30) * 1000;
+        const { answer, data } = await inside.open("start", parameters, { failure, limitMs });
         const started = { type: "process", process: processOf(answer) } as const;
         if (body.background) {
-          for await (const _ of data) {
-            // It has none. Its end is that of the call.
-          }
+          await bounded(data, 0);
           return jsonResponse(started.process);
         }
         if (!follow) return jsonResponse(await collect(outputEvents(data)));
@@ -77,11 +79,11 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
       description:
         "Those that run, and the last 16 of the background that have ended. The workload's own program is not one of them.",
       answer: ["Process"],
-      errors: [404, 409, 410, 503, ...errors],
+      errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {
         const inside = await find(request, context);
         const { data } = await inside.open("processes", {});
-        return jsonResponse((await readLines(data)).map(processOf));
+        return jsonResponse((await podLines(data)).map(processOf));
       },
     },
     {
@@ -92,14 +94,15 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
       query: { ...query, ...streamQuery, ...offsetSchemas },
       answer: "Process",
       streams: true,
-      errors: [404, 409, 410, 503, ...errors],
+      errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {
         const follow = queryFlag(request, "follow");
         const isBase64 = isBase64Query(request);
         const offsets = offsetsOf(request);
         const pid = pidOf(request);
         const inside = await find(request, context);
-        const { data } = await inside.open("attach", { pid, follow, ...offsets });
+        const limit = follow ? { limitMs: ENDLESS_MS } : {};
+        const { data } = await inside.open("attach", { pid, follow, ...offsets }, limit);
         if (!follow) return jsonResponse(await collect(outputEvents(data)));
         const events = shownEvents(outputEvents(data), { isBase64 });
         return eventStream(events, { kind: streamKindOf(request), clock, leave: () => data.return() });
@@ -112,7 +115,7 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
       summary: "Send a signal to a process and its group",
       body: bodySchema(signalBody),
       answer: "Process",
-      errors: [404, 408, 409, 410, 413, 503, ...errors],
+      errors: [404, 408, 409, 410, 413, 503, 504, ...errors],
       async handle(request, context) {
         const pid = pidOf(request);
         const { signal } = await readJson(request, signalBody);
@@ -145,7 +148,7 @@ async function collect(events: AsyncIterable<OutputEvent>): Promise<ApiTypes["Pr
     if (event.type === "process") process = event.process;
     else outputs[event.type].add(event.offset, event.bytes);
   }
-  if (process === undefined) throw new Error("Cannot show a process: the pod's program has not sent its state");
+  if (process === undefined) throw new Error("Cannot show a process without its state");
   const { stdout, stderr } = outputs;
   return {
     ...process,
@@ -173,12 +176,4 @@ function createCollected() {
 async function* startingWith<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T, void> {
   yield first;
   yield* rest;
-}
-
-/** Lines of JSON that a program in a pod has sent. */
-export async function readLines(data: AsyncIterable<Uint8Array>): Promise<unknown[]> {
-  const pieces: Uint8Array[] = [];
-  for await (const piece of data) pieces.push(piece);
-  const lines = Buffer.concat(pieces).toString("utf8").split("\n");
-  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as unknown);
 }

@@ -308,7 +308,17 @@ func (p *process) state() processState {
 	return state
 }
 
-func timeText(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
+// timeText clamps what a file can say to the years of RFC 3339.
+func timeText(at time.Time) string {
+	at = at.UTC()
+	switch {
+	case at.Year() > 9999:
+		at = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	case at.Year() < 1:
+		at = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return at.Format("2006-01-02T15:04:05.000Z")
+}
 
 func asRaw(texts []string) []rawText {
 	raw := make([]rawText, len(texts))
