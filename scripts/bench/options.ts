@@ -9,6 +9,7 @@ export const REAL_PATHS = [
   "on-claim",
   "increments",
   "checkpoints",
+  "inside",
 ] as const;
 
 /** The measurements, in their order. */

@@ -8,6 +8,7 @@ import { measureBesideReleases } from "./paths/beside-releases.ts";
 import { measureCheckpoints } from "./paths/checkpoints.ts";
 import { measureCold } from "./paths/cold.ts";
 import { measureIncrements } from "./paths/increments.ts";
+import { measureInside } from "./paths/inside.ts";
 import { measureOnClaim } from "./paths/on-claim.ts";
 import { measureWithData } from "./paths/with-data.ts";
 import type { Measurement } from "./report/measurement.ts";
@@ -95,6 +96,8 @@ async function measure(
     }
     case "checkpoints":
       return measureCheckpoints(environment, { mebibytes: 64, n: quick ? 1 : 5, log, signal });
+    case "inside":
+      return measureInside(environment, { n: quick ? 20 : 100, instances: quick ? 2 : 10, log, signal });
     default:
       return path satisfies never;
   }

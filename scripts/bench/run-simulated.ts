@@ -120,6 +120,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "on-claim":
     case "increments":
     case "checkpoints":
+    case "inside":
       throw new Error(`Cannot measure ${path} here`);
     default:
       return path satisfies never;

@@ -26,6 +26,7 @@ export interface BenchEnvironment {
   /** The bench's own calls to the API server. */
   readonly client: ClusterClient;
   readonly edge: LoadClient;
+  readonly edgeUrl: string;
   /** The current operator. */
   operator(): MeasuredProgram;
   readonly edgeProgram: MeasuredProgram;
@@ -93,6 +94,7 @@ export async function startEnvironment(options: {
       folder,
       client,
       edge,
+      edgeUrl: edgeProgram.url,
       edgeProgram,
       operator: () => operator,
       async restartOperator() {
