@@ -117,7 +117,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     mayBeSilent?.();
 
     /** The error for a caller: a connection that ends with the claim is no fault. */
-    async function told(error: unknown, { failure = {}, late }: { failure?: InsideFailure; late: AbortSignal }) {
+    async function told(error: unknown, { failure, late }: Told): Promise<unknown> {
       if (clientGone.aborted) return gone();
       if (late.aborted) return tooLate(name);
       if (error instanceof NetworkError || error instanceof ExecError) {
@@ -141,9 +141,11 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
         deadline.close();
         stop.close();
       };
-      const about = { failure, late: deadline.signal };
+      const about: Told = { failure: { ...failure, mayHaveActed: false }, late: deadline.signal };
       try {
         const channel = await channelTo(pod, stop.signal);
+        // Before this nothing was sent, whatever the error of an exec says.
+        about.failure = failure;
         const { answer, data } = await channel.call(call, parameters, { input, signal: stop.signal, onEnd });
         return { answer, data: withErrors(data, (error) => told(error, about)) };
       } catch (error) {
@@ -213,6 +215,11 @@ function withErrors(data: AsyncIterable<Uint8Array>, told: (error: unknown) => P
       return { value: undefined, done: true };
     },
   };
+}
+
+interface Told {
+  failure: InsideFailure;
+  readonly late: AbortSignal;
 }
 
 type Calling = Pick<RequestContext, "mayBeSilent"> & { readonly clientGone: AbortSignal };

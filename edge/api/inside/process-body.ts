@@ -25,7 +25,8 @@ export const processBody = v.strictObject({
   env: v.optional(
     v.pipe(
       // A record would take a list too.
-      v.custom<unknown>((env) => !Array.isArray(env), "must be an object, got list"),
+      v.unknown(),
+      v.check((env) => !Array.isArray(env), "must be an object, got array"),
       v.record(v.pipe(text, v.regex(/^[^=]+$/, "must be the name of a variable: without = and not empty")), text),
       v.check(
         (env) => Buffer.byteLength(Object.entries(env).flat().join("")) <= MAX_ENV_BYTES,

@@ -584,16 +584,24 @@ test("logs of all containers, of operator and edge at debug level, and the comma
 
 test("every GET route of the edge, the dump among them, its events, and the metrics of both programs", async () => {
   const document = JSON.parse((await call("GET", "/api/v1/openapi.json")).text.replace(/^.*?\]\]/, ""));
+  const instance = await instanceOf(marker);
+  const command = ["/.tenancy/busybox", "sh", "-c", `: ${marker}; exec /.tenancy/busybox sleep 3600`];
+  const started = await expectStatus(
+    200,
+    call("POST", `/api/v1/instances/${instance}/processes`, { command, background: true }),
+  );
+  const [, pid = ""] = /"pid":(\d+)/.exec(started) ?? [];
   const named: Record<string, string> = {
-    ...{ instances: await instanceOf(marker), triggers: `bot-${marker}`, files: "data/kept" },
+    ...{ instances: instance, triggers: `bot-${marker}`, files: "data/kept", processes: pid },
   };
   const versions = await expectStatus(200, call("GET", `/api/v1/tenants/${marker}/snapshots/${marker}/versions`));
   const [, newest] = /"version":"(\w+)"/.exec(versions) ?? [];
   const spec = { workloadRef: marker, size: 1 };
   await expectStatus(201, call("POST", "/api/v1/pools", { name: marker, spec }));
   const paths = Object.entries(document.paths as Record<string, object>)
-    .filter(([path, operations]) => "get" in operations && path !== "/ws")
-    .map(([path]) => path.replace(/(\w+)\/\{[^}]+\}/g, (_, kind: string) => `${kind}/${named[kind] ?? marker}`))
+    .filter(([path, operations]) => "get" in operations && !/\/(ws|attach|terminal)$/.test(path))
+    .map(([path]) => path.replace("{workload}", marker))
+    .map((path) => path.replace(/(\w+)\/\{[^}]+\}/g, (_, kind: string) => `${kind}/${named[kind] ?? marker}`))
     .map((path) => path.replace(/\/diff$/, `/diff?from=${newest}`));
   assert.ok(paths.includes("/api/v1/debug/resources") && paths.length > 10, paths.join(" "));
   // A list of files has their names.
