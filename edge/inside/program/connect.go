@@ -72,6 +72,9 @@ func reachDaemon() (*net.UnixConn, error) {
 }
 
 // startDaemon hands the listening socket to the daemon: of two that start one, the second does not get the address.
+//
+// A process between them starts the daemon and ends, so that process 1 becomes the daemon's parent at once. A release
+// stops the processes below process 1 before it saves the files, and an exec with its children is not below it.
 func startDaemon() error {
 	listener, err := net.ListenUnix("unix", address())
 	if err != nil {
@@ -83,8 +86,16 @@ func startDaemon() error {
 		return err
 	}
 	defer socket.Close()
+	between := exec.Command("/proc/self/exe", "detach")
+	between.ExtraFiles = []*os.File{socket}
+	between.Stderr = os.Stderr
+	return between.Run()
+}
+
+// detach starts the daemon, and ends without it.
+func detach() error {
 	daemon := exec.Command("/proc/self/exe", "serve")
-	daemon.ExtraFiles = []*os.File{socket}
+	daemon.ExtraFiles = []*os.File{os.NewFile(listenerFd, "listener")}
 	daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return daemon.Start()
 }

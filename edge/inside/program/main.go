@@ -2,7 +2,8 @@
 // files, for an edge that reaches it by an exec of the Kubernetes API.
 //
 //	inside connect   what the edge executes: a pipe between its own input and output and the daemon
-//	inside serve     the daemon; connect starts it
+//	inside detach    starts the daemon and ends; connect runs it
+//	inside serve     the daemon
 //
 // The daemon outlives the exec that started it. So a process in the background, its output and its exit code stay in
 // the pod, and any replica of the edge finds them there.
@@ -24,10 +25,12 @@ func main() {
 	switch command {
 	case "connect":
 		err = connect()
+	case "detach":
+		err = detach()
 	case "serve":
 		err = serve()
 	default:
-		err = fmt.Errorf("usage: inside connect | serve")
+		err = fmt.Errorf("usage: inside connect | detach | serve")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "inside:", err)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// The socket that startDaemon hands over.
+// The socket that startDaemon and detach hand over.
 const listenerFd = 3
 
 // Of the pod's memory, beside the output that is kept.
