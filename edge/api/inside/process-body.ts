@@ -9,6 +9,9 @@ const MAX_SECONDS = 86_400;
 /** Of a call whose caller waits for the end. */
 const DEFAULT_SECONDS = 60;
 
+/** Of a variable. */
+const NAME = "^[^=\\u0000]+$";
+
 const text = v.pipe(v.string(), v.regex(new RegExp(pattern.noNull), "must not contain a NUL character"));
 const cells = (what: string) =>
   v.pipe(
@@ -27,11 +30,15 @@ export const processBody = v.strictObject({
       // A record would take a list too.
       v.unknown(),
       v.check((env) => !Array.isArray(env), "must be an object, got array"),
-      v.record(v.pipe(text, v.regex(/^[^=]+$/, "must be the name of a variable: without = and not empty")), text),
+      v.record(
+        v.pipe(text, v.regex(new RegExp(NAME), "must be the name of a variable: without = and not empty")),
+        text,
+      ),
       v.check(
         (env) => Buffer.byteLength(Object.entries(env).flat().join("")) <= MAX_ENV_BYTES,
         `must have at most ${MAX_ENV_BYTES} bytes in total`,
       ),
+      v.metadata({ propertyNames: { pattern: NAME } }),
       v.description(
         "Variables in addition to those of the container and of the claim, which they replace; at most 64 KiB in total.",
       ),

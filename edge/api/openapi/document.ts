@@ -130,7 +130,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
         ...(name === "workload" ? workloadName : pathParameters[of]),
       })),
       ...Object.entries(query).map(([name, schema]) => ({ name, in: "query" as const, required: false, schema })),
-      ...takes.map((name) => ({ name, in: "header" as const, ...requestHeaders[name] })),
+      ...takes.map((name) => ({ name, in: "header" as const, ...requestHeaders[name], ...ofWrite(route, name) })),
     ],
     ...(body !== undefined && {
       requestBody: {
@@ -163,6 +163,15 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
       ...Object.fromEntries([...new Set(failures)].sort().map((code) => [code, failed(code)])),
     },
   };
+}
+
+/** What a header means that says something else for reads. */
+function ofWrite(
+  { method }: ApiRoute,
+  name: keyof typeof requestHeaders,
+): { schema?: OpenApiSchema; description?: string } {
+  if (name !== "if-none-match" || method === "GET") return {};
+  return { schema: { const: "*" }, description: "`*`: the request is refused if there is a file." };
 }
 
 function failed(status: keyof typeof errorMeanings): DocumentedOperation["responses"][string] {
