@@ -16,6 +16,17 @@ export async function insideExec(): Promise<Exec> {
     duration: "20 seconds on two cores",
   });
   const user = process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"];
-  const unshare = ["/usr/bin/unshare", ...user, "--net", "--pid", "--fork", "--kill-child", "--"];
+  // A login shell would run what this machine's user has in their profile.
+  const unshare = [
+    "/usr/bin/env",
+    "HOME=/nonexistent",
+    "/usr/bin/unshare",
+    ...user,
+    "--net",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--",
+  ];
   return (options) => localExec({ ...options, command: [...unshare, program, "connect"] });
 }
