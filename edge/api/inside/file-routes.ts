@@ -128,7 +128,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         }
         const { offset, length, size } = file;
         const isPart = length !== undefined && length < size;
-        return new Response(streamOf(data), {
+        return new Response(streamOf(data, length), {
           status: isPart ? 206 : 200,
           headers: {
             ...{ "content-type": "application/octet-stream", etag, "accept-ranges": "bytes" },
@@ -245,13 +245,21 @@ function shown({ path, size, target, etag, ...rest }: Entry): ApiTypes["Instance
   };
 }
 
-/** A body that is read at the client's pace. */
-function streamOf(data: CallData): ReadableStream<Uint8Array> {
+/**
+ * A body that is read at the client's pace. It breaks off unless it has the length that was announced: on a connection
+ * that is kept, what is too much would be taken for the next answer.
+ */
+function streamOf(data: CallData, length: number | undefined): ReadableStream<Uint8Array> {
+  let left = length ?? Number.POSITIVE_INFINITY;
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         const { done, value } = await data.next();
-        if (done === true) controller.close();
+        left -= value?.length ?? 0;
+        if (left < 0 || (done === true && length !== undefined && left > 0)) {
+          await data.return();
+          controller.error(new Error("Cannot send a file: its pod sends another length than it has announced"));
+        } else if (done === true) controller.close();
         else controller.enqueue(value);
       },
       async cancel() {

@@ -14,15 +14,15 @@ export interface InsideFailure {
 }
 
 /** The status for each code of the program; 409 for others. */
-const statuses: Readonly<Record<string, number>> = {
-  invalid: 400,
-  noProgram: 400,
-  noFolder: 400,
-  notFound: 404,
-  noProcess: 404,
-  noRange: 416,
-  full: 507,
-};
+const statuses: ReadonlyMap<string, number> = new Map([
+  ["invalid", 400],
+  ["noProgram", 400],
+  ["noFolder", 400],
+  ["notFound", 404],
+  ["noProcess", 404],
+  ["noRange", 416],
+  ["full", 507],
+]);
 
 /** The HTTP error for a failed call of the program in an instance's pod. Other errors are returned as they are. */
 export function insideError(error: unknown, about: InsideFailure & { readonly name: string }): unknown {
@@ -30,7 +30,7 @@ export function insideError(error: unknown, about: InsideFailure & { readonly na
   if (error instanceof InsideError) {
     const { code } = error;
     const message = path === undefined ? `instance ${quote(name)}: ${error.message}` : `${path}: ${error.message}`;
-    return new HttpError(statuses[code] ?? 409, message, { expected: true });
+    return new HttpError(statuses.get(code) ?? 409, message, { expected: true });
   }
   if (error instanceof ExecError) {
     switch (error.reason) {

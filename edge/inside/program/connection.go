@@ -50,6 +50,7 @@ type connection struct {
 
 	mu      sync.Mutex
 	streams map[uint32]*stream
+	calls   sync.WaitGroup
 }
 
 func newConnection(conn net.Conn, table *processes) *connection {
@@ -141,7 +142,9 @@ func (c *connection) open(id uint32, payload []byte) error {
 	if isFull {
 		return c.sendError(id, &failure{"busy", fmt.Sprintf("there are %d calls at once already", mostStreams)})
 	}
+	c.calls.Add(1)
 	go func() {
+		defer c.calls.Done()
 		err := answerCall(s, payload, c.table)
 		c.mu.Lock()
 		delete(c.streams, id)

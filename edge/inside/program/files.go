@@ -224,13 +224,17 @@ func writeFile(s *stream, call writeCall) (any, error) {
 		return nil, err
 	}
 	part := filepath.Join(filepath.Dir(path), partName())
-	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if mode == nil {
+		usual := fs.FileMode(0o644)
+		mode = &usual
+	}
+	file, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(part)
 	_, err = io.CopyBuffer(struct{ io.Writer }{file}, struct{ io.Reader }{s}, make([]byte, mostData))
-	if err == nil && mode != nil {
+	if err == nil {
 		err = syscall.Fchmod(int(file.Fd()), uint32(*mode))
 	}
 	if closing := file.Close(); err == nil {

@@ -72,8 +72,13 @@ func (w *folderWalk) folder(below string, names []string, after []string, depth 
 	begin := first(after)
 	for {
 		for _, name := range names {
+			// Only the folder in which the page before ended has a part that is done.
 			isStart := len(after) > 0 && name == after[0]
-			if err := w.one(filepath.Join(below, name), isStart, rest(after), depth); err != nil {
+			var inside []string
+			if isStart {
+				inside = after[1:]
+			}
+			if err := w.one(filepath.Join(below, name), isStart, inside, depth); err != nil {
 				return err
 			}
 			begin = name
@@ -127,13 +132,6 @@ func first(parts []string) string {
 		return ""
 	}
 	return parts[0]
-}
-
-func rest(parts []string) []string {
-	if len(parts) == 0 {
-		return nil
-	}
-	return parts[1:]
 }
 
 // namesAfter returns the first names of a folder from one on, in their order. It holds no more than it returns, however

@@ -20,8 +20,9 @@ const (
 	// From the signal that asks a process to end to the one that ends it.
 	endGrace = 2 * time.Second
 	// A program can leave others that hold its outputs open. After its end they are read until they are silent for so
-	// long, and so many bytes, which is more than a pipe holds.
+	// long, but not for longer than mostLate, nor more bytes than a pipe holds.
 	outputGrace   = time.Second
+	mostLate      = 2 * time.Second
 	mostLateBytes = 1 << 20
 )
 
@@ -81,6 +82,8 @@ type process struct {
 	status   syscall.WaitStatus
 	hasEnded bool
 	timedOut bool
+	// Whether it was asked to end for its caller or its time.
+	isStopped bool
 	// How many callers use the terminal, and since when there is none.
 	attached int
 	leftAt   time.Time
@@ -188,8 +191,13 @@ func startProcess(call startCall) (*process, error) {
 // giveFirst writes the input of the call, at the process's pace.
 func (p *process) giveFirst() {
 	p.input.Write(p.call.Input)
+	isLine := len(p.call.Input) == 0 || p.call.Input[len(p.call.Input)-1] == '\n'
 	p.call.Input = nil
 	if !p.call.KeepInput {
+		if !isLine && p.call.Tty != nil {
+			// The first end of a terminal only sends the line that has been begun.
+			p.endInput()
+		}
 		p.endInput()
 	}
 	<-p.inputTurn
@@ -200,6 +208,10 @@ func (p *process) await(cmd *exec.Cmd, pumps *sync.WaitGroup, pumped []*os.File)
 	awaitEnd(p.pid)
 	p.mu.Lock()
 	// Until here its number belongs to it, so that no signal goes to another process.
+	if p.isStopped {
+		// What of its group has not ended with it would go on, and no call could end that.
+		syscall.Kill(-p.pid, syscall.SIGKILL)
+	}
 	cmd.Wait()
 	p.hasEnded = true
 	p.endedAt = time.Now()
@@ -234,17 +246,20 @@ func (p *process) pump(from *os.File, to *output) {
 		if err != nil {
 			return
 		}
-		if p.ended() {
+		if endedAt, hasEnded := p.ended(); hasEnded {
 			late += count
+			if time.Since(endedAt) > mostLate {
+				return
+			}
 			from.SetReadDeadline(time.Now().Add(outputGrace))
 		}
 	}
 }
 
-func (p *process) ended() bool {
+func (p *process) ended() (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.hasEnded
+	return p.endedAt, p.hasEnded
 }
 
 // signal sends a signal to the process and its group, unless it has ended.
@@ -259,6 +274,9 @@ func (p *process) signal(number syscall.Signal) error {
 
 // stop ends the process and its group: it asks first.
 func (p *process) stop() {
+	p.mu.Lock()
+	p.isStopped = true
+	p.mu.Unlock()
 	if p.call.Tty != nil {
 		// A shell on a terminal ends by this one only.
 		p.signal(syscall.SIGHUP)

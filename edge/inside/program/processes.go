@@ -317,7 +317,11 @@ func (p *process) takeInput(s *stream) {
 				setSize(p.input, wanted)
 			}
 		case channelClose:
-			p.endInput()
+			// What another caller has begun to write goes first.
+			if p.takeTurn(s) {
+				p.endInput()
+				<-p.inputTurn
+			}
 		}
 		// A process that has ended, or has closed its input, takes no more.
 		if _, err := io.CopyBuffer(io.Discard, part, buffer); err != nil {
@@ -328,19 +332,31 @@ func (p *process) takeInput(s *stream) {
 
 // writeInput waits for a process that reads slowly, until the caller has gone.
 func (p *process) writeInput(s *stream, part io.Reader, buffer []byte) {
-	select {
-	case p.inputTurn <- struct{}{}:
-	case <-s.ctx.Done():
-		return
-	case <-p.over:
+	if !p.takeTurn(s) {
 		return
 	}
-	gone := context.AfterFunc(s.ctx, func() { p.input.SetWriteDeadline(time.Now()) })
+	cut := make(chan struct{})
+	isOver := context.AfterFunc(s.ctx, func() {
+		p.input.SetWriteDeadline(time.Now())
+		close(cut)
+	})
 	io.CopyBuffer(struct{ io.Writer }{p.input}, part, buffer)
-	if !gone() {
+	if !isOver() {
+		<-cut
 		p.input.SetWriteDeadline(time.Time{})
 	}
 	<-p.inputTurn
+}
+
+// takeTurn waits until no other caller writes. It fails once the caller has gone, or the process is over.
+func (p *process) takeTurn(s *stream) bool {
+	select {
+	case p.inputTurn <- struct{}{}:
+		return true
+	case <-s.ctx.Done():
+	case <-p.over:
+	}
+	return false
 }
 
 // endInput closes the input. A terminal has no end of its own: the character for it ends what reads a line.
@@ -387,7 +403,12 @@ func (t *processes) end() {
 	for _, p := range running {
 		p.stop()
 	}
+	limit := time.After(endGrace + mostLate)
 	for _, p := range running {
-		<-p.over
+		select {
+		case <-p.over:
+		case <-limit:
+			return
+		}
 	}
 }

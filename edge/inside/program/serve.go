@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"sync"
 	"syscall"
+	"time"
 )
 
 // The socket that startDaemon and detach hand over.
@@ -34,17 +37,62 @@ func serve() error {
 		<-ending
 		listener.Close()
 	}()
+	connections := &openConnections{open: map[*connection]bool{}}
 	for {
 		conn, err := listener.AcceptUnix()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			break
+		}
+		if err != nil {
+			// Such as too many open files, which passes.
+			time.Sleep(100 * time.Millisecond)
+			continue
 		}
 		if requireSameUser(conn) != nil {
 			conn.Close()
 			continue
 		}
-		go newConnection(conn, table).serve()
+		go connections.serve(newConnection(conn, table))
 	}
+	// A write that is cut off removes what it has begun.
+	connections.end()
 	table.end()
 	return nil
+}
+
+type openConnections struct {
+	mu   sync.Mutex
+	open map[*connection]bool
+}
+
+func (o *openConnections) serve(c *connection) {
+	o.mu.Lock()
+	o.open[c] = true
+	o.mu.Unlock()
+	c.serve()
+	o.mu.Lock()
+	delete(o.open, c)
+	o.mu.Unlock()
+}
+
+// end cuts all connections, and waits for their calls.
+func (o *openConnections) end() {
+	o.mu.Lock()
+	all := make([]*connection, 0, len(o.open))
+	for c := range o.open {
+		all = append(all, c)
+	}
+	o.mu.Unlock()
+	over := make(chan struct{})
+	go func() {
+		for _, c := range all {
+			c.conn.Close()
+			c.calls.Wait()
+		}
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(endGrace):
+	}
 }

@@ -1,6 +1,6 @@
 // @runtimes bun node deno
 // The routes of processes and files over the real program, which runs on this machine.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -50,6 +50,7 @@ function open(run: Exec = exec): TestEdge {
 }
 
 interface Process {
+  timedOut?: boolean;
   pid: number;
   state: string;
   exitCode?: number;
@@ -172,6 +173,39 @@ test("a pod that cannot be reached: the status and the words for each reason", a
     assert.is(started.headers.get("retry-after"), retries);
     await fails(edge, `GET ${FILES}`)(status, says);
   }
+});
+
+test("the pages of a list together are the whole list, wherever they end", async () => {
+  const edge = open();
+  for (const name of ["a", "b", "c"]) {
+    for (const inner of ["c", "l/d", "m", "z"]) mkdirSync(join(folder, name, inner), { recursive: true });
+  }
+  const list = async (query: string) => {
+    const { headers, json, error } = await edge.call(`GET ${FILES}?folder=${below}&depth=3${query}`);
+    assert.is(error, undefined);
+    return { paths: (json as { path: string }[]).map(({ path }) => path), next: headers.get("x-tenancy-next") };
+  };
+  const { paths } = await list("");
+  assert.is(paths.length, 18);
+  for (let limit = 1; limit <= paths.length; limit += 1) {
+    const found: string[] = [];
+    for (let next: string | null = ""; next !== null; ) {
+      const page = await list(`&limit=${limit}${next === "" ? "" : `&after=${encodeURIComponent(next)}`}`);
+      found.push(...page.paths);
+      next = page.next;
+    }
+    assert.equal(found, paths, `pages of ${limit}`);
+  }
+});
+
+test("what a timeout ends leaves no process of its group", async () => {
+  const edge = open();
+  const pidFile = join(folder, "pid");
+  const stubborn = `(trap "" TERM; echo begun > ${pidFile}; exec sleep 7777 > /dev/null 2>&1) & exec sleep 7777`;
+  const { timedOut } = await start(edge, stubborn, { timeoutSeconds: 1 });
+  assert.is(timedOut, true);
+  const left = await start(edge, "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2> /dev/null; echo; done");
+  assert.not.match(left.stdout ?? "", /^sleep 7777/m);
 });
 
 test("another pod of the same name is refused, and nothing is done in it", async () => {
