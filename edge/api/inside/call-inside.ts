@@ -22,7 +22,6 @@ import { bounded } from "./pod-answer.ts";
 
 /** The instance that a request names, whose claim is Active. */
 export interface Inside {
-  readonly name: string;
   /** Aborted when the client disconnects. */
   readonly clientGone: AbortSignal;
   /** Makes a call of the program in the pod, and returns its answer. The pod counts as in use until then. */
@@ -155,7 +154,6 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     }
 
     return {
-      name,
       clientGone,
       open,
       async ask(call, parameters, options) {

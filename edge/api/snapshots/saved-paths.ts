@@ -2,6 +2,7 @@ import { quote } from "../../../crds/quote.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { type PathRule, queryText } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
+import { textOf } from "../inside/byte-text.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 
 /** Of a path of 4 096 bytes, each of which can be three characters. */
@@ -50,7 +51,7 @@ export function encodePath(path: string): string {
 
 /** A path for people; not every path is UTF-8. */
 export function pathText(path: string): string {
-  return Buffer.from(path, "latin1").toString("utf8");
+  return textOf(path);
 }
 
 /** How the API names a saved file. */

@@ -278,13 +278,19 @@ func modeOf(text string) (*fs.FileMode, error) {
 	return &mode, nil
 }
 
-// makeFolder makes a folder and those above it. One that is there stays.
-func makeFolder(call modeCall) (any, error) {
+// placeOf checks a call about a path and its permissions.
+func placeOf(call modeCall) (string, *fs.FileMode, error) {
 	path, err := absolute(call.Path)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	mode, err := modeOf(call.Mode)
+	return path, mode, err
+}
+
+// makeFolder makes a folder and those above it. One that is there stays.
+func makeFolder(call modeCall) (any, error) {
+	path, mode, err := placeOf(call)
 	if err != nil {
 		return nil, err
 	}
@@ -305,11 +311,7 @@ func makeFolder(call modeCall) (any, error) {
 }
 
 func setMode(call modeCall) (any, error) {
-	path, err := absolute(call.Path)
-	if err != nil {
-		return nil, err
-	}
-	mode, err := modeOf(call.Mode)
+	path, mode, err := placeOf(call)
 	if err != nil {
 		return nil, err
 	}
