@@ -88,15 +88,20 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
 };
 
 const OPEN = 1;
+const OPEN_LIMIT_MS = 5000;
 
 /** Answers a WebSocket handshake. @throws HttpError 400 if Deno finds it invalid */
 function accept(request: Request, listener: SocketListener): Response {
   const { socket, response } = upgraded(request, listener);
   socket.binaryType = "arraybuffer";
   const event = eventSocket(socket);
-  let isOpen = false;
+  // Deno reports neither if the client has left before it is answered.
+  const neverOpened = setTimeout(() => {
+    listener.onClose();
+    socket.close(1001, "not opened in time");
+  }, OPEN_LIMIT_MS);
   socket.addEventListener("open", () => {
-    isOpen = true;
+    clearTimeout(neverOpened);
     listener.onOpen(event);
   });
   socket.addEventListener("message", ({ data }: Event & { data?: unknown }) => {
@@ -104,9 +109,7 @@ function accept(request: Request, listener: SocketListener): Response {
     if (message.length > MAX_BINARY_BYTES) event.close(TOO_LARGE, "too large");
     else receive(message, { listener, socket: event });
   });
-  socket.addEventListener("close", () => {
-    if (isOpen) listener.onClose();
-  });
+  socket.addEventListener("close", () => listener.onClose());
   // An error of a connection closes it.
   socket.addEventListener("error", (failed) => failed.preventDefault());
   return response;

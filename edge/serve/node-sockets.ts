@@ -76,7 +76,13 @@ export function createNodeSockets(): NodeSockets {
           listener.protocols,
         );
         if (protocol !== undefined) selected.set(incoming, protocol);
-        server.handleUpgrade(incoming, socket, head, (accepted) => accept(accepted, listener));
+        let isAccepted = false;
+        server.handleUpgrade(incoming, socket, head, (accepted) => {
+          isAccepted = true;
+          accept(accepted, listener);
+        });
+        // Its client has left before the handshake was over.
+        if (!isAccepted) listener.onClose();
         return switchingProtocols();
       });
     },

@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";
 import { type Clock, systemClock } from "../../../crds/client/clock.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { eventsRoute } from "../../../edge/api/events/routes.ts";
 import { healthRoute } from "../../../edge/api/system.ts";
@@ -223,6 +224,38 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       assert.not.ok(wire.received().includes(word(key)));
       wire.socket.destroy();
     }
+  });
+
+  test("a listener hears of a client that leaves before its handshake is answered", async () => {
+    const asked = createDeferred<void>();
+    const answered = createDeferred<void>();
+    let isClosed = false;
+    const listener = {
+      onOpen: () => undefined,
+      onMessage: () => undefined,
+      onClose() {
+        isClosed = true;
+      },
+    };
+    const handler: Handler = async (_, context) => {
+      asked.resolve();
+      await answered.promise;
+      try {
+        return context?.upgrade?.(listener) ?? new Response();
+      } catch (error) {
+        // Bun refuses to answer it.
+        listener.onClose();
+        throw error;
+      }
+    };
+    const slow = await serve({ handler, listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
+    const wire = openWire(slow.url, handshake("/"));
+    await asked.promise;
+    wire.socket.resetAndDestroy();
+    await wire.closed;
+    answered.resolve();
+    await eventually(() => isClosed);
+    await slow.stop({ graceMs: 0 });
   });
 
   test("a socket that a session opened is closed with 4401 when that ends, one that the key opened is not", async () => {
