@@ -26,6 +26,8 @@ const MAX_AGE_MS = 7 * 24 * 60 * 60_000;
 /** Credit is sent in parts of a quarter of the window: fewer frames, and the program does not wait for it. */
 const CREDIT_STEP_BYTES = WINDOW_BYTES / 4;
 
+/** No more calls are queued for a program that leaves this unread. */
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
 /** What may arrive for a call that has ended, beside the DATA that the program may send: an answer, and credits. */
 const LATE_BYTES = MAX_PAYLOAD_BYTES + 64 * 1024;
 
@@ -281,7 +283,7 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
   /** Ends a call that the program has not ended. */
   function cancel(id: number, stream: Stream, result: { error?: unknown }): void {
     if (!streams.has(id)) return;
-    outgoing.send(frameType.cancel, id);
+    if (!outgoing.drop(id)) outgoing.send(frameType.cancel, id);
     stream.received.discard();
     end(id, stream, result);
   }
@@ -336,6 +338,10 @@ export async function openChannel(options: ChannelOptions): Promise<Channel> {
       const payload = Buffer.from(JSON.stringify({ ...parameters, call: name }));
       if (payload.length > MAX_PAYLOAD_BYTES)
         throw new RangeError(`Cannot call ${name} with ${payload.length} bytes: the limit is ${MAX_PAYLOAD_BYTES}`);
+      if (outgoing.waitingBytes > MAX_WAITING_BYTES) {
+        const message = `Cannot call ${name}: the program in the pod does not read what it is sent`;
+        throw new NetworkError(message, { requestWasSent: false });
+      }
       const id = nextStream;
       nextStream += 1;
       const stream: Stream = {

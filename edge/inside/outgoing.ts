@@ -18,6 +18,10 @@ export interface Outgoing {
   readonly readable: Readable;
   /** Sends a frame before all DATA that waits. */
   send(type: FrameType, stream: number, payload?: Uint8Array): void;
+  /** Bytes of frames that wait, beside DATA. */
+  readonly waitingBytes: number;
+  /** Drops the frames of a stream if none of them has been sent. Otherwise returns false, and drops nothing. */
+  drop(stream: number): boolean;
   createSender(stream: number): DataSender;
 }
 
@@ -46,7 +50,8 @@ interface Pending {
  * DATA take turns.
  */
 export function createOutgoing(): Outgoing {
-  const frames: Buffer[] = [];
+  let frames: { readonly stream: number; readonly type: FrameType; readonly bytes: Buffer }[] = [];
+  let waitingBytes = 0;
   /** Senders with bytes and credit, in the order of their turns. */
   const ready = new Set<Pending>();
   let isWanted = false;
@@ -80,12 +85,13 @@ export function createOutgoing(): Outgoing {
     let bytes = 0;
     let taken = 0;
     for (const frame of frames) {
-      if (bytes > 0 && bytes + frame.length > BATCH_BYTES) break;
-      parts.push(frame);
-      bytes += frame.length;
+      if (bytes > 0 && bytes + frame.bytes.length > BATCH_BYTES) break;
+      parts.push(frame.bytes);
+      bytes += frame.bytes.length;
       taken += 1;
     }
     frames.splice(0, taken);
+    waitingBytes -= bytes;
     for (const pending of ready) {
       const room = BATCH_BYTES - bytes - HEADER_BYTES;
       if (room < MIN_ROOM_BYTES) break;
@@ -107,8 +113,20 @@ export function createOutgoing(): Outgoing {
   return {
     readable,
     send(type, stream, payload) {
-      frames.push(encodeFrame(type, stream, payload));
+      const bytes = encodeFrame(type, stream, payload);
+      frames.push({ stream, type, bytes });
+      waitingBytes += bytes.length;
       schedule();
+    },
+    get waitingBytes() {
+      return waitingBytes;
+    },
+    drop(stream) {
+      // The first frame of a stream is its CALL.
+      if (!frames.some((frame) => frame.stream === stream && frame.type === frameType.call)) return false;
+      frames = frames.filter((frame) => frame.stream !== stream);
+      waitingBytes = frames.reduce((sum, frame) => sum + frame.bytes.length, 0);
+      return true;
     },
     createSender(stream) {
       const pending: Pending = { stream, credit: WINDOW_BYTES, bytes: Buffer.alloc(0), taken: undefined };

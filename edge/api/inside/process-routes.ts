@@ -60,7 +60,9 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
         const parameters = startParameters(body);
         // The program in the pod ends it before.
         const limitMs = ((parameters.timeoutSeconds ?? 0) + 30) * 1000;
-        const { answer, data } = await inside.open("start", parameters, { failure, limitMs });
+        // One byte more says that there is more.
+        const most = !follow && !body.background && { mostOutput: MAX_OUTPUT_BYTES + 1 };
+        const { answer, data } = await inside.open("start", { ...parameters, ...most }, { failure, limitMs });
         const started = { type: "process", process: processOf(answer) } as const;
         if (body.background) {
           await bounded(data, 0);

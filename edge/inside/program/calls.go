@@ -13,6 +13,9 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 	if err := json.Unmarshal(payload, &asked); err != nil {
 		return invalid("the call is no JSON: %v", err)
 	}
+	if isStopping() {
+		return errEnding
+	}
 	switch asked.Call {
 	case "start":
 		return with(payload, func(call startCall) error { return table.startAndFollow(s, call) })

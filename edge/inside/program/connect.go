@@ -116,6 +116,10 @@ func requireSameUser(conn *net.UnixConn) error {
 	if failed != nil {
 		return failed
 	}
+	if peer.Pid == 0 {
+		// Pods on the node's network share the names of such sockets, and not the numbers of processes.
+		return errors.New("the other end is in another container")
+	}
 	if int(peer.Uid) != os.Getuid() {
 		return fmt.Errorf("the other end runs as user %d, not as %d", peer.Uid, os.Getuid())
 	}

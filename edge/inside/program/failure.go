@@ -16,6 +16,8 @@ type failure struct {
 
 func (f *failure) Error() string { return f.Message }
 
+var errEnding = &failure{"ending", "the program of this pod is being stopped"}
+
 func invalid(format string, values ...any) error {
 	return &failure{"invalid", fmt.Sprintf(format, values...)}
 }

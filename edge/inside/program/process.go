@@ -64,6 +64,8 @@ type startCall struct {
 	// Whether callers send more of it. Otherwise its end follows.
 	KeepInput      bool    `json:"keepInput"`
 	TimeoutSeconds float64 `json:"timeoutSeconds"`
+	// About how many bytes of each output are sent; all of them without it.
+	MostOutput int64 `json:"mostOutput"`
 }
 
 type process struct {
@@ -346,8 +348,18 @@ func asRaw(texts []string) []rawText {
 	return raw
 }
 
-// claimVariables is where a launcher keeps what the claim has given to the program: `NAME=value` and a zero byte.
-const claimVariables = "/run/tenancy/variables"
+const (
+	// Where a launcher keeps what the claim has given to the program: `NAME=value` and a zero byte.
+	claimVariables = "/run/tenancy/variables"
+	// Made before the pod's program is stopped for good.
+	stopMark = "/run/tenancy/stop"
+)
+
+// isStopping says whether the files are about to be saved. What is written then would be lost without a word.
+func isStopping() bool {
+	_, err := os.Stat(stopMark)
+	return err == nil
+}
 
 // environment is that of the container, with what the claim gives and then what the call gives.
 func environment(call startCall) []string {

@@ -103,7 +103,7 @@ func (t *processes) reserve(call startCall) error {
 	}
 	switch {
 	case t.isEnding:
-		return &failure{"ending", "the program of this pod is being stopped"}
+		return errEnding
 	case running >= mostRunning:
 		return &failure{"busy", fmt.Sprintf("%d processes run already; end one first", mostRunning)}
 	case call.isTerminal() && terminals >= mostTerminals:
@@ -212,7 +212,7 @@ func (t *processes) startAndFollow(s *stream, call startCall) error {
 	if call.KeepInput {
 		go p.takeInput(s)
 	}
-	err = p.follow(s, stdout, stderr, true)
+	err = p.follow(s, stdout, stderr, followed{toEnd: true, most: call.MostOutput})
 	if err != nil {
 		p.stop()
 	}
@@ -249,14 +249,27 @@ func (t *processes) attach(s *stream, call attachCall) error {
 	if call.Input && (p.call.Tty != nil || p.call.KeepInput) {
 		go p.takeInput(s)
 	}
-	return p.follow(s, stdout, stderr, call.Follow)
+	return p.follow(s, stdout, stderr, followed{toEnd: call.Follow})
+}
+
+// followed is how much of a process's output is sent.
+type followed struct {
+	// What comes later too, until the process is over.
+	toEnd bool
+	// Of each output, about so many bytes; 0 for all of them.
+	most int64
 }
 
 // follow sends both outputs, each message with its channel and offset, and at the end the state of the process.
-func (p *process) follow(s *stream, stdout, stderr *outputReader, toEnd bool) error {
+func (p *process) follow(s *stream, stdout, stderr *outputReader, wanted followed) error {
 	const head = 9
 	buffer := make([]byte, head+32<<10)
 	send := func(channel byte, r *outputReader) (bool, <-chan struct{}, error) {
+		if wanted.most > 0 && r.at >= wanted.most {
+			// The process goes on writing at its own pace.
+			r.release()
+			return false, nil, nil
+		}
 		count, offset, changed := r.next(buffer[head:])
 		if count == 0 {
 			return false, changed, nil
@@ -277,7 +290,7 @@ func (p *process) follow(s *stream, stdout, stderr *outputReader, toEnd bool) er
 		if sentOut || sentErr {
 			continue
 		}
-		if !toEnd || (outChanged == nil && errChanged == nil) {
+		if !wanted.toEnd || (outChanged == nil && errChanged == nil) {
 			break
 		}
 		select {
@@ -287,8 +300,12 @@ func (p *process) follow(s *stream, stdout, stderr *outputReader, toEnd bool) er
 			return errGone
 		}
 	}
-	if toEnd {
-		<-p.over
+	if wanted.toEnd {
+		select {
+		case <-p.over:
+		case <-s.ctx.Done():
+			return errGone
+		}
 	}
 	state, err := json.Marshal(p.state())
 	if err != nil {

@@ -578,6 +578,18 @@ test("nothing is done in a warm pod, and before the claim is Active", async ({ l
 
 const WRITES = "trap '' TERM; n=0; while :; do echo $((n += 1)) > /data/count; usleep 1000; done";
 
+test("nothing is written once the pod's program is being stopped, whatever the claim says", async ({ life }) => {
+  await life.run(instance, ": > /run/tenancy/stop");
+  for (const refused of [
+    await file("PUT", "data/late", { body: "late" }),
+    await call("POST /processes", "/processes", { body: { command: ["true"] } }),
+  ]) {
+    assert.is(refused.status, 409, refused.text);
+    assert.match(refused.text, "the program of this pod is being stopped");
+  }
+  await life.run(instance, "$b rm /run/tenancy/stop");
+});
+
 test("a release ends the processes before it saves, and the next claim has the files", async ({ life }) => {
   const bytes = randomBytes(1_000_000);
   await put("data/kept/random", bytes, "?mode=0640");

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { NetworkError } from "../../../../crds/client/api-error.ts";
 import { ExecError } from "../../../../crds/client/exec/exec-outcome.ts";
 import { type Channel, InsideError, openChannel } from "../../../../edge/inside/channel.ts";
-import { encodeFrame, frameType, MAX_PAYLOAD_BYTES } from "../../../../edge/inside/frames.ts";
+import { encodeFrame, type Frame, frameType, MAX_PAYLOAD_BYTES } from "../../../../edge/inside/frames.ts";
 import { errorOf } from "../../../error-of.ts";
 import { eventually } from "../../../eventually.ts";
 import { type ManualClock, manualClock, turns } from "../../manual-clock.ts";
@@ -300,6 +300,39 @@ test("a connection that takes nothing holds no input, whatever the credit", asyn
   channel.close();
   assert.ok(isNetworkError(await call, { requestWasSent: true }));
 });
+
+test("a program that reads nothing gets no more calls once 4 MiB wait, and none that was given up", async () => {
+  const { inside, channel } = await open();
+  inside.pause(true);
+  await turns();
+  const large = { text: "x".repeat(MAX_PAYLOAD_BYTES / 2) };
+  const gone = new AbortController();
+  const calls: Promise<unknown>[] = [];
+  // What was sent before the pause was noticed does not wait.
+  let refused: unknown;
+  while (refused === undefined && calls.length < 40) {
+    const call = errorOf(channel.call("write", large, { signal: gone.signal }));
+    calls.push(call);
+    refused = await Promise.race([call, turns()]);
+  }
+  assert.ok(isNetworkError(refused, { requestWasSent: false }), String(refused));
+  assert.match((refused as Error).message, /does not read/);
+  assert.ok(calls.length > 8, `${calls.length} calls`);
+  gone.abort("gone");
+  await Promise.all(calls);
+
+  const kept = channel.call("read", {});
+  inside.pause(false);
+  await inside.sent(frameType.end);
+  const names = inside.frames.filter(({ type }) => type === frameType.call).map(nameOf);
+  assert.is(names.at(-1), "read");
+  assert.ok(names.length < 5, `${names.length} calls were sent`);
+  assert.is(inside.count(frameType.cancel), names.length - 1);
+  channel.close();
+  await errorOf(kept);
+});
+
+const nameOf = ({ payload }: Frame): string => JSON.parse(payload.toString()).call;
 
 test("calls with input take turns", async () => {
   const { inside, channel } = await open();

@@ -74,6 +74,20 @@ function watchMemory(): () => number {
   };
 }
 
+test("a caller that wants no more of an output gets no more, and the process runs to its end", async () => {
+  const { channel } = await open();
+  const command = ["/bin/sh", "-c", "head -c 50000000 /dev/zero; echo problem >&2"];
+  const { data } = await channel.call("start", { command, mostOutput: 100_000 });
+  const messages: Buffer[] = [];
+  for await (const message of data) messages.push(Buffer.from(message));
+  const bytesOf = (kind: number) =>
+    messages.filter(([first]) => first === kind).reduce((sum, { length }) => sum + length - 9, 0);
+  assert.ok(bytesOf(1) >= 100_000 && bytesOf(1) < 200_000, `${bytesOf(1)} bytes`);
+  assert.is(bytesOf(2), 8);
+  const { stdoutBytes, exitCode } = JSON.parse(messages.at(-1)?.toString("utf8", 1) ?? "");
+  assert.equal([stdoutBytes, exitCode], [50_000_000, 0]);
+});
+
 test("four times 64 MiB pass in both directions, in memory that does not grow with them", async () => {
   const { channel } = await open();
   const path = join(folder, "large");
