@@ -20,7 +20,8 @@ const FILES = 200;
 const POD = { namespace: "here", pod: "this", container: "workload", busybox: staticBusybox };
 
 /** Another process of it was stopped before. */
-const program = `sleep 1000 & kill -STOP $!; echo $! > stopped; ${countingProgram({ files: FILES, folder: "data" })}`;
+const program = `sleep 1000 & kill -STOP $!; until grep -q "^State:.T" /proc/$!/status; do :; done
+echo $! > stopped; ${countingProgram({ files: FILES, folder: "data" })}`;
 
 interface Saved {
   /** The archive, unpacked by another program. */

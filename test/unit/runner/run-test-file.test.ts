@@ -25,12 +25,12 @@ function write(folder: string, program: string, limitSeconds = 60) {
 }
 
 /**
- * A program whose child takes a moment to put away what it made, longer than the program itself lives. The child kills
- * its own, since a signal that meets that one between fork and exec is lost.
+ * A program whose child takes a moment to put away what it made, longer than the program itself lives. A shell that
+ * waits for long can miss a signal that comes just before.
  */
 const withChild = (folder: string) => `
 import { spawn } from "node:child_process";
-spawn("sh", ["-c", "trap 'kill -9 $!; sleep 1; rm ${folder}/made; exit' TERM; sleep 1000 & touch ${folder}/made ${folder}/started; wait"]);
+spawn("sh", ["-c", "trap 'sleep 1; rm ${folder}/made; exit' TERM; touch ${folder}/made ${folder}/started; while :; do sleep 0.1; done"]);
 setInterval(() => undefined, 1000);
 `;
 
