@@ -200,8 +200,11 @@ func writeFile(s *stream, call writeCall) (any, error) {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			before, err = os.Stat(path)
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &failure{"notFound", "it is a link that leads nowhere"}
+		}
 		if err != nil {
-			return nil, fmt.Errorf("the link leads nowhere: %w", err)
+			return nil, err
 		}
 	}
 	switch {

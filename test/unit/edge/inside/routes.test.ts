@@ -1,6 +1,6 @@
 // @runtimes bun node deno
 // The routes of processes and files over the real program, which runs on this machine.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -295,6 +295,9 @@ test("what the program in the pod refuses: the status and the path", async () =>
   await fails(edge, `GET ${FILES}/${below}`)(409, `/${below}: is a directory`);
   await fails(edge, `PUT ${FILES}/${below}`, { body: "a" })(409, "is a directory");
   await fails(edge, `PUT ${FILES}/${file}/a`, { body: "a" })(409, "not a directory");
+  symlinkSync("none", join(folder, "dangling"));
+  await fails(edge, `PUT ${FILES}/${below}/dangling`, { body: "a" })(404, "it is a link that leads nowhere");
+  rmSync(join(folder, "dangling"));
   await fails(edge, `GET ${FILES}/dev/null`)(409, "a device, a pipe or a socket");
   await fails(edge, `GET ${FILES}/${file}`, { headers: { range: "bytes=7-" } })(416, "the file has 7 bytes");
   await fails(edge, `DELETE ${FILES}/${below}`)(409, "directory not empty");
