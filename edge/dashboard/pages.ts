@@ -61,6 +61,11 @@ export const pages: readonly Page[] = [
     load: () => import("./pools/one.tsx"),
   },
   {
+    path: "/dashboard/instances/:name/terminal",
+    title: ({ name }) => `Terminal of ${name}`,
+    load: () => import("./inside/terminal.tsx"),
+  },
+  {
     path: "/dashboard/instances/:name",
     title: ({ name = "" }) => name,
     load: () => import("./instances/one.tsx"),

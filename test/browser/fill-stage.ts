@@ -85,6 +85,13 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       // A simulated node runs no container that could print anything: the stream breaks, and the page asks why.
       refused: /status of 5\d\d|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING/,
     },
+    {
+      path: "/dashboard/instances/:name/terminal",
+      at: `/dashboard/instances/${instance}/terminal`,
+      heading: /^Terminal/,
+      shows: /cannot be reached|Reconnecting|no tools/,
+      refused: /status of [45]\d\d|WebSocket connection to/,
+    },
     { ...list, path: "/dashboard/workloads", at: "/dashboard/workloads" },
     { path: "/dashboard/workloads/:name", at: "/dashboard/workloads/hello", heading: "hello", shows: "Ready" },
     { ...list, path: "/dashboard/pools", at: "/dashboard/pools" },

@@ -3,6 +3,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
+import { InsideLinks } from "../inside/links.tsx";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
@@ -85,6 +86,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
         {phase === "ReleaseFailed" && (
           <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
         )}
+        {phase === "Active" && hasPod && instanceId !== undefined && <InsideLinks of={instanceId} />}
       </div>
       <Outcome acts={acts} />
       <Facts

@@ -3,6 +3,7 @@ import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { destroy } from "../claims/acts.tsx";
+import { InsideLinks } from "../inside/links.tsx";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
@@ -35,6 +36,7 @@ export default function Instance({ params }: { params: PageParams }) {
       {row !== undefined && (
         <div class="acts">
           <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(row)} />
+          {row.tenantId !== undefined && row.phase === "Running" && <InsideLinks of={name} />}
         </div>
       )}
       <Outcome acts={acts} />
