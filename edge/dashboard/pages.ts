@@ -66,6 +66,11 @@ export const pages: readonly Page[] = [
     load: () => import("./inside/terminal.tsx"),
   },
   {
+    path: "/dashboard/instances/:name/files",
+    title: ({ name }) => `Files of ${name}`,
+    load: () => import("./inside/files.tsx"),
+  },
+  {
     path: "/dashboard/instances/:name",
     title: ({ name = "" }) => name,
     load: () => import("./instances/one.tsx"),

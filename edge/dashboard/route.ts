@@ -50,7 +50,7 @@ export function navigate(path: string, { replace = false }: { replace?: boolean 
       history.pushState({ depth: (kept().depth ?? 0) + 1 } satisfies Kept, "", next);
     }
     place.value = next;
-  });
+  }, next);
 }
 
 /** Goes back, unless the previous page is not part of the dashboard. */

@@ -85,13 +85,14 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       // A simulated node runs no container that could print anything: the stream breaks, and the page asks why.
       refused: /status of 5\d\d|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING/,
     },
-    {
-      path: "/dashboard/instances/:name/terminal",
-      at: `/dashboard/instances/${instance}/terminal`,
-      heading: /^Terminal/,
+    ...["terminal", "files"].map((part) => ({
+      path: `/dashboard/instances/:name/${part}`,
+      at: `/dashboard/instances/${instance}/${part}`,
+      heading: /^(Terminal|Files|Processes) of /,
+      // There is nothing in a simulated pod.
       shows: /cannot be reached|Reconnecting|no tools/,
       refused: /status of [45]\d\d|WebSocket connection to/,
-    },
+    })),
     { ...list, path: "/dashboard/workloads", at: "/dashboard/workloads" },
     { path: "/dashboard/workloads/:name", at: "/dashboard/workloads/hello", heading: "hello", shows: "Ready" },
     { ...list, path: "/dashboard/pools", at: "/dashboard/pools" },
@@ -117,7 +118,8 @@ export async function openVisit(
   await page.getByRole("heading", { level: 1, name: heading }).waitFor();
   await page.getByRole("main").getByText(shows).filter({ visible: true }).first().waitFor();
   // A page that shows no list follows nothing.
-  if (!path.startsWith("/dashboard/create/")) await page.getByRole("banner").getByText("live").waitFor();
+  const followsNothing = /\/create\/|\/:name\/(terminal|files|processes)$/.test(path);
+  if (!followsNothing) await page.getByRole("banner").getByText("live").waitFor();
 }
 
 /** What the page complained of meanwhile, but for the answers that a visit expects. */

@@ -28,6 +28,8 @@ export interface CallOptions {
   readonly body?: unknown;
   /** Value of `If-Match`: the version that the object must still have. */
   readonly ifMatch?: string;
+  /** Value of `If-None-Match`: an object that still has this version is not sent, which is an error of status 304. */
+  readonly ifNoneMatch?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -59,7 +61,7 @@ export function ifGone(error: unknown): undefined {
  * @throws CallError as {@link call}
  */
 export async function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
-  const { body, ifMatch, signal: aborted } = options;
+  const { body, ifMatch, ifNoneMatch, signal: aborted } = options;
   const login = logins.value;
   let response: Response;
   try {
@@ -68,6 +70,7 @@ export async function send(method: string, path: string, options: CallOptions = 
       headers: {
         ...(body !== undefined && { "content-type": "application/json" }),
         ...(ifMatch !== undefined && { "if-match": ifMatch }),
+        ...(ifNoneMatch !== undefined && { "if-none-match": ifNoneMatch }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(aborted !== undefined && { signal: aborted }),

@@ -8,8 +8,16 @@ import { CallError, okResponse } from "./call.ts";
 export async function sendFile<T>(
   method: "PUT",
   path: string,
-  { file, onSent, signal }: { file: Blob; onSent: (bytes: number) => void; signal: AbortSignal },
+  options: {
+    file: Blob;
+    onSent: (bytes: number) => void;
+    signal: AbortSignal;
+    type: "application/gzip" | "application/octet-stream";
+    /** Whether it must not replace anything: `If-None-Match: *`. @default false */
+    isNew?: boolean;
+  },
 ): Promise<T> {
+  const { file, onSent, signal, type, isNew = false } = options;
   signal.throwIfAborted();
   const request = new XMLHttpRequest();
   const abort = (): void => request.abort();
@@ -17,7 +25,8 @@ export async function sendFile<T>(
   try {
     await new Promise<void>((resolve, reject) => {
       request.open(method, `/api/v1${path}`);
-      request.setRequestHeader("content-type", "application/gzip");
+      request.setRequestHeader("content-type", type);
+      if (isNew) request.setRequestHeader("if-none-match", "*");
       request.upload.onprogress = ({ loaded }) => onSent(loaded);
       request.onload = () => resolve();
       request.onerror = () =>

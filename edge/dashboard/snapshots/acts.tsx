@@ -158,7 +158,10 @@ export async function upload(
   onStart();
   const query = present?.sha256 === undefined ? "" : `?replaces=${present.sha256}`;
   const path = `${snapshotPath(key)}/archive${query}`;
-  const { version, sizeBytes } = await sendFile<ApiTypes["SnapshotVersion"]>("PUT", path, { file, onSent, signal });
+  const { version, sizeBytes } = await sendFile<ApiTypes["SnapshotVersion"]>("PUT", path, {
+    ...{ file, onSent, signal },
+    type: "application/gzip",
+  });
   return `The archive is now the newest version of ${tenantId} in ${workloadRef}: ${version}, ${sizeWords(sizeBytes)}.`;
 }
 

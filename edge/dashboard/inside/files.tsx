@@ -1,0 +1,184 @@
+import type { RefObject } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { CallError } from "../api/call.ts";
+import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { useFocusOn } from "../parts/focus.ts";
+import { Problem } from "../parts/problem.tsx";
+import { type PageParams, place } from "../route.ts";
+import { Editor } from "./editor.tsx";
+import { newFolder, remove, rename } from "./file-acts.tsx";
+import { type FilePath, nameOf, pathOf } from "./file-path.ts";
+import { FileRow } from "./file-row.tsx";
+import { useFolder } from "./folder.ts";
+import { InsideHead, insideHref } from "./links.tsx";
+import { NameDialog, type NameQuestion } from "./name-dialog.tsx";
+import { Uploads, useUploads } from "./uploads.tsx";
+
+export default function Files({ params }: { params: PageParams }) {
+  const { name = "" } = params;
+  const { searchParams } = place.value;
+  const file = searchParams.get("file");
+  const folder = searchParams.get("folder") ?? "";
+  const heading = useFocusOn<HTMLHeadingElement>(file ?? folder);
+  return (
+    <>
+      <InsideHead of={name} current="files" />
+      {file === null ? (
+        <Folder instance={name} {...{ folder, heading }} />
+      ) : (
+        <Editor key={file} instance={name} path={file} heading={heading}>
+          <Crumbs instance={name} path={file} />
+        </Editor>
+      )}
+    </>
+  );
+}
+
+type Heading = RefObject<HTMLHeadingElement | null>;
+
+function Folder({ instance, folder, heading }: { instance: string; folder: FilePath; heading: Heading }) {
+  const list = useFolder(instance, folder);
+  const acts = useActs();
+  const [question, setQuestion] = useState<NameQuestion>();
+  const [isOver, setOver] = useState(false);
+  const uploads = useUploads(instance, list.again);
+  const picker = useRef<HTMLInputElement>(null);
+
+  // The button that had the focus may be gone with its row.
+  const wasShown = useRef(false);
+  useEffect(() => {
+    if (list.value === undefined) return;
+    if (wasShown.current && document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
+    wasShown.current = true;
+  }, [list.value]);
+
+  function done(outcome: string): void {
+    acts.run("", async () => outcome);
+    list.again();
+  }
+
+  const files = list.value?.files;
+  const isNoFolder = list.error instanceof CallError && list.error.status === 400 && folder !== "";
+  return (
+    <section
+      aria-labelledby="folder"
+      class={isOver ? "drop is-over" : "drop"}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        if (event.dataTransfer !== null) uploads.drop(event.dataTransfer, folder);
+      }}
+    >
+      <h2 id="folder" tabIndex={-1} ref={heading}>
+        <Crumbs instance={instance} path={folder} />
+      </h2>
+      <div class="acts">
+        <Act
+          {...{ acts, verb: "Refresh", keys: "r" }}
+          act={async () => {
+            list.again();
+            return undefined;
+          }}
+        />
+        {files !== undefined && (
+          <>
+            <button type="button" onClick={() => picker.current?.click()}>
+              Upload
+            </button>
+            <button type="button" onClick={() => setQuestion(newFolder(instance, folder, done))}>
+              New folder
+            </button>
+            <input
+              {...{ ref: picker, type: "file", multiple: true, hidden: true }}
+              aria-label="Files to upload"
+              onChange={({ currentTarget }) => {
+                uploads.add([...(currentTarget.files ?? [])], folder);
+                currentTarget.value = "";
+              }}
+            />
+            <span class="muted hint">or drop files here</span>
+          </>
+        )}
+      </div>
+      <Outcome acts={acts} />
+      <Uploads of={uploads} />
+      <Problem error={list.error} />
+      {isNoFolder && (
+        <p>
+          <a href={insideHref(instance, "files", { file: folder })}>Open it as a file</a>
+        </p>
+      )}
+      {files === undefined && list.error === undefined && <p class="muted">Reading …</p>}
+      {files?.length === 0 && <p>The folder is empty.</p>}
+      {files !== undefined && files.length > 0 && (
+        <table aria-label="Files" class="stack files">
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col" class="number">
+                Size
+              </th>
+              <th scope="col">Mode</th>
+              <th scope="col">Changed</th>
+              <th scope="col">Actions</th>
+            </tr>
+          </thead>
+          <tbody>
+            {files.map((file) => (
+              <FileRow
+                key={pathOf(file)}
+                {...{ instance, of: file }}
+                rename={() => setQuestion(rename(instance, file, done))}
+                remove={() =>
+                  acts.run(`Delete ${pathOf(file)}`, async () => {
+                    const outcome = await remove(instance, file);
+                    if (outcome === undefined) return undefined;
+                    list.again();
+                    return outcome;
+                  })
+                }
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {list.value?.hasMore === true && (
+        <div class="acts">
+          <button type="button" onClick={list.more}>
+            Show more
+          </button>
+        </div>
+      )}
+      {question !== undefined && <NameDialog key={question.title} of={question} close={() => setQuestion(undefined)} />}
+    </section>
+  );
+}
+
+/** Links to the folders that a path is in. */
+function Crumbs({ instance, path }: { instance: string; path: FilePath }) {
+  if (path === "") return <>/</>;
+  const parts = path.split("/");
+  return (
+    <>
+      <a href={insideHref(instance, "files")} aria-label="All folders">
+        /
+      </a>
+      {parts.map((part, at) => {
+        const to = parts.slice(0, at + 1).join("/");
+        const name = <bdi class="path">{nameOf(part)}</bdi>;
+        return (
+          <span key={to}>
+            {" "}
+            {at === parts.length - 1 ? name : <a href={insideHref(instance, "files", { folder: to })}>{name}</a>}
+            {at < parts.length - 1 && " /"}
+          </span>
+        );
+      })}
+    </>
+  );
+}

@@ -1,0 +1,248 @@
+// @own-cluster
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { eventually } from "../eventually.ts";
+import { openPage, type TestPage } from "./browser.ts";
+import { type InsideStage, startInsideStage } from "./inside-stage.ts";
+
+const test = suite("browser/inside-files");
+let stage: InsideStage;
+let folder: string;
+
+test.before(async () => {
+  stage = await startInsideStage();
+});
+test.before.each(() => {
+  folder = join(stage.folder, "files");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder);
+});
+test.after(() => stage?.stop());
+
+async function openFolder(options: Parameters<typeof openPage>[1] = {}): Promise<TestPage> {
+  const opened = await openPage(stage.browser, options);
+  // A new file is looked for before it is written.
+  opened.expect(/status of 404/);
+  await opened.page.goto(stage.at(`/files?folder=${folder.slice(1)}`));
+  await opened.page.getByRole("button", { name: "New folder" }).waitFor();
+  return opened;
+}
+
+const row = (page: Page, name: string) => page.getByRole("row").filter({ hasText: name });
+const said = (page: Page, words: string) => page.getByRole("status").getByText(words).waitFor();
+const focused = (page: Page) => page.evaluate("document.activeElement.textContent") as Promise<string>;
+
+test("files are uploaded by the button and by a drop, replaced when asked, and cancelled", async () => {
+  const { page, assertAccessible, close } = await openFolder();
+  const content = Buffer.alloc(3_000_000, "content ");
+  await page.getByLabel("Files to upload").setInputFiles([
+    { name: "large.bin", mimeType: "application/octet-stream", buffer: content },
+    { name: "50% <b>.txt", mimeType: "text/html", buffer: Buffer.from("second") },
+  ]);
+  await said(page, "2 of 2 files uploaded");
+  await row(page, "large.bin").getByText("3.0 MB").waitFor();
+  assert.ok(readFileSync(join(folder, "large.bin")).equals(content));
+  assert.is(readFileSync(join(folder, "50% <b>.txt"), "utf8"), "second");
+  await assertAccessible();
+  await page.getByRole("button", { name: "Clear" }).click();
+
+  const drop = (text: string) =>
+    page.evaluate(`{
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([${JSON.stringify(text)}], "dropped"));
+      document.querySelector(".drop").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    }`);
+  await drop("first");
+  await row(page, "dropped").getByText("5 B").waitFor();
+  for (const [verb, kept] of [
+    ["Cancel", "first"],
+    ["Replace", "other"],
+  ] as const) {
+    await drop("other");
+    await page.getByRole("dialog", { name: "Replace dropped?" }).getByRole("button", { name: verb }).click();
+    await page.getByText(verb === "Cancel" ? "cancelled" : "2 of 3 files uploaded").waitFor();
+    assert.is(readFileSync(join(folder, "dropped"), "utf8"), kept);
+  }
+  await close();
+});
+
+test("an upload that is cancelled leaves no file, and is asked about before the page is left", async () => {
+  const { page, expect, close } = await openFolder();
+  expect(/ERR_|status of/);
+  const session = await page.context().newCDPSession(page);
+  const slow = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 100_000 };
+  await session.send("Network.emulateNetworkConditions", slow);
+  const buffer = Buffer.alloc(10_000_000);
+  await page.getByLabel("Files to upload").setInputFiles({ name: "endless", mimeType: "text/plain", buffer });
+  await page.getByRole("progressbar", { name: "Upload of endless" }).waitFor();
+  await page.getByRole("link", { name: "Processes" }).click();
+  await page.getByRole("dialog", { name: "Leave during the upload?" }).getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel endless" }).click();
+  await said(page, "0 of 1 file uploaded");
+  await eventually(() => readdirSync(folder).length === 0);
+  await close();
+});
+
+test("a text is edited and saved; another's change is not lost unasked, nor what is typed", async () => {
+  const file = join(folder, "notes.txt");
+  writeFileSync(file, "one\r\ntwo\r\n");
+  chmodSync(file, 0o640);
+  const { page, assertAccessible, close } = await openFolder();
+  await page.getByRole("link", { name: "notes.txt", exact: true }).click();
+  const text = page.getByRole("textbox");
+  await text.waitFor();
+  assert.is(await text.inputValue(), "one\ntwo\n");
+  await text.fill("one\nthree\n");
+  await page.keyboard.press("Control+s");
+  await said(page, "notes.txt is saved.");
+  assert.is(readFileSync(file, "utf8"), "one\r\nthree\r\n");
+  assert.is(statSync(file).mode & 0o777, 0o640);
+  await assertAccessible();
+
+  writeFileSync(file, "theirs");
+  await text.fill("mine");
+  await page.getByRole("button", { name: "Save" }).click();
+  const question = page.getByRole("dialog", { name: "Overwrite notes.txt?" });
+  await question.getByRole("button", { name: "Cancel" }).click();
+  assert.is(readFileSync(file, "utf8"), "theirs");
+  await page.getByRole("link", { name: "files", exact: true }).click();
+  await page
+    .getByRole("dialog", { name: "Leave notes.txt without saving?" })
+    .getByRole("button", { name: "Cancel" })
+    .click();
+  assert.is(await text.inputValue(), "mine");
+  await page.getByRole("button", { name: "Save" }).click();
+  await question.getByRole("button", { name: "Overwrite" }).click();
+  await said(page, "notes.txt is saved.");
+  assert.is(readFileSync(file, "utf8"), "mine");
+  await page.getByRole("link", { name: "files", exact: true }).click();
+  await row(page, "notes.txt").waitFor();
+  await close();
+});
+
+test("what a text field would change is not edited", async () => {
+  const { page, close } = await openFolder();
+  for (const [name, content, why] of [
+    ["mixed", "a\nb\r\nc", "Its lines end in different ways"],
+    ["binary", Buffer.of(0x61, 0xff), "It is not UTF-8 text"],
+    ["large", "x".repeat(256 * 1024 + 1), "It has more than 256 KiB"],
+  ] as const) {
+    writeFileSync(join(folder, name), content);
+    await page.goto(stage.at(`/files?file=${folder.slice(1)}/${name}`));
+    await page.getByRole("alert").getByText(why).waitFor();
+    assert.is(await page.getByRole("textbox").count(), 0);
+    await page.getByRole("link", { name: "Download" }).waitFor();
+  }
+  await close();
+});
+
+test("names that are hostile are text, and files of any name are opened, downloaded, renamed and deleted", async () => {
+  const names = [
+    ["<img src=x onerror=window.pwned=1>", "<img src=x onerror=window.pwned=1>"],
+    ["two\nlines\u202egpj", "two\\nlines\\u{202e}gpj"],
+    ["100%41", "100%41"],
+    [Buffer.from([0x6e, 0xe4, 0xff]), "n\\xE4\\xFF"],
+    ["#?&;+ü", "#?&;+ü"],
+  ] as const;
+  for (const [name] of names) writeFileSync(Buffer.concat([Buffer.from(`${folder}/`), Buffer.from(name)]), "content");
+  symlinkSync("gone", join(folder, "link"));
+  const { page, assertAccessible, close } = await openFolder();
+  await row(page, "link to gone").waitFor();
+  await assertAccessible();
+  for (const [name, shown] of names) {
+    await page.getByRole("link", { name: shown, exact: true }).click();
+    await page.getByRole("textbox").waitFor();
+    assert.is(await page.getByRole("textbox").inputValue(), "content");
+    const begun = page.waitForEvent("download");
+    await page.getByRole("link", { name: "Download" }).click();
+    assert.is(readFileSync(await (await begun).path(), "utf8"), "content");
+    await page.goBack();
+    await page.getByRole("button", { name: `Rename ${shown}`, exact: true }).click();
+    await page.getByRole("dialog").getByRole("textbox").fill("50%20 new");
+    await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
+    await said(page, `${shown} is now 50%20 new.`);
+    assert.ok(existsSync(join(folder, "50%20 new")) && !readdirSync(folder, "latin1").includes(String(name)));
+    await page.getByRole("button", { name: "Delete 50%20 new" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await said(page, "50%20 new was deleted.");
+    assert.not.ok(existsSync(join(folder, "50%20 new")));
+  }
+  assert.is(await page.evaluate("window.pwned"), undefined);
+  assert.is(await page.locator("main img").count(), 0);
+  await close();
+});
+
+test("without a mouse: a folder is made, opened, moved and deleted, and errors stay in their dialog", async () => {
+  writeFileSync(join(folder, "file"), "");
+  const { page, expect, close } = await openFolder();
+  expect(/status of 409/);
+  await page.getByRole("button", { name: "New folder" }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("file");
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").getByRole("alert").waitFor();
+  await page.keyboard.type("2/../x");
+  await page.keyboard.press("Enter");
+  await page.getByText('A name cannot be empty, "." or "..".').waitFor();
+  await page.keyboard.press("Escape");
+  assert.is(await focused(page), "New folder");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("one/two");
+  await page.keyboard.press("Enter");
+  await said(page, "The folder two was created.");
+  assert.is(await focused(page), "New folder");
+  mkdirSync(join(folder, "later"));
+  await page.keyboard.press("r");
+  await row(page, "later/").waitFor();
+  await page.getByRole("link", { name: "one/" }).focus();
+  await page.keyboard.press("Enter");
+  await row(page, "two/").waitFor();
+  assert.match(await focused(page), /one$/);
+  await page.getByRole("button", { name: "Rename two" }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.type(`${folder}/moved`);
+  await page.keyboard.press("Enter");
+  await page.getByText("The folder is empty.").waitFor();
+  await eventually(async () => /one$/.test(await focused(page)));
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Delete moved" }).focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await said(page, "moved was deleted.");
+  assert.equal(readdirSync(folder), ["file", "later", "one"]);
+  await close();
+});
+
+test("a folder of a thousand entries is shown in pages, and fits a phone", async () => {
+  for (let at = 0; at < 1001; at += 1) writeFileSync(join(folder, `file-${at}`), "");
+  const { page, assertAccessible, close } = await openFolder({
+    ...{ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, colorScheme: "dark" },
+  });
+  const rows = () => page.locator("tbody tr").count();
+  await eventually(async () => (await rows()) === 500);
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await eventually(async () => (await rows()) === 1000);
+  await page.getByRole("button", { name: "Show more" }).click();
+  await eventually(async () => (await rows()) === 1001);
+  await page.goto(stage.at(`/files?folder=${stage.folder.slice(1)}`));
+  await row(page, "files/").waitFor();
+  await assertAccessible();
+  await close();
+});
+
+test.run();
