@@ -71,6 +71,11 @@ export const pages: readonly Page[] = [
     load: () => import("./inside/files.tsx"),
   },
   {
+    path: "/dashboard/instances/:name/processes",
+    title: ({ name }) => `Processes of ${name}`,
+    load: () => import("./inside/processes.tsx"),
+  },
+  {
     path: "/dashboard/instances/:name",
     title: ({ name = "" }) => name,
     load: () => import("./instances/one.tsx"),

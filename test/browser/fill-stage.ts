@@ -85,7 +85,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       // A simulated node runs no container that could print anything: the stream breaks, and the page asks why.
       refused: /status of 5\d\d|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED_ENCODING/,
     },
-    ...["terminal", "files"].map((part) => ({
+    ...["terminal", "files", "processes"].map((part) => ({
       path: `/dashboard/instances/:name/${part}`,
       at: `/dashboard/instances/${instance}/${part}`,
       heading: /^(Terminal|Files|Processes) of /,

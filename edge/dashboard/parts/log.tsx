@@ -10,6 +10,9 @@ const ROW_PX = 18;
 const AROUND = 20;
 const TAIL = 1000;
 
+/** Reads a log until it ends or the signal aborts. */
+export type LogSource = (signal: AbortSignal) => AsyncIterable<string>;
+
 type State = "reading" | "following" | "ended" | "hidden";
 
 const words: Readonly<Record<State, string>> = {
@@ -19,8 +22,13 @@ const words: Readonly<Record<State, string>> = {
   hidden: "stopped while the page was hidden",
 };
 
-/** A log that is followed while the page is visible, with a search whose text is in the address. */
-export function Log({ path, label }: { path: string; label: string }) {
+/**
+ * A log that is followed while the page is visible, with a search whose text is in the address.
+ *
+ * @param props.path of the log, below `/api/v1`
+ * @param props.open how it is read, if it is more than text
+ */
+export function Log({ path, label, open }: { path: string; label: string; open?: LogSource }) {
   const find = place.value.searchParams.get("find") ?? "";
   const [round, setRound] = useState(0);
   const { lines, version, state, error } = useMemo(
@@ -38,7 +46,7 @@ export function Log({ path, label }: { path: string; label: string }) {
   const [isAtEnd, setAtEnd] = useState(true);
 
   useEffect(() => {
-    const { stop } = follow(path, { lines, version, state, error });
+    const { stop } = follow(path, { lines, version, state, error, open });
     return stop;
   }, [path, round]);
   useEffect(() => {
@@ -122,10 +130,11 @@ interface Reading {
   readonly version: { value: number };
   readonly state: { value: State };
   readonly error: { value: Error | undefined };
+  readonly open: LogSource | undefined;
 }
 
 /** Reads a log from its last lines, until it ends, the page is hidden, or the read is stopped. */
-function follow(path: string, { lines, version, state, error }: Reading): { stop(): void } {
+function follow(path: string, { lines, version, state, error, open }: Reading): { stop(): void } {
   const aborted = new AbortController();
   let frame = 0;
   const onHidden = (): void => {
@@ -158,16 +167,9 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
   };
 
   async function read(): Promise<void> {
-    const separator = path.includes("?") ? "&" : "?";
-    const { body } = await send("GET", `${path}${separator}follow=true&tail=${TAIL}`, { signal: aborted.signal });
-    if (body === null) return;
-    state.value = "following";
-    const decoder = new TextDecoder();
-    const reader = body.getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      lines.add(decoder.decode(value, { stream: true }));
+    for await (const text of (open ?? textOf)(aborted.signal)) {
+      state.value = "following";
+      lines.add(text);
       frame ||= requestAnimationFrame(() => {
         frame = 0;
         version.value += 1;
@@ -177,9 +179,27 @@ function follow(path: string, { lines, version, state, error }: Reading): { stop
     version.value += 1;
   }
 
+  async function* textOf(signal: AbortSignal): AsyncGenerator<string, void> {
+    const separator = path.includes("?") ? "&" : "?";
+    yield* textIn(await send("GET", `${path}${separator}follow=true&tail=${TAIL}`, { signal }));
+  }
+
   /** A response that has begun cannot explain why it broke off; a second request without `follow` can. */
   async function explain(): Promise<void> {
-    if (aborted.signal.aborted || lines.count > 0) return;
+    if (aborted.signal.aborted || open !== undefined || lines.count > 0) return;
     await send("GET", `${path}${path.includes("?") ? "&" : "?"}tail=1`, { signal: aborted.signal });
+  }
+}
+
+/** The text of a body, as it comes; first an empty one. */
+export async function* textIn({ body }: Response): AsyncGenerator<string, void> {
+  yield "";
+  if (body === null) return;
+  const decoder = new TextDecoder();
+  const reader = body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield decoder.decode(value, { stream: true });
   }
 }
