@@ -1,5 +1,5 @@
 // @own-cluster
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -15,6 +15,7 @@ import {
   untilOpen,
   untilPrompt,
 } from "./inside-stage.ts";
+import { picture } from "./picture.ts";
 
 const test = suite("browser/inside-terminal");
 let stage: InsideStage;
@@ -25,6 +26,9 @@ test.before(async () => {
 test.after(() => stage?.stop());
 
 test("a shell answers in colours, follows the size of the page, and says its exit code", async () => {
+  const project = join(stage.folder, "project");
+  mkdirSync(join(project, "src"), { recursive: true });
+  for (const name of ["README.md", "package.json", "src/main.ts"]) writeFileSync(join(project, name), "");
   const { page, assertAccessible, close } = await openTerminal(stage);
   await typeLine(page, "printf '\\033[38;2;255;0;0m%s\\033[0m\\n' tr''ue; stty size");
   await untilLine(page, "true");
@@ -34,6 +38,9 @@ test("a shell answers in colours, follows the size of the page, and says its exi
   const style = await page.locator(".xterm-rows span", { hasText: /^true$/ }).getAttribute("style");
   assert.match(style ?? "", /^color: rgb/);
   await assertAccessible();
+  await typeLine(page, `cd ${project}; PS1='app$ '; clear; ls -l --color`);
+  await untilLine(page, "app$");
+  await picture(page, "terminal");
   await page.setViewportSize({ width: 900, height: 600 });
   await eventually(async () => {
     await typeLine(page, "clear; stty size");
@@ -151,6 +158,11 @@ test("without a mouse: into the terminal, where letters are text, and out of it"
   await page.keyboard.press("?");
   await page.getByRole("dialog", { name: "Keys" }).waitFor();
   await page.keyboard.press("Escape");
+  await page.keyboard.press("f");
+  await page.getByRole("button", { name: "New folder" }).waitFor();
+  await page.keyboard.press("t");
+  await untilOpen(page);
+  await untilLine(page, "still-here");
   await close();
 });
 

@@ -1,33 +1,28 @@
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { eventually } from "../eventually.ts";
 import { openPage } from "./browser.ts";
 import { filledStage, openVisit, TENANTS, takeComplaints, type Visit } from "./fill-stage.ts";
+import { picture } from "./picture.ts";
 import { type Stage, sharedStage } from "./stage.ts";
 
 const test = suite("browser/pages");
 const root = join(import.meta.dirname, "../..");
-/** Pictures of each page go there, for the documentation. */
-const pictures = process.env.TENANCY_SCREENSHOTS;
 let stage: Stage;
 let visits: Visit[] = [];
 
 test.before(async () => {
   stage = await sharedStage("browser-pages");
-  if (pictures !== undefined) mkdirSync(join(root, pictures), { recursive: true });
 });
 
-async function picture(page: Page, name: string): Promise<void> {
-  if (pictures !== undefined) await page.screenshot({ path: join(root, pictures, `${name}.png`), caret: "hide" });
-}
-
-/** A page's name in pictures, such as `claim`, or `claims` for the list. */
+/** A page's name in pictures, such as `claim`, `claims` for the list, or `instance-files`. */
 function nameOf({ path }: Visit): string {
   const [, , first = "overview", ...rest] = path.split("/");
   if (first === "create") return `create-${rest[0]?.replace(":kind", "workload")}`;
+  const [, part] = rest[0] === ":name" ? rest : [];
+  if (part !== undefined) return `${first.replace(/s$/, "")}-${part}`;
   return rest.length === 0 ? first : first.replace(/s$/, "");
 }
 

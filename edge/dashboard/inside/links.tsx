@@ -1,5 +1,6 @@
 import { useKey } from "../parts/keys.ts";
 import { navigate } from "../route.ts";
+import { leftShells } from "./left-shells.ts";
 
 const parts = [
   { part: "terminal", word: "Terminal", letter: "t" },
@@ -17,10 +18,16 @@ export function insideHref(instance: string, part: InsidePart, query: Readonly<R
 
 /** Links to what can be done in an instance, and the keys that open them. */
 export function InsideLinks({ of, current }: { of: string; current?: InsidePart }) {
+  const pid = leftShells.value.get(of);
   return (
     <>
       {parts.map((one) => (
-        <InsideLink key={one.part} href={insideHref(of, one.part)} {...one} isCurrent={one.part === current} />
+        <InsideLink
+          key={one.part}
+          href={insideHref(of, one.part, one.part === "terminal" && pid !== undefined ? { pid: String(pid) } : {})}
+          {...one}
+          isCurrent={one.part === current}
+        />
       ))}
     </>
   );

@@ -42,8 +42,8 @@ export function shellSockets(
         }
         return { isPassing: true, message: "The connection cannot be opened." };
       } catch (error) {
-        if (!(error instanceof CallError)) throw error;
-        const { status, message } = error;
+        const { message } = error as Error;
+        const status = error instanceof CallError ? error.status : 0;
         return { isPassing: status === 0 || status === 401 || status === 429 || status >= 500, message };
       }
     },

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logins } from "../api/call.ts";
 import { navigate, type PageParams, place } from "../route.ts";
+import { rememberShell } from "./left-shells.ts";
 import { InsideHead, insideHref } from "./links.tsx";
 import { createScreen, type Screen } from "./screen.ts";
 import { connectShell, type ShellConnection, type ShellState } from "./shell-connection.ts";
@@ -26,6 +27,7 @@ export default function Terminal({ params }: { params: PageParams }) {
         key={round}
         instance={name}
         isFirst={round === 0}
+        attachAgain={() => setRound(round + 1)}
         startAgain={() => {
           navigate(insideHref(name, "terminal"), { replace: true });
           setRound(round + 1);
@@ -41,7 +43,8 @@ function pidInAddress(): number | undefined {
   return /^[1-9]\d{0,6}$/.test(pid) ? Number(pid) : undefined;
 }
 
-function Shell({ instance, isFirst, startAgain }: { instance: string; isFirst: boolean; startAgain(): void }) {
+function Shell(props: { instance: string; isFirst: boolean; attachAgain(): void; startAgain(): void }) {
+  const { instance, isFirst, attachAgain, startAgain } = props;
   const box = useRef<HTMLDivElement>(null);
   const again = useRef<HTMLButtonElement>(null);
   const opened = useRef<{ screen: Screen; connection: ShellConnection } | undefined>(undefined);
@@ -65,10 +68,14 @@ function Shell({ instance, isFirst, startAgain }: { instance: string; isFirst: b
       onState(next) {
         setState(next);
         screen.setEnabled(next.is === "open" || next.is === "behind");
-        // A reload, and Back, attach to the same shell.
-        if (next.is === "open")
+        if (next.is === "open") {
+          rememberShell(instance, next.pid);
+          // A reload, and Back, attach to the same shell.
           navigate(insideHref(instance, "terminal", { pid: String(next.pid) }), { replace: true });
-        if ((next.is === "ended" || next.is === "failed") && screen.hasFocus()) again.current?.focus();
+        } else if (next.is === "ended" || next.is === "failed") {
+          rememberShell(instance, undefined);
+          if (screen.hasFocus()) again.current?.focus();
+        }
       },
     });
     opened.current = { screen, connection };
@@ -99,6 +106,11 @@ function Shell({ instance, isFirst, startAgain }: { instance: string; isFirst: b
         <p role="status" class={state.is === "failed" || state.is === "lost" ? "is-bad" : "muted"}>
           {stateWords(state)}
         </p>
+        {state.is === "failed" && pidInAddress() !== undefined && (
+          <button type="button" onClick={attachAgain}>
+            Attach again
+          </button>
+        )}
       </div>
       <div class="screen" ref={box} />
       <TouchKeys
