@@ -149,6 +149,22 @@ test("what a text field would change is not edited", async () => {
   await close();
 });
 
+test("a link leads to what it names: a folder, or a file", async () => {
+  mkdirSync(join(folder, "docs"));
+  writeFileSync(join(folder, "docs/page"), "content");
+  symlinkSync("docs", join(folder, "current"));
+  symlinkSync("docs/page", join(folder, "index"));
+  const { page, expect, close } = await openFolder();
+  expect(/status of 409/);
+  await page.getByRole("link", { name: "current", exact: true }).click();
+  await row(page, "page").waitFor();
+  await page.goBack();
+  await page.getByRole("link", { name: "index", exact: true }).click();
+  await page.getByRole("link", { name: "Open it as a file" }).click();
+  assert.is(await page.getByRole("textbox").inputValue(), "content");
+  await close();
+});
+
 test("names that are hostile are text, and files of any name are opened, downloaded, renamed and deleted", async () => {
   const names = [
     ["<img src=x onerror=window.pwned=1>", "<img src=x onerror=window.pwned=1>"],

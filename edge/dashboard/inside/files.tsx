@@ -58,7 +58,7 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
   }
 
   const files = list.value?.files;
-  const isNoFolder = list.error instanceof CallError && list.error.status === 400 && folder !== "";
+  const isNoFolder = list.error instanceof CallError && list.error.message.endsWith(": it is no folder");
   return (
     <section
       aria-labelledby="folder"
