@@ -20,9 +20,9 @@ export interface InsideStage extends FakeStage {
 export const INSTANCE = "inst-a";
 
 /** Starts one for a file of tests. */
-export async function startInsideStage(): Promise<InsideStage> {
+export async function startInsideStage(options: { apiKey?: string } = {}): Promise<InsideStage> {
   const folder = mkdtempSync(join(tmpdir(), "tenancy-inside-"));
-  const stage = await startFakeStage({ clock: systemClock, exec: await insideExec() });
+  const stage = await startFakeStage({ ...options, clock: systemClock, exec: await insideExec() });
   const { cluster, channels } = stage.edge;
   cluster.addWorkload("app");
   cluster.addInstance(INSTANCE);

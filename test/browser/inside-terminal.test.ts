@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { eventually } from "../eventually.ts";
-import { openPage } from "./browser.ts";
+import { openPage, UNAUTHORIZED } from "./browser.ts";
 import {
   type InsideStage,
   linesOf,
@@ -16,14 +16,19 @@ import {
   untilPrompt,
 } from "./inside-stage.ts";
 import { picture } from "./picture.ts";
+import { KEY } from "./stage.ts";
 
 const test = suite("browser/inside-terminal");
 let stage: InsideStage;
+let keyed: InsideStage | undefined;
 
 test.before(async () => {
   stage = await startInsideStage();
 });
-test.after(() => stage?.stop());
+test.after(async () => {
+  // Each waits for the commands of both.
+  await Promise.all([stage?.stop(), keyed?.stop()]);
+});
 
 test("a shell answers in colours, follows the size of the page, and says its exit code", async () => {
   const project = join(stage.folder, "project");
@@ -183,6 +188,18 @@ test("on a phone it fits, and has the keys that a phone lacks", async () => {
   await typeLine(page, "echo $?");
   await untilLine(page, "130");
   await assertAccessible();
+  await close();
+});
+
+test("a terminal that waits for the login opens after it, with the session's cookie", async () => {
+  keyed = await startInsideStage({ apiKey: KEY });
+  const { page, expect, close } = await openPage(keyed.browser);
+  expect(UNAUTHORIZED);
+  expect(/WebSocket connection to/);
+  await page.goto(keyed.at("/terminal"));
+  await page.getByLabel("API key").fill(KEY);
+  await page.keyboard.press("Enter");
+  await untilOpen(page);
   await close();
 });
 
