@@ -65,7 +65,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...createInsidePlaces(services).flatMap((place) => [
       ...processRoutes(place, services),
       ...attachRoutes(place, services),
-      ...fileRoutes(place),
+      ...fileRoutes(place, services),
     ]),
     ...tenantRoutes(services.cache),
     ...readClaimRoutes(services),

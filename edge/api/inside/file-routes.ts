@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Clock } from "../../../crds/client/clock.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { isUnchanged } from "../../http/if-none-match.ts";
 import { type PathRule, queryFlag, queryText } from "../../http/parameters.ts";
@@ -7,18 +8,12 @@ import type { RoutedRequest } from "../../http/router.ts";
 import { readUpload } from "../../http/upload.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
-import { type ApiTypes, doneSchema } from "../openapi/schemas.ts";
+import { doneSchema } from "../openapi/schemas.ts";
 import { limitQuery, limitSchema } from "../pages.ts";
-import {
-  attachment,
-  encodePath,
-  namedPath,
-  pathAtEnd,
-  pathSchema,
-  pathText,
-  queryPath,
-} from "../snapshots/saved-paths.ts";
+import { attachment, encodePath, pathAtEnd, pathSchema, pathText, queryPath } from "../snapshots/saved-paths.ts";
 import type { CallData, InsidePlace } from "./call-inside.ts";
+import { entrySchema, fileOf, readSchema, shownFile } from "./file-entry.ts";
+import { watchFolder } from "./folder-watch.ts";
 import { podAnswer, podLines } from "./pod-answer.ts";
 import { rangeOf } from "./range.ts";
 
@@ -37,24 +32,10 @@ const depthRule: PathRule = {
   says: `a depth is a whole number from 0 to ${MAX_DEPTH}`,
 };
 
-const count = v.pipe(v.number(), v.integer(), v.minValue(0));
-const entrySchema = v.object({
-  path: v.string(),
-  type: v.picklist(["file", "directory", "symlink", "other"]),
-  size: count,
-  mode: v.pipe(v.string(), v.regex(/^[0-7]{4}$/)),
-  modifiedAt: v.pipe(v.string(), v.isoTimestamp()),
-  uid: count,
-  gid: count,
-  target: v.optional(v.string()),
-  etag: v.optional(v.pipe(v.string(), v.regex(/^[0-9a-f-]{1,100}$/))),
-});
-type Entry = v.InferOutput<typeof entrySchema>;
-const readSchema = v.object({ ...entrySchema.entries, offset: count, length: v.optional(count) });
 const endOfPage = v.object({ isCut: v.boolean() });
 
 /** The routes of the files in instances. */
-export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute[] {
+export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }: { clock: Clock }): ApiRoute[] {
   const all = `${base}/files`;
   const one = `${all}/:path+`;
   return [
@@ -62,7 +43,8 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
       method: "GET",
       path: all,
       summary: "List files in an instance",
-      description: "What is in a folder, by name, each folder before what is in it. Links are shown and not followed.",
+      description:
+        "What is in a folder, by name, each folder before what is in it. Links are shown and not followed. `watch=true` streams what changes in it instead.",
       query: {
         ...query,
         folder: pathSchema("The folder's path without the slash at its start; by default the root."),
@@ -72,8 +54,12 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         },
         limit: limitSchema("Maximum number of entries.", { default: DEFAULT_LIMIT }),
         after: pathSchema("The next page, as x-tenancy-next names it."),
+        watch: flagSchema(
+          "Whether to stream what changes in the folder, as server-sent events or lines of JSON, by `Accept`. Without `limit` and `after`, and with a `depth` of at least 1.",
+        ),
       },
       answer: ["InstanceFile"],
+      streams: true,
       mayTell: ["x-tenancy-next"],
       errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {
@@ -81,7 +67,11 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         const depth = Number(queryText(request, "depth", depthRule) ?? 1);
         const limit = limitQuery(request) ?? DEFAULT_LIMIT;
         const after = queryPath(request, "after");
+        const isWatch = queryFlag(request, "watch");
+        if (isWatch && (depth === 0 || after !== "" || request.query.limit !== undefined))
+          throw new HttpError(400, "query: ask for one thing: a watch has no limit, no after and no depth of 0");
         const inside = await find(request, context);
+        if (isWatch) return await watchFolder(request, { folder, depth }, { inside, clock });
         const path = `/${folder}`;
         const failure = { path: pathText(path) };
         if (depth === 0) return jsonResponse([fileOf(await inside.ask("stat", { path }, { failure }))]);
@@ -92,7 +82,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace): ApiRoute
         const last = found.at(-1)?.path ?? "";
         const below = folder === "" ? "" : `${folder}/`;
         return jsonResponse(
-          found.map((entry) => shown({ ...entry, path: `/${below}${entry.path}` })),
+          found.map((entry) => shownFile({ ...entry, path: `/${below}${entry.path}` })),
           { headers: isCut ? { "x-tenancy-next": encodePath(last) } : {} },
         );
       },
@@ -229,20 +219,6 @@ function isNewOnly({ headers }: Request): boolean {
   const value = headers.get("if-none-match")?.trim();
   if (value !== undefined && value !== "*") throw new HttpError(400, 'if-none-match: must be "*" for a write');
   return value === "*";
-}
-
-function fileOf(answer: unknown): ApiTypes["InstanceFile"] {
-  return shown(podAnswer(entrySchema, answer));
-}
-
-function shown({ path, size, target, etag, ...rest }: Entry): ApiTypes["InstanceFile"] {
-  return {
-    ...namedPath(path.slice(1)),
-    ...rest,
-    sizeBytes: size,
-    ...(target !== undefined && { target: pathText(target) }),
-    ...(etag !== undefined && { etag: `"${etag}"` }),
-  };
 }
 
 /**

@@ -3,6 +3,9 @@ import { HttpError } from "../../http/http-error.ts";
 
 /** More than a page of long names. */
 const MAX_LINES_BYTES = 8 * 1024 * 1024;
+const NEWLINE = 0x0a;
+/** More than an event with three paths of 4 096 bytes, each of which can take six characters. */
+const MAX_EVENT_BYTES = 128 * 1024;
 
 /**
  * What the program in a pod has said. A tenant can replace the program, so nothing that it says is trusted.
@@ -32,6 +35,29 @@ export async function podLines(data: AsyncIterable<Uint8Array>): Promise<unknown
     .split("\n")
     .filter((line) => line !== "")
     .map(podJson);
+}
+
+/** Lines of JSON as they come. @throws HttpError 409 for what is none, and for a line that is far too long */
+export async function* podEvents(data: AsyncIterable<Uint8Array>): AsyncGenerator<unknown, void> {
+  // One buffer that grows: a line can come in pieces of one byte.
+  let line = Buffer.alloc(0);
+  let bytes = 0;
+  for await (const piece of data) {
+    let from = 0;
+    for (let end = piece.indexOf(NEWLINE); end !== -1; end = piece.indexOf(NEWLINE, from)) {
+      const last = piece.subarray(from, end);
+      yield podJson(Buffer.concat([line.subarray(0, bytes), last]).toString("utf8"));
+      bytes = 0;
+      from = end + 1;
+    }
+    const rest = piece.subarray(from);
+    const filled = bytes + rest.length;
+    if (filled > MAX_EVENT_BYTES) throw strange();
+    if (filled > line.length) line = Buffer.concat([line.subarray(0, bytes)], Math.max(filled, 2 * line.length));
+    line.set(rest, bytes);
+    bytes = filled;
+  }
+  if (bytes > 0) throw strange();
 }
 
 /**

@@ -41,6 +41,8 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		})
 	case "list":
 		return with(payload, func(call listCall) error { return listFolder(s, call) })
+	case "watch":
+		return with(payload, func(call watchCall) error { return watchFolder(s, call) })
 	case "mkdir":
 		return with(payload, func(call modeCall) error {
 			return answerWith(s, func() (any, error) { return makeFolder(call) })

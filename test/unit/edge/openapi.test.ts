@@ -118,6 +118,7 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder&depth=2"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder/a&depth=0"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?depth=x"],
+  ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder/none&watch=true"],
   ["POST /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a?move=$folder/b"],
   ["POST /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a"],
   ["DELETE /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/b"],
