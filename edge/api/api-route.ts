@@ -108,6 +108,8 @@ export interface ApiRoute extends Route {
     | "application/gzip"
     | "application/octet-stream"
     | "websocket";
+  /** The media type of another form that the answer can have. */
+  readonly alsoAnswers?: "application/gzip";
   /** Whether the answer can be a stream of events instead. @default false */
   readonly streams?: boolean;
   /** Request headers that it reads. */
@@ -115,7 +117,7 @@ export interface ApiRoute extends Route {
   /** Headers of every successful response. */
   readonly tells?: readonly ("etag" | "x-tenancy-version")[];
   /** Headers that a successful response may have. */
-  readonly mayTell?: readonly "x-tenancy-next"[];
+  readonly mayTell?: readonly ("etag" | "x-tenancy-next")[];
   /** Error statuses of this route in addition to 400, 401, 403, 405 and 500. */
   readonly errors?: readonly (keyof typeof errorMeanings)[];
 }

@@ -11,8 +11,10 @@ import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import { doneSchema } from "../openapi/schemas.ts";
 import { limitQuery, limitSchema } from "../pages.ts";
 import { attachment, encodePath, pathAtEnd, pathSchema, pathText, queryPath } from "../snapshots/saved-paths.ts";
-import type { CallData, InsidePlace } from "./call-inside.ts";
+import type { InsidePlace } from "./call-inside.ts";
+import { dataStream } from "./data-stream.ts";
 import { entrySchema, fileOf, readSchema, shownFile } from "./file-entry.ts";
+import { sendArchive } from "./folder-archive.ts";
 import { watchFolder } from "./folder-watch.ts";
 import { podAnswer, podLines } from "./pod-answer.ts";
 import { rangeOf } from "./range.ts";
@@ -26,6 +28,7 @@ const modeRule: PathRule = {
   accepts: (value) => /^[0-7]{3,4}$/.test(value),
   says: "a mode is three or four octal digits, such as 0644",
 };
+const archiveRule: PathRule = { accepts: (value) => value === "tar.gz", says: "must be tar.gz" };
 const modeSchema = (description: string): OpenApiSchema => ({ type: "string", pattern: "^[0-7]{3,4}$", description });
 const depthRule: PathRule = {
   accepts: (value) => /^\d{1,2}$/.test(value) && Number(value) <= MAX_DEPTH,
@@ -90,17 +93,28 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }
     {
       method: "GET",
       path: one,
-      query,
       summary: "Read a file in an instance",
-      description: "As the workload's user. Links are followed. 409 for folders, devices, pipes and sockets.",
+      description:
+        "As the workload's user. Links are followed. 409 for folders, devices, pipes and sockets. `archive=tar.gz` sends a folder.",
+      query: {
+        ...query,
+        archive: {
+          ...{ type: "string", enum: ["tar.gz"] },
+          description:
+            "Sends what is in a folder, packed, with paths below the folder. Links stay links; devices, pipes and sockets are left out. The connection is closed before the last byte if something cannot be read any more.",
+        },
+      },
       answer: "application/octet-stream",
+      alsoAnswers: "application/gzip",
       takes: ["if-none-match", "range", "if-range"],
-      tells: ["etag"],
+      mayTell: ["etag"],
       errors: [404, 409, 410, 416, 503, 504, ...errors],
       async handle(request, context) {
         const path = pathAtEnd(request);
         const range = rangeOf(request);
+        const isArchive = queryText(request, "archive", archiveRule) !== undefined;
         const inside = await find(request, context);
+        if (isArchive) return await sendArchive(path, inside);
         const ifRange = request.headers.get("if-range")?.trim();
         const { answer, data } = await inside.open(
           "read",
@@ -118,7 +132,7 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }
         }
         const { offset, length, size } = file;
         const isPart = length !== undefined && length < size;
-        return new Response(streamOf(data, length), {
+        return new Response(dataStream(data, length), {
           status: isPart ? 206 : 200,
           headers: {
             ...{ "content-type": "application/octet-stream", etag, "accept-ranges": "bytes" },
@@ -136,7 +150,10 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }
       summary: "Write a file in an instance",
       description:
         "As the workload's user. The file is there as a whole or not at all; missing folders are made. With `If-None-Match: *` 409 if there is a file. A link is followed.",
-      query: { ...query, mode: modeSchema("Its permissions; by default those of the file that it replaces, or 0644.") },
+      query: {
+        ...query,
+        mode: modeSchema("Its permissions; by default those of the file that it replaces, or 0644."),
+      },
       rawBody: ["application/octet-stream"],
       takes: ["if-none-match"],
       answer: "InstanceFile",
@@ -219,29 +236,4 @@ function isNewOnly({ headers }: Request): boolean {
   const value = headers.get("if-none-match")?.trim();
   if (value !== undefined && value !== "*") throw new HttpError(400, 'if-none-match: must be "*" for a write');
   return value === "*";
-}
-
-/**
- * A body that is read at the client's pace. It breaks off unless it has the length that was announced: on a connection
- * that is kept, what is too much would be taken for the next answer.
- */
-function streamOf(data: CallData, length: number | undefined): ReadableStream<Uint8Array> {
-  let left = length ?? Number.POSITIVE_INFINITY;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await data.next();
-        left -= value?.length ?? 0;
-        if (left < 0 || (done === true && length !== undefined && left > 0)) {
-          await data.return();
-          controller.error(new Error("Cannot send a file: its pod sends another length than it has announced"));
-        } else if (done === true) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel() {
-        await data.return();
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }

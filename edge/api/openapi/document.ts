@@ -109,7 +109,7 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
 
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
   const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
-  const { takes = [], tells = [], mayTell = [], streams = false } = route;
+  const { takes = [], tells = [], mayTell = [], streams = false, alsoAnswers } = route;
   // Every route refuses unknown query parameters.
   const always = [400, 405, 500] as const;
   const failures = [
@@ -145,8 +145,8 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
     }),
     responses: {
       [status]: {
-        ...answered(answer, streams),
-        ...(tells.length > 0 && {
+        ...answered(answer, { streams, alsoAnswers }),
+        ...(tells.length + mayTell.length > 0 && {
           headers: Object.fromEntries(
             [...tells, ...mayTell].map((name) => [
               name,
@@ -187,7 +187,10 @@ function header(name: keyof typeof headerMeanings): { description: string; schem
   return { description: headerMeanings[name], schema: { type: "string" } };
 }
 
-function answered(answer: ApiRoute["answer"], streams: boolean): DocumentedOperation["responses"][string] {
+function answered(
+  answer: ApiRoute["answer"],
+  { streams, alsoAnswers }: { streams: boolean; alsoAnswers: ApiRoute["alsoAnswers"] },
+): DocumentedOperation["responses"][string] {
   switch (answer) {
     case "websocket":
       return { description: "The WebSocket is open." };
@@ -200,7 +203,10 @@ function answered(answer: ApiRoute["answer"], streams: boolean): DocumentedOpera
       };
     case "application/gzip":
     case "application/octet-stream":
-      return { description: "Success.", content: { [answer]: rawSchema } };
+      return {
+        description: "Success.",
+        content: { [answer]: rawSchema, ...(alsoAnswers !== undefined && { [alsoAnswers]: rawSchema }) },
+      };
     default:
       return {
         description: "Success.",

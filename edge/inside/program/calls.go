@@ -41,6 +41,8 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		})
 	case "list":
 		return with(payload, func(call listCall) error { return listFolder(s, call) })
+	case "archive":
+		return with(payload, func(call pathCall) error { return archiveFolder(s, call) })
 	case "watch":
 		return with(payload, func(call watchCall) error { return watchFolder(s, call) })
 	case "mkdir":

@@ -115,6 +115,7 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["PUT /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder", "content"],
   ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a"],
   ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/none"],
+  ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder?archive=tar.gz"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder&depth=2"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder/a&depth=0"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?depth=x"],
