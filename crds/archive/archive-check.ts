@@ -17,8 +17,11 @@ import {
 } from "./tar-header.ts";
 
 export interface ArchiveCheckOptions {
-  /** Where every entry must be, as returned by `overlayRoots`; `context` for a build context, which has no roots. */
-  readonly roots: readonly string[] | "context";
+  /**
+   * Where every entry must be, as returned by `overlayRoots`; `context` for a build context, and `folder` for the
+   * content of any folder, which have no roots.
+   */
+  readonly roots: readonly string[] | "context" | "folder";
   readonly limits: ArchiveLimits;
   /** Whether names may be in separate POSIX pax entries, which busybox never writes. @default false */
   readonly takesPax?: boolean | undefined;
@@ -73,7 +76,10 @@ export function createArchiveCheck(options: ArchiveCheckOptions): ArchiveCheck {
   const isContext = roots === "context";
   const reader = isContext
     ? createContextReader({ limits })
-    : createEntryReader({ roots, limits, leaveOutPipes, onDangling: options.onDangling });
+    : createEntryReader({
+        ...{ roots: roots === "folder" ? undefined : roots, limits, leaveOutPipes },
+        onDangling: options.onDangling,
+      });
   const contents: ArchiveContents = { entries: 0, bytes: 0, bytesIn: 0 };
   const block = Buffer.alloc(BLOCK);
   let keptBytes = 0;

@@ -1,6 +1,6 @@
 import { ArchiveError, quote } from "./archive-error.ts";
 import type { ArchiveLimits } from "./archive-limits.ts";
-import { createEntryRules, type EntryReader } from "./entry-reader.ts";
+import { createEntryRules, type EntryReader, isFolderItself, withoutDot } from "./entry-reader.ts";
 
 /**
  * Accepts the entries that are allowed in a build context.
@@ -34,12 +34,8 @@ export function createContextReader({ limits }: { limits: ArchiveLimits }): Entr
     read(header, given) {
       rules.count();
       const named = given.path ?? header.name;
+      if (isFolderItself(header, named)) return undefined;
       const path = withoutDot(header.type === "5" ? named.replace(/\/$/, "") : named);
-      if (header.type === "5" && (path === "" || path === ".")) {
-        if (header.size !== 0) throw new ArchiveError("Hostile", "its folder has a content");
-        if (named === "" || named === "/") throw new ArchiveError("Hostile", 'entry "/" has an absolute path');
-        return undefined;
-      }
       rules.checkPath(path, "entry");
       const type = rules.typeOf(header, path);
       const { uid, gid, mtime, size } = header;
@@ -67,8 +63,4 @@ export function createContextReader({ limits }: { limits: ArchiveLimits }): Entr
       }
     },
   };
-}
-
-function withoutDot(path: string): string {
-  return path.startsWith("./") ? path.slice(2) : path;
 }

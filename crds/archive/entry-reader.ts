@@ -161,6 +161,23 @@ function createSymlinkTree({ maxEntries }: ArchiveLimits) {
   };
 }
 
+/** A path without the `./` that `tar -C folder .` begins every path with. */
+export function withoutDot(path: string): string {
+  return path.startsWith("./") ? path.slice(2) : path;
+}
+
+/**
+ * Whether an entry is the folder itself that was packed.
+ *
+ * @throws ArchiveError if it is the root, or has a content
+ */
+export function isFolderItself({ type, size }: TarHeader, named: string): boolean {
+  if (type !== "5" || !["", ".", "./", "/"].includes(named)) return false;
+  if (size !== 0) throw new ArchiveError("Hostile", "its folder has a content");
+  if (named === "" || named === "/") throw new ArchiveError("Hostile", 'entry "/" has an absolute path');
+  return true;
+}
+
 /**
  * Accepts the entries that are allowed in an archive of overlay directories. Save, upload and restore use the same
  * rules: an archive that one of them accepts can be unpacked into empty directories by a restore.
@@ -168,12 +185,14 @@ function createSymlinkTree({ maxEntries }: ArchiveLimits) {
  * A symlink may have any target: it is resolved inside the pod. But nothing may be written through one, so no entry and
  * no hard link's target may lie below a symlink.
  *
+ * @param options.roots undefined for any folder: every plain relative path is allowed, also after `./`, and the entry of
+ * the folder itself is left out
  * @param options.leaveOutPipes whether named pipes, with the links to them, are left out instead of refused
  * @param options.onDangling receives a hard link whose target does not come before it; the link is left out. @default
  * such   an archive is refused
  */
 export function createEntryReader(options: {
-  roots: readonly string[];
+  roots: readonly string[] | undefined;
   limits: ArchiveLimits;
   leaveOutPipes: boolean;
   onDangling?: ((link: { path: string; target: string }) => void) | undefined;
@@ -184,10 +203,12 @@ export function createEntryReader(options: {
   const kinds = createPathKinds(limits);
   let contentBytes = 0;
   let rememberedBytes = 0;
+  const isRoot = (path: string): boolean => roots?.includes(path) === true;
+  const inFolder = (path: string): string => (roots === undefined ? withoutDot(path) : path);
 
   function checkPath(path: string, what: string): void {
     rules.checkPath(path, what);
-    if (!roots.some((root) => path === root || path.startsWith(`${root}/`))) {
+    if (roots !== undefined && !roots.some((root) => path === root || path.startsWith(`${root}/`))) {
       throw new ArchiveError("Hostile", `${what} "${quote(path)}" is outside the overlay directories`);
     }
   }
@@ -213,18 +234,20 @@ export function createEntryReader(options: {
     read(header, given) {
       rules.count();
       const named = given.path ?? header.name;
-      const path = header.type === "5" ? named.replace(/\/$/, "") : named;
+      if (roots === undefined && isFolderItself(header, named)) return undefined;
+      const path = inFolder(header.type === "5" ? named.replace(/\/$/, "") : named);
       checkPath(path, "entry");
       if (header.type === "6" && options.leaveOutPipes) {
         kinds.add(path, "pipe");
         return undefined;
       }
       const type = rules.typeOf(header, path);
-      if (type !== "directory" && roots.includes(path)) {
+      if (type !== "directory" && isRoot(path)) {
         throw new ArchiveError("Hostile", `entry "${quote(path)}" takes the place of an overlay directory`);
       }
       const { mode, uid, gid, mtime, size } = header;
-      const target = type === "symlink" || type === "hardlink" ? (given.target ?? header.linkName) : "";
+      const linked = type === "symlink" || type === "hardlink" ? (given.target ?? header.linkName) : "";
+      const target = type === "hardlink" ? inFolder(linked) : linked;
       if (type === "hardlink") {
         checkPath(target, `the target of "${quote(path)}",`);
         const kind = kinds.get(target);
@@ -241,7 +264,7 @@ export function createEntryReader(options: {
         kinds.add(path, type);
         if (type === "symlink") rules.checkTarget(path, target);
         if (type === "file") countContent(size);
-        const isRemembered = type === "directory" ? !roots.includes(path) : type === "file" && (mode & 0o7000) !== 0;
+        const isRemembered = type === "directory" ? !isRoot(path) : type === "file" && (mode & 0o7000) !== 0;
         if (isRemembered) countRemembered(path);
       }
       return { type, path, mode, uid, gid, mtime, size, target };

@@ -13,6 +13,7 @@ import { type HistoryServices, historyRoutes } from "./history.ts";
 import { type AttachServices, attachRoutes } from "./inside/attach-routes.ts";
 import { createInsidePlaces } from "./inside/call-inside.ts";
 import { fileRoutes } from "./inside/file-routes.ts";
+import { createUnpackFolder } from "./inside/folder-unpack.ts";
 import { processRoutes } from "./inside/process-routes.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
@@ -54,6 +55,7 @@ export type ApiServices = ClaimServices &
 
 /** The REST API's route table, most frequent first. */
 export function apiRoutes(services: ApiServices): ApiRoute[] {
+  const unpackFolder = createUnpackFolder();
   const routes = [
     healthRoute,
     ...claimRoutes({
@@ -65,7 +67,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...createInsidePlaces(services).flatMap((place) => [
       ...processRoutes(place, services),
       ...attachRoutes(place, services),
-      ...fileRoutes(place, services),
+      ...fileRoutes(place, { ...services, unpackFolder }),
     ]),
     ...tenantRoutes(services.cache),
     ...readClaimRoutes(services),

@@ -15,6 +15,7 @@ import type { InsidePlace } from "./call-inside.ts";
 import { dataStream } from "./data-stream.ts";
 import { entrySchema, fileOf, readSchema, shownFile } from "./file-entry.ts";
 import { sendArchive } from "./folder-archive.ts";
+import type { UnpackFolder } from "./folder-unpack.ts";
 import { watchFolder } from "./folder-watch.ts";
 import { podAnswer, podLines } from "./pod-answer.ts";
 import { rangeOf } from "./range.ts";
@@ -38,7 +39,10 @@ const depthRule: PathRule = {
 const endOfPage = v.object({ isCut: v.boolean() });
 
 /** The routes of the files in instances. */
-export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }: { clock: Clock }): ApiRoute[] {
+export function fileRoutes(
+  { base, query, errors, find }: InsidePlace,
+  { clock, unpackFolder }: { clock: Clock; unpackFolder: UnpackFolder },
+): ApiRoute[] {
   const all = `${base}/files`;
   const one = `${all}/:path+`;
   return [
@@ -149,12 +153,15 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }
       path: one,
       summary: "Write a file in an instance",
       description:
-        "As the workload's user. The file is there as a whole or not at all; missing folders are made. With `If-None-Match: *` 409 if there is a file. A link is followed.",
+        "As the workload's user. The file is there as a whole or not at all; missing folders are made. With `If-None-Match: *` 409 if there is a file. A link is followed. `unpack=true` unpacks an archive into a folder.",
       query: {
         ...query,
         mode: modeSchema("Its permissions; by default those of the file that it replaces, or 0644."),
+        unpack: flagSchema(
+          "Whether the body is a tar or tar.gz, detected by its first bytes, for the folder of this path. Files in it are replaced, folders are merged, and nothing changes unless all of the archive is right. Owners, setuid and setgid are ignored; devices, pipes, `..` and absolute paths are refused.",
+        ),
       },
-      rawBody: ["application/octet-stream"],
+      rawBody: ["application/octet-stream", "application/x-tar", "application/gzip"],
       takes: ["if-none-match"],
       answer: "InstanceFile",
       errors: [404, 408, 409, 410, 413, 503, 504, 507, ...errors],
@@ -162,7 +169,11 @@ export function fileRoutes({ base, query, errors, find }: InsidePlace, { clock }
         const path = pathAtEnd(request);
         const mode = queryText(request, "mode", modeRule);
         const isNew = isNewOnly(request);
+        const isArchive = queryFlag(request, "unpack");
+        if (isArchive && mode !== undefined)
+          throw new HttpError(400, "query: ask for one thing: an archive has the permissions of its files");
         const inside = await find(request, context);
+        if (isArchive) return jsonResponse(await unpackFolder(request, { path, isNew }, inside));
         const upload = readUpload(request, { limit: MAX_UPLOAD_BYTES, clientGone: inside.clientGone });
         try {
           const parameters = { path: `/${path}`, isNew, ...(mode !== undefined && { mode }) };

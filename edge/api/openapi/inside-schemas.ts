@@ -42,6 +42,17 @@ export const insideSchemas = {
       modifiedAt: time("When its content last changed."),
       target: Type.Optional(text("What a link points at.")),
       etag: Type.Optional(text("ETag of a file: another one if its content or its permissions have changed.")),
+      unpacked: Type.Optional(
+        Type.Object(
+          {
+            files: count("Files."),
+            folders: count("Folders that it names."),
+            links: count("Symbolic and hard links."),
+            bytes: count("Bytes of all files."),
+          },
+          { description: "What an archive held; only in the answer to its upload." },
+        ),
+      ),
     },
     { description: "A file, folder or link in an instance, now." },
   ),

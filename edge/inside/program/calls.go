@@ -43,6 +43,10 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		return with(payload, func(call listCall) error { return listFolder(s, call) })
 	case "archive":
 		return with(payload, func(call pathCall) error { return archiveFolder(s, call) })
+	case "unpack":
+		return with(payload, func(call unpackCall) error {
+			return answerWith(s, func() (any, error) { return unpackInto(s, call) })
+		})
 	case "watch":
 		return with(payload, func(call watchCall) error { return watchFolder(s, call) })
 	case "mkdir":

@@ -116,6 +116,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/a"],
   ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/none"],
   ["GET /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder?archive=tar.gz"],
+  ["PUT /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/of?unpack=true", overlay],
+  ["PUT /api/v1/instances/{id}/files/{path}", "/api/v1/instances/inst-a/files/$folder/of?unpack=true", "no archive"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder&depth=2"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?folder=$folder/a&depth=0"],
   ["GET /api/v1/instances/{id}/files", "/api/v1/instances/inst-a/files?depth=x"],

@@ -1,0 +1,101 @@
+import { pipeline } from "node:stream";
+import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
+import { ArchiveError } from "../../../crds/archive/archive-error.ts";
+import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
+import { openPacked, unpackError } from "../../../crds/archive/packed-tar.ts";
+import type { TarEntry } from "../../../crds/archive/tar-header.ts";
+import { HttpError } from "../../http/http-error.ts";
+import { readUpload } from "../../http/upload.ts";
+import type { ApiTypes } from "../openapi/schemas.ts";
+import { pathText } from "../snapshots/saved-paths.ts";
+import type { Inside } from "./call-inside.ts";
+import { fileOf } from "./file-entry.ts";
+
+/** The pod's disk is the limit for contents. The names of folders are kept in the pod's memory until the end. */
+const LIMITS: ArchiveLimits = {
+  maxBytes: 2 ** 40,
+  maxEntries: 1_000_000,
+  maxPathBytes: 4096,
+  maxDepth: 128,
+  maxRememberedBytes: 16 * 1024 * 1024,
+};
+/** Each can take 100 MB of memory, for the names in it. */
+const UNPACKS_AT_ONCE = 4;
+
+/** Unpacks a request's body, a tar or tar.gz, into a folder of an instance. */
+export type UnpackFolder = (
+  request: Request,
+  /** `path` is without the slash at its start; bytes, one per character. `isNew`: it must not be there. */
+  to: { readonly path: string; readonly isNew: boolean },
+  inside: Inside,
+) => Promise<ApiTypes["InstanceFile"]>;
+
+/**
+ * Creates the function that unpacks. The pod gets an archive that is written again from the parsed entries, and uses it
+ * only when all of it has come and is right.
+ *
+ * @returns throws HttpError 400 for what is no archive or holds what is not allowed, 413 over a limit, 503 while there
+ * are too many at once, and what a call of the pod throws
+ */
+export function createUnpackFolder(): UnpackFolder {
+  let unpacking = 0;
+  return async function unpackFolder(request, to, inside) {
+    if (unpacking >= UNPACKS_AT_ONCE) {
+      throw new HttpError(503, `${UNPACKS_AT_ONCE} archives are being unpacked already; try again soon`, {
+        headers: { "retry-after": "5" },
+      });
+    }
+    unpacking += 1;
+    try {
+      return await unpack(request, to, inside);
+    } finally {
+      unpacking -= 1;
+    }
+  };
+}
+
+async function unpack(...[request, { path, isNew }, inside]: Parameters<UnpackFolder>): ReturnType<UnpackFolder> {
+  const upload = readUpload(request, { limit: LIMITS.maxBytes, clientGone: inside.clientGone });
+  const unpacked = { files: 0, folders: 0, links: 0, bytes: 0 };
+  let problem: unknown;
+
+  function count({ type, size }: TarEntry): void {
+    unpacked[type === "directory" ? "folders" : type === "file" ? "files" : "links"] += 1;
+    unpacked.bytes += size;
+  }
+
+  async function* checked(): AsyncGenerator<Uint8Array> {
+    // Its owner is the workload's user.
+    const rewrite = (entry: TarEntry): TarEntry => ({ ...entry, uid: 0, gid: 0 });
+    const check = createArchiveCheck({ roots: "folder", limits: LIMITS, takesPax: true, rewrite, onEntry: count });
+    try {
+      const { input, unpacked: tar } = await openPacked(generated(upload.chunks));
+      // The reader of the last stream sees every failure.
+      const output = pipeline(input, tar, check.stream, () => undefined);
+      try {
+        yield* output;
+      } finally {
+        output.destroy();
+      }
+    } catch (error) {
+      problem = error instanceof ArchiveError ? error : unpackError(check.stream.errored ?? error);
+      throw problem;
+    }
+  }
+
+  try {
+    const failure = { path: pathText(`/${path}`), mayHaveActed: true };
+    const answer = await inside.ask("unpack", { path: `/${path}`, isNew }, { input: checked(), failure });
+    return { ...fileOf(answer), unpacked };
+  } catch (error) {
+    const why = problem ?? error;
+    if (!(why instanceof ArchiveError)) throw why;
+    throw new HttpError(why.reason === "TooLarge" ? 413 : 400, `body: must be a tar or tar.gz: ${why.message}`);
+  } finally {
+    upload.close();
+  }
+}
+
+async function* generated(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield* chunks;
+}
