@@ -7,6 +7,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   symlinkSync,
   unlinkSync,
@@ -483,6 +484,111 @@ test("a write to a full disk is a 507 and leaves the file as it was", async ({ l
   assert.is(status, 507, text);
   assert.is(await content("tmp/small/file"), "old");
   assert.is(await outputOf("ls -A /tmp/small"), "file\n");
+});
+
+test("an archive that does not fit on the disk is a 507, and leaves the folder as it was", async ({ life }) => {
+  await mountMemory(life, "/tmp/little", "size=512k");
+  await outputOf("cd /tmp/little; mkdir old; echo old > old/file; mkdir /tmp/packed; cd /tmp/packed; echo new > file");
+  await outputOf("cd /tmp/packed; head -c 1000000 /dev/urandom > large");
+  const archive = await file("GET", "tmp/packed?archive=tar.gz");
+  const listed = await outputOf("cd /tmp/little; find . -exec stat -c '%n %f %Y' {} +");
+  const { status, text } = await file("PUT", "tmp/little?unpack=true", { body: archive.bytes });
+  assert.is(status, 507, text);
+  assert.is(await outputOf("cd /tmp/little; find . -exec stat -c '%n %f %Y' {} +"), listed);
+  assert.match(await outputOf("df -k /tmp/little"), / 1% /);
+});
+
+test("a folder goes into another instance as it is, and busybox's tar unpacks it as the same", async () => {
+  const tree = "/tmp/tree";
+  await outputOf(
+    `mkdir -p ${tree}/deep/er ${tree}/closed/in ${tree}/empty; cd ${tree}; echo run > run; chmod 0755 run
+    head -c 2000000 /dev/urandom > deep/er/random; ln -s ../run deep/link; ln -s /nowhere dangling; mkfifo pipe
+    for n in $(seq 300); do echo $n > deep/$n; done; long=$(printf 'l%.0s' $(seq 120)); echo long > $long
+    echo odd > "$(printf 'caf\\351')"; touch -d '2001-02-03 04:05:06' run deep/er empty
+    echo closed > closed/in/file; chmod 0555 closed/in closed`,
+  );
+  // Links get the time of their making from busybox's tar.
+  const list = `find . -mindepth 1 ! -type p ! -type l -exec stat -c '%n|%f|%s|%Y' {} + | sort
+    for one in $(find . -type l | sort); do echo $one $(readlink $one); done; find . -type f -exec md5sum {} + | sort`;
+  const archive = await file("GET", "tmp/tree?archive=tar.gz");
+  assert.equal([archive.status, archive.headers.get("content-type")], [200, "application/gzip"]);
+
+  const other = `${edge.process.url}/api/v1/tenants/eve/instances/inside`;
+  const headers = { authorization: `Bearer ${KEY}` };
+  const unpacked = await patiently(async () => {
+    const response = await fetch(`${other}/files/tmp/tree?unpack=true&wake=true`, {
+      method: "PUT",
+      headers,
+      body: archive.bytes,
+    });
+    return { status: response.status, text: await response.text() };
+  });
+  assert.is(unpacked.status, 200, unpacked.text);
+  const inOther = async (script: string): Promise<string> => {
+    const body = JSON.stringify({ command: ["sh", "-c", script] });
+    const response = await fetch(`${other}/processes`, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body,
+    });
+    const { stdout, stderr, exitCode } = (await response.json()) as Process;
+    assert.is(exitCode, 0, stderr);
+    return stdout ?? "";
+  };
+  const expected = await outputOf(`cd ${tree}; ${list}`);
+  assert.match(expected, /^\.\/closed\/in\|416d\|/m);
+  assert.is(await inOther(`cd ${tree}; ${list}`), expected);
+  // Once more over itself, with folders that its user may not write.
+  await inOther(`cd ${tree}; rm run; echo other > deep/1; echo kept > deep/kept`);
+  const refused = await fetch(`${other}/files/tmp/tree?unpack=true`, { method: "PUT", headers, body: archive.bytes });
+  assert.is(refused.status, 409);
+  assert.match(await refused.text(), /closed: permission denied/);
+  await inOther(`cd ${tree}; chmod -R u+w closed`);
+  const again = await fetch(`${other}/files/tmp/tree?unpack=true`, { method: "PUT", headers, body: archive.bytes });
+  assert.is(again.status, 200, await again.text());
+  assert.is(await inOther(`cd ${tree}; cat run deep/1 deep/kept; ls -A /tmp`), "run\n1\nkept\ntree\n");
+
+  // Busybox's tar closes a folder before it fills it, and gives folders the time of their making.
+  await outputOf(`cd ${tree}; chmod -R u+w closed; rm -r closed`);
+  await put("tmp/tree.tar.gz", (await file("GET", "tmp/tree?archive=tar.gz")).bytes);
+  const byTar = await outputOf(`mkdir /tmp/by-tar && cd /tmp/by-tar && tar -xzf ../tree.tar.gz && ${list}`);
+  const untimed = (listed: string) => listed.replaceAll(/(\|4\w+\|\d+)\|\d+$/gm, "$1");
+  assert.is(untimed(byTar), untimed(await outputOf(`cd ${tree}; ${list}`)));
+  await outputOf(`chmod 0 ${tree}/deep/er/random`);
+  const denied = await file("GET", "tmp/tree?archive=tar.gz");
+  assert.is(denied.status, 409);
+  assert.match(denied.text, /tmp\/tree: deep\/er\/random: permission denied/);
+  const released = await edge.call("POST /api/v1/tenants/{id}/release", {
+    ...{ path: "/api/v1/tenants/eve/release", body: { workload: "inside" } },
+  });
+  assert.is(released.status, 200, released.text);
+});
+
+test("a watch reports what a process in the container does, and ends with its client", async ({ life }) => {
+  await outputOf("mkdir -p /tmp/watched");
+  const gone = new AbortController();
+  const url = `${edge.process.url}/api/v1/instances/${instance}/files?folder=tmp/watched&depth=64&watch=true`;
+  const headers = { authorization: `Bearer ${KEY}`, accept: "text/event-stream" };
+  const response = await fetch(url, { headers, signal: gone.signal });
+  const events = eventsOf(response) as AsyncGenerator<Event & { path?: string; entry?: Entry }, undefined>;
+  assert.is((await next(events)).type, "watching");
+  await outputOf("mkdir -p /tmp/watched/a/b; echo content > /tmp/watched/a/b/file; mv /tmp/watched/a /tmp/watched/c");
+  await outputOf("rm -r /tmp/watched/c; echo last > /tmp/watched/last");
+  const known = new Set<string>();
+  for (let path: string | undefined; path !== "tmp/watched/last"; ) {
+    const { value } = await events.next();
+    assert.ok(value);
+    path = value.path;
+    known.add(`${value.type} ${path}`);
+  }
+  assert.ok(known.has("created tmp/watched/last"), [...known].join(", "));
+  const daemon = await processOnHost(life, "serve");
+  const watches = () =>
+    readdirSync(`/proc/${daemon}/fd`).filter((fd) => readlinkSync(`/proc/${daemon}/fd/${fd}`).includes("inotify"))
+      .length;
+  assert.is(watches(), 1);
+  gone.abort();
+  await waitUntil(() => watches() === 0, { what: "the watch to end", limitMs: LIMIT_MS });
 });
 
 test("a folder with 100 000 files is listed in pages, in memory that it does not grow", async ({ life }) => {
