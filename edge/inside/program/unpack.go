@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -119,9 +121,8 @@ type unpacker struct {
 	// The part folder, and those below it down to the last one that was used.
 	folders []*os.File
 	names   []string
-	made    map[string]*madeFolder
-	// In the order in which they were made: each behind the one that it lies in.
-	order  []*madeFolder
+	// Only those that have an entry: the caller bounds their number.
+	made   map[string]*madeFolder
 	buffer []byte
 }
 
@@ -163,10 +164,10 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	mode := uint32(header.Mode & 0o777)
 	switch header.Typeflag {
 	case tar.TypeDir:
-		if err := u.mkdir(path); err != nil {
+		if err := os.Mkdir(pathIn(folder, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return at(path, err)
 		}
-		*u.made[path] = madeFolder{path, mode, header.ModTime}
+		u.made[path] = &madeFolder{path, mode, header.ModTime}
 		return nil
 	case tar.TypeReg:
 		return at(path, u.file(folder, name, mode, header.ModTime, content))
@@ -209,9 +210,7 @@ func (u *unpacker) open(parts []string) (*os.File, error) {
 		above := u.folders[len(u.folders)-1]
 		folder, err := openIn(found{in: above, name: part}, syscall.O_DIRECTORY)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err = u.mkdir(strings.Join(append(u.names, part), "/")); err == nil {
-				folder, err = openIn(found{in: above, name: part}, syscall.O_DIRECTORY)
-			}
+			folder, err = makeIn(above, part)
 		}
 		if err != nil {
 			return nil, err
@@ -221,18 +220,20 @@ func (u *unpacker) open(parts []string) (*os.File, error) {
 	return u.folders[len(u.folders)-1], nil
 }
 
-// mkdir makes a folder in the last one that was opened.
-func (u *unpacker) mkdir(path string) error {
-	if u.made[path] != nil {
-		return nil
+// makeIn makes a folder that has no entry of its own, or not yet.
+func makeIn(above *os.File, name string) (*os.File, error) {
+	if err := os.Mkdir(pathIn(above, name), 0o700); err != nil {
+		return nil, err
 	}
-	if err := os.Mkdir(pathIn(u.folders[len(u.folders)-1], filepath.Base(path)), 0o700); err != nil {
-		return err
+	folder, err := openIn(found{in: above, name: name}, syscall.O_DIRECTORY)
+	if err != nil {
+		return nil, err
 	}
-	made := &madeFolder{path: path, mode: 0o755}
-	u.made[path] = made
-	u.order = append(u.order, made)
-	return nil
+	if err := syscall.Fchmod(int(folder.Fd()), 0o755); err != nil {
+		folder.Close()
+		return nil, err
+	}
+	return folder, nil
 }
 
 func (u *unpacker) file(folder *os.File, name string, mode uint32, modified time.Time, content io.Reader) error {
@@ -277,8 +278,11 @@ func (u *unpacker) link(target, path string) error {
 
 // finish gives the folders their permissions and times, each before the one that it lies in.
 func (u *unpacker) finish() error {
-	for index := len(u.order) - 1; index >= 0; index-- {
-		made := u.order[index]
+	order := slices.SortedFunc(maps.Values(u.made), func(one, other *madeFolder) int {
+		// Paths in which a slash comes before all other bytes, the last one first.
+		return slices.CompareFunc(strings.Split(other.path, "/"), strings.Split(one.path, "/"), strings.Compare)
+	})
+	for _, made := range order {
 		parts := strings.Split(made.path, "/")
 		folder, err := u.open(parts)
 		if err == nil {

@@ -83,6 +83,9 @@ test("files are replaced, folders merged, and a link is replaced and not followe
     edge,
     "to-target",
     rawTar([
+      // Before the one that it lies in.
+      { name: "late/in/", type: "5", mode: 0o700 },
+      { name: "late/", type: "5", mode: 0o600 },
       { name: "both/", type: "5", mode: 0o500 },
       { name: "both/replaced", content },
       { name: "both/link", content },
@@ -104,6 +107,8 @@ test("files are replaced, folders merged, and a link is replaced and not followe
     "folder/file f 644",
     "kept d 755",
     "kept/file f 644",
+    "late d 600",
+    "late/in d 700",
   ]);
   assert.equal(readdirSync(inFolder("elsewhere")), ["file"]);
   assert.is(readFileSync(inFolder("elsewhere/file"), "utf8"), "elsewhere");
