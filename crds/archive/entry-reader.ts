@@ -185,8 +185,8 @@ export function isFolderItself({ type, size }: TarHeader, named: string): boolea
  * A symlink may have any target: it is resolved inside the pod. But nothing may be written through one, so no entry and
  * no hard link's target may lie below a symlink.
  *
- * @param options.roots undefined for any folder: every plain relative path is allowed, also after `./`, and the entry of
- * the folder itself is left out
+ * @param options.roots undefined for any folder: every plain relative path is allowed, also after `./`, and the entry
+ * of the folder itself is left out
  * @param options.leaveOutPipes whether named pipes, with the links to them, are left out instead of refused
  * @param options.onDangling receives a hard link whose target does not come before it; the link is left out. @default
  * such   an archive is refused

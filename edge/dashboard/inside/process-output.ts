@@ -10,8 +10,8 @@ type ProcessEvent =
 const MOST_LINE = 2 * 1024 * 1024;
 
 /**
- * Follows the outputs of a process as one text, from the oldest output that is kept. A line of one output ends where the
- * other one begins.
+ * Follows the outputs of a process as one text, from the oldest output that is kept. A line of one output ends where
+ * the other one begins.
  *
  * @param onEnd called with its state after its end
  */

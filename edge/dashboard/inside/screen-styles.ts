@@ -29,7 +29,8 @@ interface RowFactory {
 }
 
 /**
- * Makes a terminal set the colours of cells by the CSSOM: it writes `style` attributes, which the policy refuses as well.
+ * Makes a terminal set the colours of cells by the CSSOM: it writes `style` attributes, which the policy refuses as
+ * well.
  *
  * @throws Error if the terminal is of a version with other internals
  */

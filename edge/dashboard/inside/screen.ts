@@ -12,8 +12,8 @@ export interface Screen {
   /**
    * Clears the screen and its history, for output that begins again.
    *
-   * @param pastBytes of the output that were written before. Until they are shown, queries in them get no answers, since
-   *   they were answered before.
+   * @param pastBytes of the output that were written before. Until they are shown, queries in them get no answers,
+   *   since they were answered before.
    */
   begin(pastBytes: number): void;
   setEnabled(isEnabled: boolean): void;

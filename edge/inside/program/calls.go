@@ -32,7 +32,9 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 			return s.answer(state)
 		})
 	case "stat":
-		return with(payload, func(call pathCall) error { return answerWith(s, func() (any, error) { return stat(call.Path) }) })
+		return with(payload, func(call pathCall) error {
+			return answerWith(s, func() (any, error) { return stat(call.Path) })
+		})
 	case "read":
 		return with(payload, func(call readCall) error { return readFile(s, call) })
 	case "write":
