@@ -491,10 +491,12 @@ test("an archive that does not fit on the disk is a 507, and leaves the folder a
   await outputOf("cd /tmp/little; mkdir old; echo old > old/file; mkdir /tmp/packed; cd /tmp/packed; echo new > file");
   await outputOf("cd /tmp/packed; head -c 1000000 /dev/urandom > large");
   const archive = await file("GET", "tmp/packed?archive=tar.gz");
-  const listed = await outputOf("cd /tmp/little; find . -exec stat -c '%n %f %Y' {} +");
+  // Not the folder itself: a part beside what it holds comes and goes, which changes its time.
+  const list = "cd /tmp/little; find . -mindepth 1 -exec stat -c '%n %f %Y' {} +";
+  const listed = await outputOf(list);
   const { status, text } = await file("PUT", "tmp/little?unpack=true", { body: archive.bytes });
   assert.is(status, 507, text);
-  assert.is(await outputOf("cd /tmp/little; find . -exec stat -c '%n %f %Y' {} +"), listed);
+  assert.is(await outputOf(list), listed);
   assert.match(await outputOf("df -k /tmp/little"), / 1% /);
 });
 
