@@ -56,7 +56,10 @@ export async function untilOpen(page: Page): Promise<void> {
   await untilPrompt(page);
 }
 
-/** Waits for the prompt of the shell: what is typed before it, or soon after an interrupt, can be lost. */
+/**
+ * Waits for the prompt of the shell: what is typed before it, or soon after an interrupt, can be lost. Before an
+ * interrupt, wait for what was typed: the prompt before it is none.
+ */
 export async function untilPrompt(page: Page): Promise<void> {
   await eventually(async () => /[#$]$/.test((await linesOf(page)).findLast((line) => line !== "") ?? ""));
 }

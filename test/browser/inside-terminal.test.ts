@@ -154,6 +154,7 @@ test("without a mouse: into the terminal, where letters are text, and out of it"
   for (const key of ["g", "c", "?", "Control+k", "Escape", "Tab"]) await page.keyboard.press(key);
   assert.is(await focused(), "Terminal input");
   assert.is(await page.getByRole("dialog").count(), 0);
+  await eventually(async () => (await linesOf(page)).some((line) => /[#$] gc\?$/.test(line)));
   await page.keyboard.press("Control+c");
   await untilPrompt(page);
   await typeLine(page, "echo still-''here");
@@ -181,7 +182,8 @@ test("on a phone it fits, and has the keys that a phone lacks", async () => {
   await page.getByRole("button", { name: "Up" }).tap();
   await page.keyboard.press("Enter");
   await eventually(async () => (await linesOf(page)).filter((line) => line === "first").length === 2);
-  await typeLine(page, "cat");
+  await typeLine(page, "echo rea''ding; cat");
+  await untilLine(page, "reading");
   await page.getByRole("button", { name: "Ctrl" }).tap();
   await page.keyboard.type("c");
   await untilPrompt(page);
