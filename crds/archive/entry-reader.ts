@@ -189,7 +189,7 @@ export function isFolderItself({ type, size }: TarHeader, named: string): boolea
  * of the folder itself is left out
  * @param options.leaveOutPipes whether named pipes, with the links to them, are left out instead of refused
  * @param options.onDangling receives a hard link whose target does not come before it; the link is left out. @default
- * such   an archive is refused
+ * such an archive is refused
  */
 export function createEntryReader(options: {
   roots: readonly string[] | undefined;

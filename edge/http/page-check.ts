@@ -7,7 +7,7 @@ const reading = new Set(["GET", "HEAD", "OPTIONS"]);
  * Throws if a request was made by a page that is not allowed.
  *
  * @param options.isStranger whether it is a WebSocket without the key although one is set: pages at a hostname are
- * refused   then, since the name may have been made to point here (DNS rebinding) @default false
+ * refused then, since the name may have been made to point here (DNS rebinding) @default false
  */
 export type PageCheck = (request: Request, options?: { isStranger?: boolean }) => void;
 

@@ -20,7 +20,7 @@ export interface Upload {
  *
  * @param options.clientGone ends the reading
  * @throws HttpError 413 over the limit, at once if declared; from `chunks` 400 if the body breaks off, 408 if it pauses
- * for   a minute or takes 15, 499 when the client disconnects
+ * for a minute or takes 15, 499 when the client disconnects
  */
 export function readUpload(
   request: Request,

@@ -1,13 +1,11 @@
-import { pipeline } from "node:stream";
 import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
-import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import type { ArchiveLimits } from "../../../crds/archive/archive-limits.ts";
-import { openPacked, unpackError } from "../../../crds/archive/packed-tar.ts";
 import type { TarEntry } from "../../../crds/archive/tar-header.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { readUpload } from "../../http/upload.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
 import { pathText } from "../snapshots/saved-paths.ts";
+import { readUploadedArchive } from "../uploaded-archive.ts";
 import type { Inside } from "./call-inside.ts";
 import { fileOf } from "./file-entry.ts";
 
@@ -57,45 +55,23 @@ export function createUnpackFolder(): UnpackFolder {
 async function unpack(...[request, { path, isNew }, inside]: Parameters<UnpackFolder>): ReturnType<UnpackFolder> {
   const upload = readUpload(request, { limit: LIMITS.maxBytes, clientGone: inside.clientGone });
   const unpacked = { files: 0, folders: 0, links: 0, bytes: 0 };
-  let problem: unknown;
 
   function count({ type, size }: TarEntry): void {
     unpacked[type === "directory" ? "folders" : type === "file" ? "files" : "links"] += 1;
     unpacked.bytes += size;
   }
 
-  async function* checked(): AsyncGenerator<Uint8Array> {
-    // Its owner is the workload's user.
-    const rewrite = (entry: TarEntry): TarEntry => ({ ...entry, uid: 0, gid: 0 });
-    const check = createArchiveCheck({ roots: "folder", limits: LIMITS, takesPax: true, rewrite, onEntry: count });
-    try {
-      const { input, unpacked: tar } = await openPacked(generated(upload.chunks));
-      // The reader of the last stream sees every failure.
-      const output = pipeline(input, tar, check.stream, () => undefined);
-      try {
-        yield* output;
-      } finally {
-        output.destroy();
-      }
-    } catch (error) {
-      problem = error instanceof ArchiveError ? error : unpackError(check.stream.errored ?? error);
-      throw problem;
-    }
-  }
-
+  // Its owner is the workload's user.
+  const rewrite = (entry: TarEntry): TarEntry => ({ ...entry, uid: 0, gid: 0 });
+  const check = createArchiveCheck({ roots: "folder", limits: LIMITS, takesPax: true, rewrite, onEntry: count });
+  const archive = readUploadedArchive(upload.chunks, { check, mustBe: "a tar or tar.gz" });
   try {
     const failure = { path: pathText(`/${path}`), mayHaveActed: true };
-    const answer = await inside.ask("unpack", { path: `/${path}`, isNew }, { input: checked(), failure });
+    const answer = await inside.ask("unpack", { path: `/${path}`, isNew }, { input: archive.content, failure });
     return { ...fileOf(answer), unpacked };
   } catch (error) {
-    const why = problem ?? error;
-    if (!(why instanceof ArchiveError)) throw why;
-    throw new HttpError(why.reason === "TooLarge" ? 413 : 400, `body: must be a tar or tar.gz: ${why.message}`);
+    throw archive.failure(error);
   } finally {
     upload.close();
   }
-}
-
-async function* generated(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield* chunks;
 }

@@ -1,23 +1,20 @@
-import { pipeline } from "node:stream";
-import { type ArchiveContents, createArchiveCheck } from "../../../crds/archive/archive-check.ts";
+import { createArchiveCheck } from "../../../crds/archive/archive-check.ts";
 import { ArchiveError } from "../../../crds/archive/archive-error.ts";
 import { archiveLimits } from "../../../crds/archive/archive-limits.ts";
 import { createArchivePacker } from "../../../crds/archive/archive-packer.ts";
-import type { TableMark } from "../../../crds/archive/archive-table.ts";
 import { overlayRoots } from "../../../crds/archive/overlay-roots.ts";
-import { openPacked, unpackError } from "../../../crds/archive/packed-tar.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
-import type { Workload } from "../../../crds/workload.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { queryText } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { readUpload, UPLOAD_LIMIT_MS } from "../../http/upload.ts";
 import type { ApiRoute } from "../api-route.ts";
+import { readUploadedArchive } from "../uploaded-archive.ts";
 import { readWorkload } from "../workloads.ts";
 import { refuseWhileClaimed } from "./claims-of-snapshot.ts";
 import { askStore, lookAtSnapshots, type SnapshotServices } from "./store.ts";
@@ -113,7 +110,8 @@ async function upload(
     said.startsWith("spec.filesystem.overlayDirs"),
   );
   if (problem !== undefined) throw new HttpError(409, `workload ${quote(key.workloadRef)} is not valid: ${problem}`);
-  const { overlayDirs } = withDefaults(workload.spec).filesystem;
+  const { filesystem, resources } = withDefaults(workload.spec);
+  const { overlayDirs } = filesystem;
   if (overlayDirs.length === 0) {
     throw new HttpError(409, `workload ${quote(key.workloadRef)} saves no files: it has no filesystem.overlayDirs`);
   }
@@ -124,12 +122,18 @@ async function upload(
   refusePresent(key, present, replaces);
   refuseOtherThan(replaces, key, present);
   const body = readUpload(request, { limit: snapshotLimitBytes, clientGone, clock });
-  const archive = checked(body.chunks, { workload, limitBytes: snapshotLimitBytes });
+  const roots = overlayRoots(overlayDirs);
+  const packer = createArchivePacker();
+  const check = createArchiveCheck({ roots, limits: archiveLimits(resources), takesPax: true, onEntry: packer.begin });
+  const archive = readUploadedArchive(body.chunks, {
+    ...{ check, mustBe: `an archive of ${overlayDirs.join(" and ")}` },
+    pack: (tar) => refuseOver(snapshotLimitBytes, packer.pack(tar)),
+  });
   const describe = () => ({
     uid: Number(to.uid ?? present.newest?.uid ?? DEFAULT_OWNER),
     gid: Number(to.gid ?? present.newest?.gid ?? DEFAULT_OWNER),
     ...{ createdAt: new Date(clock.now()).toISOString(), overlayDirs },
-    ...{ entries: archive.contents.entries, contentBytes: archive.contents.bytes, table: archive.table() },
+    ...{ entries: check.contents.entries, contentBytes: check.contents.bytes, table: packer.table() },
   });
   const put = { replaces: present.revision, keep: "replaced", most, describe } as const;
   try {
@@ -139,62 +143,22 @@ async function upload(
     });
     return versionRecord(key, committed.metadata);
   } catch (error) {
-    const why = archive.problem() ?? error;
-    if (why instanceof StoreConflict) throw changed(key, undefined);
-    if (!(why instanceof ArchiveError)) throw why;
-    const message = `body: must be an archive of ${overlayDirs.join(" and ")}: ${why.message}`;
-    throw new HttpError(why.reason === "TooLarge" ? 413 : 400, message);
+    const why = archive.failure(error);
+    throw why instanceof StoreConflict ? changed(key, undefined) : why;
   } finally {
     body.close();
   }
 }
 
-/**
- * The archive is written again from the parsed entries, so that no reader can interpret it differently from this check.
- */
-function checked(
-  body: AsyncIterable<Uint8Array>,
-  { workload, limitBytes }: { readonly workload: Workload; readonly limitBytes: number },
-): {
-  content: AsyncGenerator<Uint8Array>;
-  contents: ArchiveContents;
-  table: () => TableMark | undefined;
-  problem: () => unknown;
-} {
-  const { filesystem, resources } = withDefaults(workload.spec);
-  const roots = overlayRoots(filesystem.overlayDirs);
-  const packer = createArchivePacker();
-  const limits = archiveLimits(resources);
-  const check = createArchiveCheck({ roots, limits, takesPax: true, onEntry: packer.begin });
-  let problem: unknown;
-
-  async function* content(): AsyncGenerator<Uint8Array> {
-    async function* source(): AsyncGenerator<Uint8Array> {
-      yield* body;
+/** An upload with stronger compression than ours can grow to several times its size. */
+async function* refuseOver(limitBytes: number, packed: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of packed) {
+    bytes += chunk.length;
+    if (bytes > limitBytes) {
+      const limit = `${limitBytes} bytes, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`;
+      throw new ArchiveError("TooLarge", `recompressed, it is larger than ${limit}`);
     }
-    try {
-      const { input, unpacked } = await openPacked(source());
-      // The reader of the last stream sees every failure.
-      const output = pipeline(input, unpacked, check.stream, () => undefined);
-      try {
-        let bytes = 0;
-        for await (const chunk of packer.pack(output)) {
-          bytes += chunk.length;
-          // An upload with stronger compression than ours can grow to several times its size.
-          if (bytes > limitBytes) {
-            const limit = `${limitBytes} bytes, the limit of one archive (TENANCY_SNAPSHOT_LIMIT)`;
-            throw new ArchiveError("TooLarge", `recompressed, it is larger than ${limit}`);
-          }
-          yield chunk;
-        }
-      } finally {
-        output.destroy();
-      }
-    } catch (error) {
-      problem = error instanceof ArchiveError ? error : unpackError(check.stream.errored ?? error);
-      throw problem;
-    }
+    yield chunk;
   }
-
-  return { content: content(), contents: check.contents, table: packer.table, problem: () => problem };
 }
