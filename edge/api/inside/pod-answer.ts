@@ -39,43 +39,46 @@ export async function podLines(data: AsyncIterable<Uint8Array>): Promise<unknown
 
 /** Lines of JSON as they come. @throws HttpError 409 for what is none, and for a line that is far too long */
 export async function* podEvents(data: AsyncIterable<Uint8Array>): AsyncGenerator<unknown, void> {
-  // One buffer that grows: a line can come in pieces of one byte.
-  let line = Buffer.alloc(0);
-  let bytes = 0;
+  const line = collectBytes(MAX_EVENT_BYTES);
   for await (const piece of data) {
     let from = 0;
     for (let end = piece.indexOf(NEWLINE); end !== -1; end = piece.indexOf(NEWLINE, from)) {
-      const last = piece.subarray(from, end);
-      yield podJson(Buffer.concat([line.subarray(0, bytes), last]).toString("utf8"));
-      bytes = 0;
+      line.add(piece.subarray(from, end));
+      yield podJson(line.take().toString("utf8"));
       from = end + 1;
     }
-    const rest = piece.subarray(from);
-    const filled = bytes + rest.length;
-    if (filled > MAX_EVENT_BYTES) throw strange();
-    if (filled > line.length) line = Buffer.concat([line.subarray(0, bytes)], Math.max(filled, 2 * line.length));
-    line.set(rest, bytes);
-    bytes = filled;
+    line.add(piece.subarray(from));
   }
-  if (bytes > 0) throw strange();
+  if (line.take().length > 0) throw strange();
 }
 
-/**
- * Data that ends soon, in one buffer: an object for each piece would take a hundred times the bytes of small ones.
- *
- * @throws HttpError 409 if there is more
- */
+/** Data that ends soon. @throws HttpError 409 if there is more */
 export async function bounded(data: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Buffer> {
+  const all = collectBytes(maxBytes);
+  for await (const piece of data) all.add(piece);
+  return all.take();
+}
+
+/** Collects pieces in one buffer that grows: an object for each would take a hundred times the bytes of small ones. */
+function collectBytes(maxBytes: number) {
   let buffer = Buffer.alloc(Math.min(maxBytes, 4096));
   let bytes = 0;
-  for await (const piece of data) {
-    const end = bytes + piece.length;
-    if (end > maxBytes) throw strange();
-    if (end > buffer.length) buffer = Buffer.concat([buffer], Math.max(end, Math.min(maxBytes, 2 * buffer.length)));
-    buffer.set(piece, bytes);
-    bytes = end;
-  }
-  return buffer.subarray(0, bytes);
+  return {
+    /** @throws HttpError 409 if there is more than the maximum */
+    add(piece: Uint8Array): void {
+      const end = bytes + piece.length;
+      if (end > maxBytes) throw strange();
+      if (end > buffer.length) buffer = Buffer.concat([buffer], Math.max(end, Math.min(maxBytes, 2 * buffer.length)));
+      buffer.set(piece, bytes);
+      bytes = end;
+    },
+    /** Returns what was added, which the next piece overwrites. */
+    take(): Buffer {
+      const taken = buffer.subarray(0, bytes);
+      bytes = 0;
+      return taken;
+    },
+  };
 }
 
 function strange(): HttpError {

@@ -6,8 +6,8 @@ import { confirm } from "../parts/confirm.tsx";
 import { useKey } from "../parts/keys.ts";
 import { Problem } from "../parts/problem.tsx";
 import { leaveGuard } from "../route.ts";
-import { type FilePath, nameOf, urlOf } from "./file-path.ts";
-import { filesPath } from "./folder.ts";
+import { Download } from "./download.tsx";
+import { type FilePath, nameOf } from "./file-path.ts";
 import { hasChanged, readText, type TextFile, writeText } from "./text-file.ts";
 
 /** Edits a small text file of an instance. */
@@ -108,12 +108,4 @@ export function Editor(props: {
     setEdited((now) => ({ base: saved, text: now?.text ?? sent }));
     return `${name} is saved.`;
   }
-}
-
-function Download({ instance, path }: { instance: string; path: FilePath }) {
-  return (
-    <a download class="button" href={`/api/v1${filesPath(instance)}/${urlOf(path)}`}>
-      Download
-    </a>
-  );
 }

@@ -1,16 +1,7 @@
 import { call } from "../api/call.ts";
 import { confirm } from "../parts/confirm.tsx";
-import {
-  type FilePath,
-  folderOf,
-  type InstanceFile,
-  nameOf,
-  pathOf,
-  pathProblem,
-  typedPath,
-  urlOf,
-} from "./file-path.ts";
-import { filesPath } from "./folder.ts";
+import { type FilePath, folderOf, type InstanceFile, nameOf, pathOf, pathProblem, typedPath } from "./file-path.ts";
+import { filePath } from "./folder.ts";
 import type { NameQuestion } from "./name-dialog.tsx";
 
 /** Asks for the name of a new folder. `done` gets the outcome. */
@@ -19,7 +10,7 @@ export function newFolder(instance: string, folder: FilePath, done: (outcome: st
     ...{ title: "New folder", label: "Name", initial: "", verb: "Create" },
     async act(typed) {
       const path = checked(typedPath(typed, folder));
-      await call("POST", `${filesPath(instance)}/${urlOf(path)}?mkdir=true`);
+      await call("POST", `${filePath(instance, path)}?mkdir=true`);
       done(`The folder ${nameOf(path)} was created.`);
     },
   };
@@ -34,7 +25,7 @@ export function rename(instance: string, file: InstanceFile, done: (outcome: str
     ...{ label: "New name, or a path that begins with /", initial: name, verb: "Rename" },
     async act(typed) {
       const to = checked(typedPath(typed, folderOf(from)));
-      await call("POST", `${filesPath(instance)}/${urlOf(from)}?${new URLSearchParams({ move: to })}`);
+      await call("POST", `${filePath(instance, from)}?${new URLSearchParams({ move: to })}`);
       done(`${nameOf(from)} is now ${folderOf(to) === folderOf(from) ? nameOf(to) : `/${to}`}.`);
     },
   };
@@ -54,7 +45,7 @@ export async function remove(instance: string, file: InstanceFile): Promise<stri
     verb: "Delete",
   });
   if (!isMeant) return undefined;
-  await call("DELETE", `${filesPath(instance)}/${urlOf(path)}${isFolder ? "?recursive=true" : ""}`);
+  await call("DELETE", `${filePath(instance, path)}${isFolder ? "?recursive=true" : ""}`);
   return `${nameOf(path)} was deleted.`;
 }
 

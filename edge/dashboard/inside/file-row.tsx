@@ -1,7 +1,7 @@
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
-import { type InstanceFile, nameOf, pathOf, urlOf, visible } from "./file-path.ts";
-import { filesPath } from "./folder.ts";
+import { Download } from "./download.tsx";
+import { type InstanceFile, nameOf, pathOf, visible } from "./file-path.ts";
 import { insideHref } from "./links.tsx";
 import { MOST_TEXT_BYTES } from "./text-file.ts";
 
@@ -44,14 +44,7 @@ export function FileRow(props: { instance: string; of: InstanceFile; rename(): v
       <td>
         <span class="acts">
           {(type === "file" || type === "symlink") && (
-            <a
-              download
-              class="button"
-              aria-label={`Download ${name}`}
-              href={`/api/v1${filesPath(instance)}/${urlOf(path)}`}
-            >
-              Download
-            </a>
+            <Download instance={instance} path={path} label={`Download ${name}`} />
           )}
           <button type="button" aria-label={`Rename ${name}`} onClick={rename}>
             Rename

@@ -1,7 +1,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { CallError } from "../api/call.ts";
-import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
 import { Problem } from "../parts/problem.tsx";
 import { type PageParams, place } from "../route.ts";
@@ -78,13 +78,7 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
         <Crumbs instance={instance} path={folder} />
       </h2>
       <div class="acts">
-        <Act
-          {...{ acts, verb: "Refresh", keys: "r" }}
-          act={async () => {
-            list.again();
-            return undefined;
-          }}
-        />
+        <Refresh acts={acts} again={list.again} />
         {files !== undefined && (
           <>
             <button type="button" onClick={() => picker.current?.click()}>

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { send } from "../api/call.ts";
 import { type Loaded, useLoad } from "../api/load.ts";
-import type { FilePath, InstanceFile } from "./file-path.ts";
+import { type FilePath, type InstanceFile, urlOf } from "./file-path.ts";
 
 /** What is in a folder, as far as it is read. */
 export interface FolderPages {
@@ -14,6 +14,11 @@ const PAUSE_MS = 100;
 /** Path of an instance's files, below `/api/v1`. */
 export function filesPath(instance: string): string {
   return `/instances/${encodeURIComponent(instance)}/files`;
+}
+
+/** Path of a file or folder in it, below `/api/v1`. */
+export function filePath(instance: string, of: FilePath): string {
+  return `${filesPath(instance)}/${urlOf(of)}`;
 }
 
 /** Reads the first page of a folder, and one more each time that `more` is called. */

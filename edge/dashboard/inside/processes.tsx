@@ -2,7 +2,7 @@ import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
-import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
+import { type Acts, Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { useFocusOn } from "../parts/focus.ts";
 import { Log } from "../parts/log.tsx";
@@ -29,13 +29,7 @@ export default function Processes({ params }: { params: PageParams }) {
       <section aria-labelledby="all" class="processes">
         <h2 id="all">Processes that were started here</h2>
         <div class="acts">
-          <Act
-            {...{ acts, verb: "Refresh", keys: "r" }}
-            act={async () => {
-              list.again();
-              return undefined;
-            }}
-          />
+          <Refresh acts={acts} again={list.again} />
         </div>
         <Outcome acts={acts} />
         <Problem error={list.error} />

@@ -1,7 +1,7 @@
 import { CallError, send } from "../api/call.ts";
 import { sendFile } from "../api/send-file.ts";
-import { type FilePath, type InstanceFile, urlOf } from "./file-path.ts";
-import { filesPath } from "./folder.ts";
+import type { FilePath, InstanceFile } from "./file-path.ts";
+import { filePath } from "./folder.ts";
 
 /** Largest file that is edited in the page. */
 export const MOST_TEXT_BYTES = 256 * 1024;
@@ -15,14 +15,12 @@ export interface TextFile {
   readonly etag: string | undefined;
 }
 
-const path = (instance: string, of: FilePath): string => `${filesPath(instance)}/${urlOf(of)}`;
-
 /** @throws Error that says why the file cannot be edited, CallError as `call` does */
 export async function readText(
   { instance, of }: { instance: string; of: FilePath },
   { signal }: { signal: AbortSignal },
 ): Promise<TextFile> {
-  const response = await send("GET", path(instance, of), { signal });
+  const response = await send("GET", filePath(instance, of), { signal });
   const bytes = await atMost(response, MOST_TEXT_BYTES);
   if (bytes === undefined)
     throw new Error(`It has more than ${MOST_TEXT_BYTES / 1024} KiB and cannot be edited here. Download it instead.`);
@@ -63,7 +61,7 @@ export async function hasChanged(
   { etag }: Pick<TextFile, "etag">,
 ): Promise<"no" | "yes" | "gone"> {
   try {
-    const response = await send("GET", path(instance, of), etag === undefined ? {} : { ifNoneMatch: etag });
+    const response = await send("GET", filePath(instance, of), etag === undefined ? {} : { ifNoneMatch: etag });
     await response.body?.cancel();
     return "yes";
   } catch (error) {
@@ -79,7 +77,7 @@ export async function writeText(
   { text, lineEnd, signal }: Pick<TextFile, "text" | "lineEnd"> & { signal: AbortSignal },
 ): Promise<TextFile> {
   const file = new Blob([text.replaceAll("\n", lineEnd)]);
-  const { etag } = await sendFile<InstanceFile>("PUT", path(instance, of), {
+  const { etag } = await sendFile<InstanceFile>("PUT", filePath(instance, of), {
     ...{ file, signal, type: "application/octet-stream" },
     onSent: () => undefined,
   });

@@ -5,8 +5,8 @@ import { sendFile } from "../api/send-file.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { leaveGuard } from "../route.ts";
-import { childOf, type FilePath, type InstanceFile, nameOf, urlOf } from "./file-path.ts";
-import { filesPath } from "./folder.ts";
+import { childOf, type FilePath, type InstanceFile, nameOf } from "./file-path.ts";
+import { filePath, filesPath } from "./folder.ts";
 
 /** A file that is uploaded, or was. */
 interface Upload {
@@ -68,7 +68,7 @@ export function useUploads(instance: string, onDone: () => void): UploadList {
         return;
       }
       change(id, { state: "sending" });
-      await sendFile<InstanceFile>("PUT", `${filesPath(instance)}/${urlOf(path)}`, {
+      await sendFile<InstanceFile>("PUT", filePath(instance, path), {
         ...{ file, signal, type: "application/octet-stream", isNew: present === undefined },
         onSent: (sent) => change(id, { sent }),
       });

@@ -81,6 +81,11 @@ export function Act(props: {
   );
 }
 
+/** The button, and the key `r`, that read a page's list again. */
+export function Refresh({ acts, again }: { acts: Acts; again(): void }) {
+  return <Act {...{ acts, verb: "Refresh", keys: "r" }} act={async () => void again()} />;
+}
+
 /** Outcome of the last act. */
 export function Outcome({ acts }: { acts: Acts }) {
   return (

@@ -109,10 +109,17 @@ func walkFolder(folder *os.File, w walked) error {
 	if w.depth >= mostArchiveDepth {
 		return at(w.path, &failure{"tooDeep", fmt.Sprintf("it lies more than %d folders deep", mostArchiveDepth)})
 	}
+	return eachName(folder, w.path, func(name string) error {
+		return walkTo(found{in: folder, name: name, path: joined(w.path, name)}, w)
+	})
+}
+
+// eachName reads an open folder in pieces, from where it was read to. Its path is only for errors.
+func eachName(folder *os.File, path string, do func(name string) error) error {
 	for {
 		names, err := folder.Readdirnames(256)
 		for _, name := range names {
-			if err := walkTo(found{in: folder, name: name, path: joined(w.path, name)}, w); err != nil {
+			if err := do(name); err != nil {
 				return err
 			}
 		}
@@ -120,7 +127,7 @@ func walkFolder(folder *os.File, w walked) error {
 			return nil
 		}
 		if err != nil {
-			return at(w.path, err)
+			return at(path, err)
 		}
 	}
 }

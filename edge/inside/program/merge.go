@@ -21,32 +21,21 @@ func checkMerge(part, target *os.File, path string) error {
 	if _, err := part.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	for {
-		names, err := part.Readdirnames(256)
-		for _, name := range names {
-			below := joined(path, name)
-			info, err := os.Lstat(pathIn(part, name))
-			if err != nil {
-				return at(below, err)
-			}
-			there, err := os.Lstat(pathIn(target, name))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return at(below, err)
-			}
-			if err := checkReplace(found{part, name, below, info}, target, there); err != nil {
-				return err
-			}
+	return eachName(part, path, func(name string) error {
+		below := joined(path, name)
+		info, err := os.Lstat(pathIn(part, name))
+		if err != nil {
+			return at(below, err)
 		}
-		if errors.Is(err, io.EOF) {
+		there, err := os.Lstat(pathIn(target, name))
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil {
-			return at(path, err)
+			return at(below, err)
 		}
-	}
+		return checkReplace(found{part, name, below, info}, target, there)
+	})
 }
 
 func checkReplace(one found, target *os.File, there fs.FileInfo) error {
