@@ -24,7 +24,7 @@ export interface ResolvedWorkloadSpec {
   resources: { vcpus: number; memoryMb: number; diskGb: number };
   network: Required<WorkloadNetwork>;
   /** Without `timeoutSeconds`, idleness never releases the claim. */
-  idle: { timeoutSeconds?: number; action: "hibernate" | "destroy" };
+  idle: { timeoutSeconds?: number; action: "hibernate" | "destroy"; countBackgroundProcesses: boolean };
   /** Absolute, no slash at the end, none inside another. */
   filesystem: {
     overlayDirs: string[];
@@ -71,6 +71,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     idle: {
       ...(idle?.timeoutSeconds !== undefined && { timeoutSeconds: idle.timeoutSeconds }),
       action: idle?.action ?? "hibernate",
+      countBackgroundProcesses: idle?.countBackgroundProcesses ?? false,
     },
     filesystem: {
       overlayDirs: outermost(filesystem?.overlayDirs ?? []),

@@ -88,6 +88,8 @@ export const annotation = {
   idleAction: "tenancy.dev/idle-action",
   /** On a pod: seconds without activity until its claim is released. */
   idleTimeoutSeconds: "tenancy.dev/idle-timeout-seconds",
+  /** On a pod: `true` if its processes in the background count as use. */
+  countBackground: "tenancy.dev/idle-count-background",
   /**
    * On a claim: name of the pod that a destroy call removed. The claim keeps its phase, and gets another pod at the
    * next claim call.

@@ -119,6 +119,13 @@ const idleSchema = Type.Object(
         default: "hibernate",
       }),
     ),
+    countBackgroundProcesses: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether the instance counts as used while a process runs that the API started in its background. The pod is asked when its idle time is over.",
+        default: false,
+      }),
+    ),
   },
   { description: "When an idle claim is released, and what happens to its data." },
 );

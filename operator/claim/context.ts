@@ -24,6 +24,7 @@ import { createTimelines, type Timelines } from "./timeline.ts";
 // Each is a command in a pod that takes about 50 ms.
 const LOOKUPS_AT_ONCE = 16;
 const FILE_CHECKS_AT_ONCE = 16;
+const BACKGROUND_CHECKS_AT_ONCE = 16;
 /** Each is a command in a pod, which mostly waits. */
 const PROGRAM_ENDS_AT_ONCE = 64;
 /** Each is a command in a pod, which waits for its program for a few seconds, or for its hook for up to a minute. */
@@ -69,6 +70,8 @@ export interface ClaimMemory {
   programEnds: BackgroundWork<void>;
   /** By pod uid: whether a pod that starts again waits for files. */
   fileChecks: BackgroundWork<boolean>;
+  /** By pod uid: when a process last ran in the background of an idle pod. */
+  backgroundChecks: BackgroundWork<number | undefined>;
   startExplanations: StartExplanations;
   /** Uids of pods that were bound or created in this term: no other operator can be restoring files into them. */
   ownPods: Set<string>;
@@ -118,6 +121,8 @@ export interface SeenUse {
   readonly since: number;
   /** Whether it is the first one of the pod that this operator has seen: it may be old. */
   readonly isFirst: boolean;
+  /** When a process last ran in the background, as the idle pod answered, by the same clock. */
+  readonly backgroundUsedAt?: number;
 }
 
 /** @param options.exec @default no program can be started */
@@ -152,6 +157,7 @@ export function createClaimMemory({
     programStarter: createProgramStarter({ exec, namespace: config.namespace }),
     programEnds: createBackgroundWork({ concurrency: PROGRAM_ENDS_AT_ONCE }),
     fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
+    backgroundChecks: createBackgroundWork({ concurrency: BACKGROUND_CHECKS_AT_ONCE }),
     startExplanations: createStartExplanations(),
     ownPods: new Set(),
     seenUses: new Map(),
@@ -214,23 +220,23 @@ export function forgetClaimPod(pod: Pod, memory: ClaimMemory): void {
   memory.programStarter.cancelPrestarted(pod);
   memory.programEnds.forget(uid);
   memory.fileChecks.forget(uid);
+  memory.backgroundChecks.forget(uid);
   memory.startExplanations.forget(uid);
   memory.seenUses.delete(uid);
 }
 
 /** Aborts the background work, and waits for its end. */
 export async function stopClaimWork(memory: ClaimMemory): Promise<void> {
-  const { archiveLookups, restores, saves, checkpoints, programStarts, programEnds, fileChecks, startExplanations } =
-    memory;
   const works = [
-    archiveLookups,
-    restores,
-    saves,
-    checkpoints,
-    programStarts,
-    programEnds,
-    fileChecks,
-    startExplanations.work,
+    memory.archiveLookups,
+    memory.restores,
+    memory.saves,
+    memory.checkpoints,
+    memory.programStarts,
+    memory.programEnds,
+    memory.fileChecks,
+    memory.backgroundChecks,
+    memory.startExplanations.work,
   ];
   await Promise.all(works.map((work) => work.stop()));
   memory.programStarter.close();

@@ -4,6 +4,7 @@ import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { backgroundUse } from "./background-use.ts";
 import type { ClaimContext, SeenUse } from "./context.ts";
 
 /**
@@ -25,6 +26,12 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimCont
   if (leftMs > 0) return { requeueAfterMs: leftMs };
   const settleMs = context.startedAt + SETTLE_MS + recordIntervalMs(pod) - performance.now();
   if (settleMs > 0) return { requeueAfterMs: settleMs };
+  const background = backgroundUse(claim, pod, context);
+  if (!background.isKnown) return background.result;
+  if (background.usedAt !== undefined) {
+    const seen = { ...seenUse(claim, pod, context), backgroundUsedAt: background.usedAt };
+    context.seenUses.set(pod.metadata.uid ?? "", seen);
+  }
   const { cluster, log } = context;
   // Activity that the cache does not show yet counts too.
   const present = await cluster(pods).of(pod).get({ refresh: true });
@@ -69,12 +76,12 @@ function timeLeftMs(claim: Claim, pod: Pod, context: ClaimContext): number | und
   const limitMs = Number(pod.metadata.annotations?.[annotation.idleTimeoutSeconds]) * 1000;
   const used = lastUsed(claim, pod);
   if (!(limitMs > 0) || used === Number.NEGATIVE_INFINITY) return undefined;
-  const { since, isFirst } = seenUse(claim, pod, context);
-  const unusedMs = performance.now() - since;
+  const { since, isFirst, backgroundUsedAt = Number.NEGATIVE_INFINITY } = seenUse(claim, pod, context);
+  const now = performance.now();
   const isTold = isFirst || isDiscardedWhenIdle(pod);
   const toldLeftMs = isTold ? used + limitMs - context.serverNow() : Number.NEGATIVE_INFINITY;
   const countedMs = isFirst && !isDiscardedWhenIdle(pod) ? Math.min(limitMs, KNOWN_AFTER_MS) : limitMs;
-  return Math.max(toldLeftMs, countedMs - unusedMs);
+  return Math.max(toldLeftMs, since + countedMs - now, backgroundUsedAt + limitMs - now);
 }
 
 /** The last use that the claim and the pod show. */

@@ -49,7 +49,7 @@ export async function takeWarmPod(
 ): Promise<Pod | undefined> {
   const { cluster, ownPods, programStarter, promisedPods, reservedPods, snapshots } = context;
   const prestarted = source === "pool+data" ? snapshots : programStarter;
-  const { action, timeoutSeconds = null } = withDefaults(workload.spec).idle;
+  const { action, timeoutSeconds = null, countBackgroundProcesses } = withDefaults(workload.spec).idle;
   for (;;) {
     const pod = pick({ claim, workload, source }, context);
     if (pod === undefined) return undefined;
@@ -74,6 +74,7 @@ export async function takeWarmPod(
           // The workload may have changed since the pod was created.
           [annotation.idleAction]: action,
           [annotation.idleTimeoutSeconds]: timeoutSeconds?.toString() ?? null,
+          [annotation.countBackground]: countBackgroundProcesses ? "true" : null,
         },
       },
     };

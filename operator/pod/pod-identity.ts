@@ -24,7 +24,7 @@ const BIRTH: readonly string[] = [
 const BINDING: readonly string[] = [
   ...[label.pool, label.tenant, label.binding, annotation.claimUid, annotation.claim, annotation.incarnation],
   ...[annotation.source, annotation.resumedFrom, annotation.restoredFrom, annotation.claimedAt],
-  ...[annotation.idleAction, annotation.idleTimeoutSeconds],
+  ...[annotation.idleAction, annotation.idleTimeoutSeconds, annotation.countBackground],
 ];
 const MARKS = [...BIRTH, ...BINDING];
 const LABELS: readonly string[] = [label.managed, label.workload, label.pool, label.tenant, label.binding];

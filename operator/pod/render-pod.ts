@@ -69,6 +69,7 @@ export function renderPod(
         ...(resolved.idle.timeoutSeconds !== undefined && {
           [annotation.idleTimeoutSeconds]: String(resolved.idle.timeoutSeconds),
         }),
+        ...(resolved.idle.countBackgroundProcesses && { [annotation.countBackground]: "true" }),
         // Without this, kubectl would use the first container, which is the proxy.
         ...(spec.containers.length > 1 && { "kubectl.kubernetes.io/default-container": WORKLOAD_CONTAINER }),
         ...(overlayDirs.length > 0 && {

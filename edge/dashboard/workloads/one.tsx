@@ -253,7 +253,13 @@ function Rolls({ name }: { name: string }) {
   );
 }
 
-function idleWords({ timeoutSeconds, action = "hibernate" }: NonNullable<Workload["spec"]["idle"]> = {}): string {
+function idleWords({
+  timeoutSeconds,
+  action = "hibernate",
+  countBackgroundProcesses = false,
+}: NonNullable<Workload["spec"]["idle"]> = {}): string {
   if (timeoutSeconds === undefined) return "never";
-  return `after ${durationWords(timeoutSeconds * 1000)}, ${action === "destroy" ? "files are not saved" : "files are saved"}`;
+  const files = action === "destroy" ? "files are not saved" : "files are saved";
+  const background = countBackgroundProcesses ? "; processes in the background count as use" : "";
+  return `after ${durationWords(timeoutSeconds * 1000)}, ${files}${background}`;
 }

@@ -23,6 +23,8 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		return with(payload, func(call attachCall) error { return table.attach(s, call) })
 	case "processes":
 		return table.list(s)
+	case "background":
+		return s.answer(table.backgroundUse())
 	case "signal":
 		return with(payload, func(call signalCall) error {
 			state, err := table.signal(call)

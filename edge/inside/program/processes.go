@@ -38,6 +38,8 @@ type processes struct {
 	// Those that are being started have no number yet.
 	starting, startingTerminals int
 	isEnding                    bool
+	// When the last forgotten process in the background ended; zero before.
+	lastBackgroundEnd time.Time
 }
 
 func newProcesses() *processes { return &processes{byPid: map[int]*process{}} }
@@ -88,6 +90,8 @@ func (t *processes) start(call startCall) (*process, error) {
 // isTerminal tells a terminal, which waits for its user to come back.
 func (call startCall) isTerminal() bool { return call.Background && call.Tty != nil }
 
+func (call startCall) isBackgroundWork() bool { return call.Background && call.Tty == nil }
+
 func (t *processes) reserve(call startCall) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +135,11 @@ func (t *processes) forget(ended *process) {
 	}
 	sort.Slice(over, func(a, b int) bool { return over[a].endedAt.Before(over[b].endedAt) })
 	for index := 0; index < len(over)-mostEnded; index++ {
-		delete(t.byPid, over[index].pid)
+		p := over[index]
+		delete(t.byPid, p.pid)
+		if p.call.isBackgroundWork() && p.endedAt.After(t.lastBackgroundEnd) {
+			t.lastBackgroundEnd = p.endedAt
+		}
 	}
 }
 

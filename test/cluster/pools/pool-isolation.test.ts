@@ -103,13 +103,14 @@ test("a claim right after overlay directories were added gets a pod that keeps t
 test("a warm pod goes by what the workload says of idleness when it is claimed", async () => {
   await fillPool("idle", { image, idle: { timeoutSeconds: 7200, action: "destroy" } });
   for (const [tenant, idle, expected] of [
-    ["frank", { timeoutSeconds: 3600, action: "hibernate" }, ["hibernate", "3600"]],
-    ["grace", {}, ["hibernate", undefined]],
+    ["frank", { timeoutSeconds: 3600, countBackgroundProcesses: true }, ["hibernate", "3600", "true"]],
+    ["grace", {}, ["hibernate", undefined, undefined]],
   ] as const) {
     await change("idle", { image, idle });
-    const { annotations } = (await claim(tenant, "idle")).metadata;
-    assert.is(annotations?.[annotation.source], "pool");
-    assert.equal([annotations?.[annotation.idleAction], annotations?.[annotation.idleTimeoutSeconds]], expected);
+    const { annotations = {} } = (await claim(tenant, "idle")).metadata;
+    assert.is(annotations[annotation.source], "pool");
+    const { idleAction, idleTimeoutSeconds, countBackground } = annotation;
+    assert.equal([annotations[idleAction], annotations[idleTimeoutSeconds], annotations[countBackground]], expected);
   }
 });
 

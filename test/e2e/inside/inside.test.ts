@@ -16,6 +16,7 @@ import {
 import { request } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import * as assert from "uvu/assert";
+import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { label } from "../../../crds/labels.ts";
@@ -86,6 +87,10 @@ let first: RestEdge;
 let edge: RestEdge;
 /** Tenant ann's. */
 let instance: string;
+/** Of tenant bob, whose session ends by itself. */
+let background: Claim;
+/** Long enough for a busy machine to start a process. */
+const IDLE_S = 10;
 
 const test = lifeSuite("processes and files of an instance", {
   name: "inside",
@@ -100,7 +105,17 @@ const test = lifeSuite("processes and files of an instance", {
         resources,
         entrypoint: { cmd: "/bin/busybox", args: ["sh", "-c", idle], onClaim: refuses },
       }),
+      life.createWorkload("works-on", {
+        ...spec,
+        idle: { timeoutSeconds: IDLE_S, countBackgroundProcesses: true },
+        filesystem: { overlayDirs: ["/data"], checkpointSeconds: 0 },
+      }),
     ]);
+    background = await life.claim("bob", "works-on", true);
+    const body = { command: ["sh", "-c", `sleep ${2 * IDLE_S}; echo done > /data/end`], background: true };
+    const path = `/api/v1/instances/${background.status?.instanceId}/processes`;
+    const { status, text } = await edge.call(`POST ${ALL}/processes`, { path, body });
+    assert.is(status, 200, text);
     instance = await claim({ env: { TENANT: "ann" }, secrets: { TOKEN } });
   },
 });
@@ -739,6 +754,12 @@ test("a release ends the processes before it saves, and the next claim has the f
   closeSync(count);
   assert.equal(await paths("folder=data"), ["data/count", "data/kept"]);
   assert.equal(await processes(), []);
+});
+
+test("an idle release waits for the processes in the background of a workload that says so", async ({ life }) => {
+  await life.untilGone(background);
+  const next = await life.claim("bob", "works-on", true);
+  assert.is((await life.run(next.status?.instanceId, "cat /data/end")).trim(), "done");
 });
 
 test("every answer is as the document says", () => assert.equal([...first.problems, ...edge.problems], []));

@@ -10,7 +10,7 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
     image,
     resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
     network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
-    idle: { action: "hibernate" },
+    idle: { action: "hibernate", countBackgroundProcesses: false },
     filesystem: { overlayDirs: [], saveWhileRunning: false, checkpointSeconds: 300, saveGraceSeconds: 120 },
     entrypoint: { env: {}, start: "Warm", stopGraceSeconds: 20 },
   });
@@ -41,7 +41,7 @@ test("withDefaults: keeps what the spec says", () => {
       ports: [1],
       expose: "key" as const,
     },
-    idle: { timeoutSeconds: 5, action: "destroy" as const },
+    idle: { timeoutSeconds: 5, action: "destroy" as const, countBackgroundProcesses: true },
     filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, checkpointSeconds: 0, saveGraceSeconds: 60 },
     health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
     entrypoint: {

@@ -55,7 +55,7 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         ports: [8080, 9090],
         expose: "link",
       },
-      idle: { timeoutSeconds: 1800, action: "destroy" },
+      idle: { timeoutSeconds: 1800, action: "destroy", countBackgroundProcesses: true },
       filesystem: {
         overlayDirs: ["/home/agent", "/var/lib/a b/.config", "/..data", "/data/"],
         preSave: { command: ["sh", "-c", "sync\nsync"], timeoutSeconds: 600, onError: "Continue" },
