@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Request } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { eventually } from "../eventually.ts";
@@ -258,6 +258,161 @@ test("a folder of a thousand entries is shown in pages, and fits a phone", async
   await page.goto(stage.at(`/files?folder=${stage.folder.slice(1)}`));
   await row(page, "files/").waitFor();
   await assertAccessible();
+  await close();
+});
+
+/** The requests of a page for the list of its folder, and for a watch of it, with how many watches are open. */
+function requestsOf(page: Page) {
+  const seen = { lists: 0, watches: 0, open: 0 };
+  const isWatch = (url: string) => url.includes("watch=true");
+  page.on("request", (request) => {
+    if (!request.url().includes("/files?folder=")) return;
+    seen[isWatch(request.url()) ? "watches" : "lists"] += 1;
+    if (isWatch(request.url())) seen.open += 1;
+  });
+  const onEnd = (request: Request) => {
+    if (isWatch(request.url())) seen.open -= 1;
+  };
+  page.on("requestfailed", onEnd);
+  page.on("requestfinished", onEnd);
+  return seen;
+}
+
+const live = (page: Page) => page.locator(".watched .is-live").waitFor();
+
+test("a folder follows changes, and what has the focus, the scroll, a dialog and further pages stay", async () => {
+  for (let at = 0; at < 600; at += 1) writeFileSync(join(folder, `file-${at}`), "");
+  const { page, assertAccessible, close } = await openFolder();
+  await live(page);
+  await page.getByRole("button", { name: "Show more" }).click();
+  const rows = () => page.locator("tbody tr").count();
+  await eventually(async () => (await rows()) === 600);
+  const button = page.getByRole("button", { name: "Rename file-300" });
+  await button.focus();
+  const top = async () => Math.round((await button.boundingBox())?.y ?? 0);
+  const before = await top();
+  writeFileSync(join(folder, "early"), "");
+  await row(page, "early").waitFor();
+  assert.is(await rows(), 601);
+  await eventually(async () => Math.abs((await top()) - before) <= 1);
+  assert.is(await page.evaluate("document.activeElement.ariaLabel"), "Rename file-300");
+
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("half a na");
+  rmSync(join(folder, "early"));
+  await row(page, "early").waitFor({ state: "detached" });
+  await page.keyboard.type("me");
+  await page.keyboard.press("Enter");
+  await said(page, "file-300 is now half a name.");
+  await page.getByRole("button", { name: "Delete half a name" }).focus();
+  rmSync(join(folder, "half a name"));
+  await row(page, "half a name").waitFor({ state: "detached" });
+  await eventually(async () => /files$/.test(await focused(page)));
+  await assertAccessible();
+  await close();
+});
+
+test("changes that follow each other are read together, and the last one is not lost", async () => {
+  const { page, close } = await openFolder();
+  await live(page);
+  writeFileSync(join(folder, "first"), "");
+  await row(page, "first").waitFor();
+  const session = await page.context().newCDPSession(page);
+  await session.send("Network.enable");
+  let pieces = 0;
+  session.on("Network.dataReceived", () => {
+    pieces += 1;
+  });
+  const seen = requestsOf(page);
+  // The page's time stands still, so none of what comes can be read.
+  await page.clock.install();
+  await page.clock.pauseAt(Date.now() + 60_000);
+  await page.reload();
+  await page.clock.runFor(5000);
+  await row(page, "first").waitFor();
+  await live(page);
+  await page.clock.runFor(5000);
+  const { lists } = seen;
+  for (let at = 0; at < 5; at += 1) {
+    const before = pieces;
+    writeFileSync(join(folder, `next-${at}`), "");
+    await eventually(() => pieces > before);
+  }
+  assert.is(seen.lists, lists);
+  await page.clock.runFor(1000);
+  await row(page, "next-0").waitFor();
+  assert.is(seen.lists, lists + 1);
+  await page.clock.resume();
+  await row(page, "next-4").waitFor();
+  await close();
+});
+
+test("a page watches one folder, the one it shows, and none while it is hidden", async () => {
+  mkdirSync(join(folder, "below"));
+  writeFileSync(join(folder, "text"), "");
+  const { page, close } = await openFolder();
+  await live(page);
+  const seen = requestsOf(page);
+  // The one that was opened before.
+  seen.open = 1;
+  await page.getByRole("link", { name: "below/" }).click();
+  await page.getByText("The folder is empty.").waitFor();
+  await live(page);
+  await eventually(() => seen.open === 1);
+  const show = (isHidden: boolean) =>
+    page.evaluate(`{
+      Object.defineProperty(document, "hidden", { configurable: true, value: ${isHidden} });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }`);
+  await show(true);
+  await eventually(() => seen.open === 0);
+  writeFileSync(join(folder, "below/new"), "");
+  await show(false);
+  await row(page, "new").waitFor();
+  assert.equal([seen.open, seen.watches], [1, 2]);
+  await page.goBack();
+  await page.getByRole("link", { name: "text", exact: true }).click();
+  await page.getByRole("textbox").waitFor();
+  await eventually(() => seen.open === 0);
+  await close();
+});
+
+test("a lost watch is shown and begins again; one that is refused says why, and is asked for no more", async () => {
+  const { page, expect, close } = await openFolder();
+  expect(/ERR_FAILED|status of (409|404)/);
+  await live(page);
+  const button = page.getByRole("button", { name: "Refresh" });
+  const before = await button.boundingBox();
+  await page.route(/watch=true/, (route) => route.abort());
+  await page.reload();
+  await said(page, "Disconnected. Reconnecting…");
+  assert.equal(await button.boundingBox(), before);
+  writeFileSync(join(folder, "missed"), "");
+  await page.unroute(/watch=true/);
+  await row(page, "missed").waitFor();
+  await live(page);
+
+  const others = new AbortController();
+  const url = `${stage.url}/api/v1/instances/inst-a/files?folder=${folder.slice(1)}&watch=true`;
+  await page.goto("about:blank");
+  await eventually(async () => {
+    const { status } = await fetch(url, { signal: others.signal });
+    return status === 409;
+  });
+  const seen = requestsOf(page);
+  await page.goto(stage.at(`/files?folder=${folder.slice(1)}`));
+  await page.getByText("This list does not refresh itself.").click();
+  await said(page, "folders are watched already");
+  others.abort();
+  const { watches } = seen;
+  await eventually(async () => {
+    await button.click();
+    return (await page.locator(".watched .is-live").count()) === 1;
+  });
+  assert.is(watches, 1);
+  rmSync(folder, { recursive: true });
+  await said(page, "This list does not refresh itself.");
+  await page.getByRole("alert").getByText("files: ").waitFor();
   await close();
 });
 

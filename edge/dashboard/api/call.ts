@@ -30,6 +30,7 @@ export interface CallOptions {
   readonly ifMatch?: string;
   /** Value of `If-None-Match`: an object that still has this version is not sent, which is an error of status 304. */
   readonly ifNoneMatch?: string;
+  readonly accept?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -61,7 +62,7 @@ export function ifGone(error: unknown): undefined {
  * @throws CallError as {@link call}
  */
 export async function send(method: string, path: string, options: CallOptions = {}): Promise<Response> {
-  const { body, ifMatch, ifNoneMatch, signal: aborted } = options;
+  const { body, ifMatch, ifNoneMatch, accept, signal: aborted } = options;
   const login = logins.value;
   let response: Response;
   try {
@@ -71,6 +72,7 @@ export async function send(method: string, path: string, options: CallOptions = 
         ...(body !== undefined && { "content-type": "application/json" }),
         ...(ifMatch !== undefined && { "if-match": ifMatch }),
         ...(ifNoneMatch !== undefined && { "if-none-match": ifNoneMatch }),
+        ...(accept !== undefined && { accept }),
       },
       ...(body !== undefined && { body: JSON.stringify(body) }),
       ...(aborted !== undefined && { signal: aborted }),

@@ -82,7 +82,7 @@ export const clockAheadMs = signal(0);
 /** Why lists cannot be read now. */
 export const listProblem = signal<Error | undefined>(undefined);
 
-const timers = {
+export const timers = {
   now: () => performance.now(),
   after(ms: number, act: () => void) {
     const timer = setTimeout(act, ms);

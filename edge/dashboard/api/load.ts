@@ -7,6 +7,8 @@ export interface Loaded<T> {
   readonly value: T | undefined;
   readonly error: Error | undefined;
   again(): void;
+  /** As `again`, but at the earliest `leastMs` after the last read began. */
+  againAfter(leastMs: number): void;
 }
 
 const PAUSE_MS = 1000;
@@ -14,8 +16,8 @@ const PAUSE_MS = 1000;
 interface Reading {
   readonly aborted: AbortController;
   isUnderWay: boolean;
-  /** Whether something changed since the current read began. */
-  isAsked: boolean;
+  /** Least time between the start of the last read and that of the next; undefined if none was asked for since. */
+  askedMs: number | undefined;
   startedAt: number;
   timer: ReturnType<typeof setTimeout> | undefined;
 }
@@ -41,7 +43,7 @@ export function useLoad<T>(
   useEffect(() => {
     if (of === undefined) return;
     const mine: Reading = {
-      ...{ aborted: new AbortController(), isUnderWay: false, isAsked: false },
+      ...{ aborted: new AbortController(), isUnderWay: false, askedMs: undefined },
       ...{ startedAt: Number.NEGATIVE_INFINITY, timer: undefined },
     };
     reading.current = mine;
@@ -51,31 +53,31 @@ export function useLoad<T>(
       mine.aborted.abort();
     };
   }, [of]);
-  useEffect(ask, [of, version]);
+  useEffect(() => ask(leastMs), [of, version]);
   // A read that was refused before the login is repeated after it.
   const wasRefused = shown.error instanceof CallError && shown.error.status === 401;
   const login = logins.value;
   useEffect(() => {
-    if (wasRefused) ask();
+    if (wasRefused) ask(leastMs);
   }, [login]);
 
   const { value, error } = shown.of === of ? shown : { value: undefined, error: undefined };
-  return { value, error, again: ask };
+  return { value, error, again: () => ask(leastMs), againAfter: ask };
 
-  function ask(): void {
+  /** Of several that ask, the shortest time is used. */
+  function ask(waitMs: number): void {
     const mine = reading.current;
-    if (mine === undefined || mine.timer !== undefined) return;
-    if (mine.isUnderWay) {
-      mine.isAsked = true;
-      return;
-    }
-    const pauseMs = Math.max(0, mine.startedAt + leastMs - performance.now());
+    if (mine === undefined) return;
+    mine.askedMs = Math.min(waitMs, mine.askedMs ?? waitMs);
+    if (mine.isUnderWay) return;
+    clearTimeout(mine.timer);
+    const pauseMs = Math.max(0, mine.startedAt + mine.askedMs - performance.now());
     mine.timer = setTimeout(() => void start(mine), pauseMs);
   }
 
   async function start(mine: Reading): Promise<void> {
     const { signal } = mine.aborted;
-    Object.assign(mine, { timer: undefined, isUnderWay: true, isAsked: false, startedAt: performance.now() });
+    Object.assign(mine, { timer: undefined, isUnderWay: true, askedMs: undefined, startedAt: performance.now() });
     try {
       const value = await latest.current(signal);
       if (!signal.aborted) setShown({ of, value });
@@ -83,7 +85,7 @@ export function useLoad<T>(
       if (!signal.aborted) setShown((before) => ({ ...(before.of === of ? before : { of }), error: error as Error }));
     } finally {
       mine.isUnderWay = false;
-      if (mine.isAsked && !signal.aborted) ask();
+      if (mine.askedMs !== undefined && !signal.aborted) ask(mine.askedMs);
     }
   }
 }

@@ -7,9 +7,10 @@ import { Problem } from "../parts/problem.tsx";
 import { type PageParams, place } from "../route.ts";
 import { Editor } from "./editor.tsx";
 import { newFolder, remove, rename } from "./file-acts.tsx";
-import { type FilePath, nameOf, pathOf } from "./file-path.ts";
+import { type FilePath, nameOf, pathOf, visible } from "./file-path.ts";
 import { FileRow } from "./file-row.tsx";
 import { useFolder } from "./folder.ts";
+import type { WatchState } from "./folder-watch.ts";
 import { InsideHead, insideHref } from "./links.tsx";
 import { NameDialog, type NameQuestion } from "./name-dialog.tsx";
 import { Uploads, useUploads } from "./uploads.tsx";
@@ -44,12 +45,11 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
   const uploads = useUploads(instance, list.again);
   const picker = useRef<HTMLInputElement>(null);
 
-  // The button that had the focus may be gone with its row.
-  const wasShown = useRef(false);
+  // What had the focus may be gone with its row.
+  const focused = useRef<Element | null>(null);
   useEffect(() => {
-    if (list.value === undefined) return;
-    if (wasShown.current && document.activeElement === document.body) heading.current?.focus({ preventScroll: true });
-    wasShown.current = true;
+    if (focused.current?.isConnected === false && document.activeElement === document.body)
+      heading.current?.focus({ preventScroll: true });
   }, [list.value]);
 
   function done(outcome: string): void {
@@ -63,6 +63,9 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
     <section
       aria-labelledby="folder"
       class={isOver ? "drop is-over" : "drop"}
+      onFocusIn={({ target }) => {
+        focused.current = target as Element;
+      }}
       onDragOver={(event) => {
         event.preventDefault();
         setOver(true);
@@ -99,6 +102,7 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
           </>
         )}
       </div>
+      {files !== undefined && <Watched state={list.watch} isKnown={list.error !== undefined} />}
       <Outcome acts={acts} />
       <Uploads of={uploads} />
       <Problem error={list.error} />
@@ -150,6 +154,35 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
       )}
       {question !== undefined && <NameDialog key={question.title} of={question} close={() => setQuestion(undefined)} />}
     </section>
+  );
+}
+
+/**
+ * Whether the list follows changes, in one line, so that nothing below it moves.
+ *
+ * @param props.isKnown whether the page shows the reason already
+ */
+function Watched({ state, isKnown }: { state: WatchState; isKnown: boolean }) {
+  return (
+    <div class="watched">
+      {(state.is === "connecting" || state.is === "live") && (
+        <span class={`fresh is-${state.is}`}>
+          <span aria-hidden="true">{state.is === "live" ? "●" : "○"}</span> {state.is}
+        </span>
+      )}
+      <div role="status" class="is-bad">
+        {state.is === "lost" && "Disconnected. Reconnecting…"}
+        {state.is === "refused" &&
+          (isKnown ? (
+            "This list does not refresh itself."
+          ) : (
+            <details class="long">
+              <summary>This list does not refresh itself.</summary>
+              {visible(state.message)}
+            </details>
+          ))}
+      </div>
+    </div>
   );
 }
 

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logins } from "../api/call.ts";
+import { timers } from "../api/kinds.ts";
 import { navigate, type PageParams, place } from "../route.ts";
 import { rememberShell } from "./left-shells.ts";
 import { InsideHead, insideHref } from "./links.tsx";
@@ -8,14 +9,6 @@ import { connectShell, type ShellConnection, type ShellState } from "./shell-con
 import { shellSockets } from "./shell-socket.ts";
 import { stateWords } from "./state-words.ts";
 import { TouchKeys } from "./touch-keys.tsx";
-
-const timers = {
-  now: () => performance.now(),
-  after(ms: number, act: () => void) {
-    const timer = setTimeout(act, ms);
-    return () => clearTimeout(timer);
-  },
-};
 
 export default function Terminal({ params }: { params: PageParams }) {
   const { name = "" } = params;
