@@ -1,4 +1,5 @@
 // @own-cluster
+import { execFile } from "node:child_process";
 import {
   chmodSync,
   existsSync,
@@ -11,6 +12,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import type { Page, Request } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -19,6 +21,7 @@ import { openPage, type TestPage } from "./browser.ts";
 import { type InsideStage, startInsideStage } from "./inside-stage.ts";
 
 const test = suite("browser/inside-files");
+const run = promisify(execFile);
 let stage: InsideStage;
 let folder: string;
 
@@ -258,6 +261,48 @@ test("a folder of a thousand entries is shown in pages, and fits a phone", async
   await page.goto(stage.at(`/files?folder=${stage.folder.slice(1)}`));
   await row(page, "files/").waitFor();
   await assertAccessible();
+  await close();
+});
+
+test("a folder is downloaded as an archive that has its name, from its row and when it is shown", async () => {
+  mkdirSync(join(folder, "50% #1"));
+  writeFileSync(join(folder, "50% #1/inside"), "content");
+  const { page, close } = await openFolder();
+  for (const label of ["Download 50% #1", "Download the folder"]) {
+    const begun = page.waitForEvent("download");
+    await page.getByRole("link", { name: label, exact: true }).click();
+    const download = await begun;
+    assert.is(download.suggestedFilename(), "50% #1.tar.gz");
+    const { stdout } = await run("tar", ["-xzOf", await download.path(), "inside"]);
+    assert.is(stdout, "content");
+    if (label === "Download the folder") break;
+    await page.getByRole("link", { name: "50% #1/" }).click();
+    await row(page, "inside").waitFor();
+  }
+  await close();
+});
+
+test("the mode of a file is changed once it is one, and is not offered for links", async () => {
+  writeFileSync(join(folder, "script"), "", { mode: 0o644 });
+  symlinkSync("script", join(folder, "link"));
+  const { page, assertAccessible, close } = await openFolder();
+  await row(page, "link to script").waitFor();
+  assert.is(await page.getByRole("button", { name: /^Mode .* of link$/ }).count(), 0);
+  await page.getByRole("button", { name: "Mode 0644 of script" }).focus();
+  await page.keyboard.press("Enter");
+  const question = page.getByRole("dialog", { name: "Mode of script" });
+  for (const wrong of ["888", "07 55", "75", "00755"]) {
+    await question.getByRole("textbox").fill(wrong);
+    await page.keyboard.press("Enter");
+    await question.getByRole("alert").getByText("three or four digits").waitFor();
+  }
+  assert.is(statSync(join(folder, "script")).mode & 0o7777, 0o644);
+  await assertAccessible();
+  await question.getByRole("textbox").fill("755");
+  await page.keyboard.press("Enter");
+  await said(page, "The mode of script is now 0755.");
+  assert.is(statSync(join(folder, "script")).mode & 0o7777, 0o755);
+  await page.getByRole("button", { name: "Mode 0755 of script" }).waitFor();
   await close();
 });
 

@@ -31,6 +31,20 @@ export function rename(instance: string, file: InstanceFile, done: (outcome: str
   };
 }
 
+/** Asks for the permissions of a file or folder. */
+export function changeMode(instance: string, file: InstanceFile, done: (outcome: string) => void): NameQuestion {
+  const path = pathOf(file);
+  return {
+    title: `Mode of ${nameOf(path)}`,
+    ...{ label: "Three or four octal digits, such as 0644", initial: file.mode, verb: "Change" },
+    async act(mode) {
+      if (!/^[0-7]{3,4}$/.test(mode)) throw new Error("A mode has three or four digits from 0 to 7, such as 0644.");
+      await call("POST", `${filePath(instance, path)}?mode=${mode}`);
+      done(`The mode of ${nameOf(path)} is now ${mode.padStart(4, "0")}.`);
+    },
+  };
+}
+
 /** Asks for confirmation first. */
 export async function remove(instance: string, file: InstanceFile): Promise<string | undefined> {
   const path = pathOf(file);

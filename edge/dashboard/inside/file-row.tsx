@@ -6,8 +6,14 @@ import { insideHref } from "./links.tsx";
 import { MOST_TEXT_BYTES } from "./text-file.ts";
 
 /** One entry of a folder. */
-export function FileRow(props: { instance: string; of: InstanceFile; rename(): void; remove(): void }) {
-  const { instance, of, rename, remove } = props;
+export function FileRow(props: {
+  instance: string;
+  of: InstanceFile;
+  setMode(): void;
+  rename(): void;
+  remove(): void;
+}) {
+  const { instance, of, setMode, rename, remove } = props;
   const { type, sizeBytes, mode, modifiedAt, target } = of;
   const path = pathOf(of);
   const name = nameOf(path);
@@ -36,15 +42,21 @@ export function FileRow(props: { instance: string; of: InstanceFile; rename(): v
         {type === "file" && sizeWords(sizeBytes)}
       </td>
       <td data-label="mode">
-        <code>{mode}</code>
+        {type === "symlink" ? (
+          <code>{mode}</code>
+        ) : (
+          <button type="button" class="mono" aria-label={`Mode ${mode} of ${name}`} onClick={setMode}>
+            {mode}
+          </button>
+        )}
       </td>
       <td data-label="changed">
         <When at={modifiedAt} />
       </td>
       <td>
         <span class="acts">
-          {(type === "file" || type === "symlink") && (
-            <Download instance={instance} path={path} label={`Download ${name}`} />
+          {type !== "other" && (
+            <Download {...{ instance, path, label: `Download ${name}`, isFolder: type === "directory" }} />
           )}
           <button type="button" aria-label={`Rename ${name}`} onClick={rename}>
             Rename

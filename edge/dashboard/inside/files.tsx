@@ -5,8 +5,9 @@ import { Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
 import { Problem } from "../parts/problem.tsx";
 import { type PageParams, place } from "../route.ts";
+import { Download } from "./download.tsx";
 import { Editor } from "./editor.tsx";
-import { newFolder, remove, rename } from "./file-acts.tsx";
+import { changeMode, newFolder, remove, rename } from "./file-acts.tsx";
 import { type FilePath, nameOf, pathOf, visible } from "./file-path.ts";
 import { FileRow } from "./file-row.tsx";
 import { useFolder } from "./folder.ts";
@@ -90,6 +91,9 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
             <button type="button" onClick={() => setQuestion(newFolder(instance, folder, done))}>
               New folder
             </button>
+            {folder !== "" && (
+              <Download {...{ instance, path: folder, label: "Download the folder", isFolder: true }} />
+            )}
             <input
               {...{ ref: picker, type: "file", multiple: true, hidden: true }}
               aria-label="Files to upload"
@@ -131,6 +135,7 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
               <FileRow
                 key={pathOf(file)}
                 {...{ instance, of: file }}
+                setMode={() => setQuestion(changeMode(instance, file, done))}
                 rename={() => setQuestion(rename(instance, file, done))}
                 remove={() =>
                   acts.run(`Delete ${pathOf(file)}`, async () => {
