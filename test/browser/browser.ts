@@ -43,7 +43,8 @@ export async function launchBrowser(): Promise<Browser> {
   return chromium.launch({
     executablePath: program,
     args: [...flags],
-    env: { PATH: process.env.PATH ?? "", HOME: tmpdir(), ...env },
+    // Names of files that are not ASCII need a locale that has them.
+    env: { PATH: process.env.PATH ?? "", HOME: tmpdir(), LC_ALL: "C.UTF-8", ...env },
   });
 }
 

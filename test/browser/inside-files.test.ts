@@ -264,19 +264,138 @@ test("a folder of a thousand entries is shown in pages, and fits a phone", async
   await close();
 });
 
+/** Waits for words in the list of uploads. */
+const uploads = (page: Page, words: string) => page.locator(".uploads li").filter({ hasText: words }).waitFor();
+
+/** Drops files and folders of this machine on the page. */
+async function drop(page: Page, paths: readonly string[]): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  const { x, y } = (await page.evaluate(`document.querySelector(".drop").getBoundingClientRect().toJSON()`)) as {
+    x: number;
+    y: number;
+  };
+  const data = { items: [], files: [...paths], dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"] as const)
+    await session.send("Input.dispatchDragEvent", { type, x: x + 5, y: y + 5, data });
+}
+
+test("a folder is uploaded with its names and its empty folders, and into one that is there only when asked", async () => {
+  const source = join(stage.folder, "dropped");
+  rmSync(source, { recursive: true, force: true });
+  const names = ["100%41 ü", "a/b/c/deep", "empty/below", "#?&;+.txt"] as const;
+  mkdirSync(join(source, "a/b/c"), { recursive: true });
+  mkdirSync(join(source, "empty/below"), { recursive: true });
+  for (const name of names) if (!name.startsWith("empty")) writeFileSync(join(source, name), `content of ${name}`);
+  const single = join(stage.folder, "single");
+  writeFileSync(single, "alone");
+  const { page, expect, assertAccessible, close } = await openFolder();
+  await drop(page, [source, single]);
+  await said(page, "5 of 5 files uploaded");
+  await row(page, "dropped/").waitFor();
+  assert.is(readFileSync(join(folder, "single"), "utf8"), "alone");
+  const uploaded = join(folder, "dropped");
+  for (const name of names) {
+    if (name.startsWith("empty")) assert.equal(readdirSync(join(uploaded, name)), []);
+    else assert.is(readFileSync(join(uploaded, name), "utf8"), `content of ${name}`);
+  }
+  await assertAccessible();
+  await page.getByRole("button", { name: "Clear" }).click();
+
+  writeFileSync(join(uploaded, "a/b/c/deep"), "theirs");
+  for (const verb of ["Cancel", "Upload"] as const) {
+    await drop(page, [source]);
+    const question = page.getByRole("dialog", { name: "Upload into dropped?" });
+    await question.getByRole("button", { name: verb }).click();
+    await uploads(page, verb === "Cancel" ? "cancelled" : "uploaded");
+    const deep = verb === "Cancel" ? "theirs" : "content of a/b/c/deep";
+    assert.is(readFileSync(join(uploaded, "a/b/c/deep"), "utf8"), deep);
+    await page.getByRole("button", { name: "Clear" }).click();
+  }
+
+  expect(/status of 409/);
+  rmSync(join(uploaded, "a"), { recursive: true });
+  writeFileSync(join(uploaded, "a"), "a file");
+  await drop(page, [source]);
+  await page.getByRole("dialog").getByRole("button", { name: "Upload" }).click();
+  await page.getByText("a/b/c/deep: ").waitFor();
+  for (let at = 0; at < 1001; at += 1) writeFileSync(join(source, `file-${at}`), "");
+  await drop(page, [source]);
+  await page.getByText('Upload it with "Unpack an archive" instead').waitFor();
+  assert.not.ok(existsSync(join(uploaded, "file-0")));
+  await close();
+});
+
+test("the upload of a folder is cancelled as a whole", async () => {
+  const source = join(stage.folder, "large");
+  mkdirSync(source, { recursive: true });
+  for (let at = 0; at < 4; at += 1) writeFileSync(join(source, `file-${at}`), Buffer.alloc(10_000_000));
+  const { page, expect, close } = await openFolder();
+  expect(/ERR_|status of/);
+  const session = await page.context().newCDPSession(page);
+  const slow = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 100_000 };
+  await session.send("Network.emulateNetworkConditions", slow);
+  await drop(page, [source]);
+  await page.getByRole("progressbar", { name: "Upload of large/" }).waitFor();
+  await page.getByRole("button", { name: "Cancel large/" }).click();
+  await said(page, "0 of 4 files uploaded");
+  await eventually(() => !existsSync(join(folder, "large")) || readdirSync(join(folder, "large")).length === 0);
+  await close();
+});
+
+test("an archive is unpacked, into what is not empty only when asked, and its errors are the API's", async () => {
+  const source = join(stage.folder, "packed");
+  mkdirSync(source, { recursive: true });
+  writeFileSync(join(source, "kept"), "from the archive");
+  const archive = join(stage.folder, "archive.tgz");
+  await run("tar", ["-czf", archive, "-C", source, "kept"]);
+  const { page, expect, assertAccessible, close } = await openFolder();
+  expect(/status of 400/);
+  await page.getByLabel("Files to upload").setInputFiles(archive);
+  await row(page, "archive.tgz").waitFor();
+  assert.ok(readFileSync(join(folder, "archive.tgz")).equals(readFileSync(archive)));
+  rmSync(join(folder, "archive.tgz"));
+  await page.getByRole("button", { name: "Clear" }).click();
+
+  const picker = page.getByLabel("Archive to unpack");
+  await picker.setInputFiles(archive);
+  await said(page, "1 of 1 file uploaded");
+  await row(page, "kept").waitFor();
+  assert.is(readFileSync(join(folder, "kept"), "utf8"), "from the archive");
+  await assertAccessible();
+  await page.getByRole("button", { name: "Clear" }).click();
+
+  writeFileSync(join(folder, "kept"), "theirs");
+  for (const verb of ["Cancel", "Unpack"] as const) {
+    await picker.setInputFiles(archive);
+    const question = page.getByRole("dialog", { name: "Unpack into files?" });
+    await question.getByRole("button", { name: verb }).click();
+    await uploads(page, verb === "Cancel" ? "cancelled" : "uploaded");
+    assert.is(readFileSync(join(folder, "kept"), "utf8"), verb === "Cancel" ? "theirs" : "from the archive");
+    await page.getByRole("button", { name: "Clear" }).click();
+  }
+  await picker.setInputFiles({ name: "none.tar", mimeType: "", buffer: Buffer.from("no archive") });
+  await page.getByRole("dialog").getByRole("button", { name: "Unpack" }).click();
+  await page.getByText("must be a tar or tar.gz").waitFor();
+  assert.equal(readdirSync(folder), ["kept"]);
+  await page.goto(stage.at("/files"));
+  await page.getByRole("button", { name: "New folder" }).waitFor();
+  assert.is(await page.getByRole("button", { name: "Unpack an archive" }).count(), 0);
+  await close();
+});
+
 test("a folder is downloaded as an archive that has its name, from its row and when it is shown", async () => {
-  mkdirSync(join(folder, "50% #1"));
-  writeFileSync(join(folder, "50% #1/inside"), "content");
+  mkdirSync(join(folder, "50% ü"));
+  writeFileSync(join(folder, "50% ü/inside"), "content");
   const { page, close } = await openFolder();
-  for (const label of ["Download 50% #1", "Download the folder"]) {
+  for (const label of ["Download 50% ü", "Download the folder"]) {
     const begun = page.waitForEvent("download");
     await page.getByRole("link", { name: label, exact: true }).click();
     const download = await begun;
-    assert.is(download.suggestedFilename(), "50% #1.tar.gz");
+    assert.is(download.suggestedFilename(), "50% ü.tar.gz");
     const { stdout } = await run("tar", ["-xzOf", await download.path(), "inside"]);
     assert.is(stdout, "content");
     if (label === "Download the folder") break;
-    await page.getByRole("link", { name: "50% #1/" }).click();
+    await page.getByRole("link", { name: "50% ü/" }).click();
     await row(page, "inside").waitFor();
   }
   await close();

@@ -36,6 +36,8 @@ export default function Files({ params }: { params: PageParams }) {
   );
 }
 
+const ARCHIVES = ".tar,.tar.gz,.tgz,application/gzip,application/x-tar";
+
 type Heading = RefObject<HTMLHeadingElement | null>;
 
 function Folder({ instance, folder, heading }: { instance: string; folder: FilePath; heading: Heading }) {
@@ -45,6 +47,7 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
   const [isOver, setOver] = useState(false);
   const uploads = useUploads(instance, list.again);
   const picker = useRef<HTMLInputElement>(null);
+  const archivePicker = useRef<HTMLInputElement>(null);
 
   // What had the focus may be gone with its row.
   const focused = useRef<Element | null>(null);
@@ -82,12 +85,17 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
         <Crumbs instance={instance} path={folder} />
       </h2>
       <div class="acts">
-        <Refresh acts={acts} again={list.again} />
+        <Refresh acts={acts} again={list.refresh} />
         {files !== undefined && (
           <>
             <button type="button" onClick={() => picker.current?.click()}>
               Upload
             </button>
+            {folder !== "" && (
+              <button type="button" onClick={() => archivePicker.current?.click()}>
+                Unpack an archive
+              </button>
+            )}
             <button type="button" onClick={() => setQuestion(newFolder(instance, folder, done))}>
               New folder
             </button>
@@ -102,7 +110,16 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
                 currentTarget.value = "";
               }}
             />
-            <span class="muted hint">or drop files here</span>
+            <input
+              {...{ ref: archivePicker, type: "file", accept: ARCHIVES, hidden: true }}
+              aria-label="Archive to unpack"
+              onChange={({ currentTarget }) => {
+                const file = currentTarget.files?.[0];
+                if (file !== undefined) uploads.unpack(file, folder);
+                currentTarget.value = "";
+              }}
+            />
+            <span class="muted hint">or drop files and folders here</span>
           </>
         )}
       </div>

@@ -14,6 +14,8 @@ export interface FolderPages {
 
 interface FolderList extends Loaded<FolderPages> {
   readonly watch: WatchState;
+  /** Reads the list again, and watches again after a refusal. */
+  refresh(): void;
   /** Reads one page more. */
   more(): void;
 }
@@ -56,7 +58,7 @@ export function useFolder(instance: string, folder: FilePath): FolderList {
   return {
     ...list,
     watch: state,
-    again() {
+    refresh() {
       list.again();
       retry();
     },

@@ -1,20 +1,24 @@
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { call, ifGone } from "../api/call.ts";
-import { sendFile } from "../api/send-file.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { leaveGuard } from "../route.ts";
-import { childOf, type FilePath, type InstanceFile, nameOf } from "./file-path.ts";
-import { filePath, filesPath } from "./folder.ts";
+import { pathName } from "./dropped-folder.ts";
+import { childOf, type FilePath, nameOf } from "./file-path.ts";
+import { archiveJob, fileJob, folderJob, type UploadJob } from "./upload-jobs.ts";
 
-/** A file that is uploaded, or was. */
-interface Upload {
+/** A file or folder that is uploaded, or was. */
+export interface Upload {
   readonly id: number;
   readonly name: string;
+  /** Bytes; 0 until a folder was read. */
   readonly size: number;
   readonly state: "waiting" | "sending" | "done" | "failed" | "cancelled";
   readonly sent: number;
+  readonly files: number;
+  readonly doneFiles: number;
+  /** How far it is, in words. */
+  readonly note: string;
   readonly problem?: string;
 }
 
@@ -22,7 +26,9 @@ interface UploadList {
   readonly all: ReadonlySignal<readonly Upload[]>;
   /** Uploads files into a folder, one after another. */
   add(files: readonly File[], folder: FilePath): void;
-  /** The same for what was dropped. */
+  /** Unpacks an archive into a folder. */
+  unpack(file: File, folder: FilePath): void;
+  /** Uploads the files and folders that were dropped. */
   drop(dropped: DataTransfer, folder: FilePath): void;
   cancel(id: number): void;
   /** Forgets those that have ended. */
@@ -56,60 +62,55 @@ export function useUploads(instance: string, onDone: () => void): UploadList {
     all.value = all.peek().map((one) => (one.id === id ? { ...one, ...fields } : one));
   }
 
-  async function run(id: number, { file, path }: { file: File; path: FilePath }): Promise<void> {
+  function start(name: string, size: number, job: UploadJob): void {
+    kept.current.next += 1;
+    const id = kept.current.next;
+    const fields = { id, name, size, state: "waiting", sent: 0, files: 1, doneFiles: 0, note: "" } as const;
+    all.value = [...all.peek(), fields];
+    kept.current.running.set(id, new AbortController());
+    kept.current.last = kept.current.last.then(() => run(id, job));
+  }
+
+  async function run(id: number, job: UploadJob): Promise<void> {
     const aborted = kept.current.running.get(id);
     if (aborted === undefined || aborted.signal.aborted) return;
     const { signal } = aborted;
     try {
-      const query = new URLSearchParams({ folder: path, depth: "0" });
-      const present = await call<InstanceFile[]>("GET", `${filesPath(instance)}?${query}`, { signal }).catch(ifGone);
-      if (present !== undefined && !(await mayReplace(path))) {
-        change(id, { state: "cancelled" });
-        return;
-      }
-      change(id, { state: "sending" });
-      await sendFile<InstanceFile>("PUT", filePath(instance, path), {
-        ...{ file, signal, type: "application/octet-stream", isNew: present === undefined },
-        onSent: (sent) => change(id, { sent }),
-      });
-      change(id, { state: "done" });
-      latest.current();
+      const isDone = await job({ signal, change: (fields) => change(id, fields) });
+      change(id, { state: isDone ? "done" : "cancelled" });
     } catch (error) {
       change(id, signal.aborted ? { state: "cancelled" } : { state: "failed", problem: (error as Error).message });
     } finally {
       kept.current.running.delete(id);
+      latest.current();
     }
   }
 
   function add(files: readonly File[], folder: FilePath): void {
     for (const file of files) {
-      const path = childOf(folder, file.name.replaceAll("%", "%25"));
-      kept.current.next += 1;
-      const id = kept.current.next;
-      all.value = [...all.peek(), { id, name: nameOf(path), size: file.size, state: "waiting", sent: 0 }];
-      kept.current.running.set(id, new AbortController());
-      kept.current.last = kept.current.last.then(() => run(id, { file, path }));
+      const path = childOf(folder, pathName(file.name));
+      start(nameOf(path), file.size, fileJob(instance, { file, path }));
     }
   }
 
   return {
     all,
     add,
+    unpack(file, folder) {
+      start(nameOf(pathName(file.name)), file.size, archiveJob(instance, { file, folder }));
+    },
     drop(dropped, folder) {
-      const files: File[] = [];
-      for (const item of dropped.items) {
+      // What was dropped can be read only now.
+      for (const item of [...dropped.items]) {
+        const of = item.webkitGetAsEntry();
         const file = item.getAsFile();
-        if (file === null) continue;
-        if (item.webkitGetAsEntry()?.isDirectory !== true) {
-          files.push(file);
-          continue;
+        if (of?.isDirectory === true) {
+          const path = childOf(folder, pathName(of.name));
+          start(`${nameOf(path)}/`, 0, folderJob(instance, { of, path }));
+        } else if (file !== null) {
+          add([file], folder);
         }
-        kept.current.next += 1;
-        const problem = "a folder cannot be uploaded here; upload its files, or an archive";
-        const refused = { id: kept.current.next, name: file.name, size: 0, state: "failed", sent: 0, problem } as const;
-        all.value = [...all.peek(), refused];
       }
-      add(files, folder);
     },
     cancel(id) {
       kept.current.running.get(id)?.abort(new Error("Upload cancelled."));
@@ -121,22 +122,22 @@ export function useUploads(instance: string, onDone: () => void): UploadList {
   };
 }
 
-function mayReplace(path: FilePath): Promise<boolean> {
-  const lost = <p>The file in the instance is replaced by the one that you upload.</p>;
-  return confirm({ title: `Replace ${nameOf(path)}?`, lost, verb: "Replace" });
-}
-
 const words = { waiting: "waiting", sending: "", done: "uploaded", failed: "", cancelled: "cancelled" } as const;
+
+function stateOf({ state, note }: Upload): string {
+  return [words[state], note].filter((part) => part !== "").join(", ");
+}
 
 /** The uploads of a page, with their progress. */
 export function Uploads({ of }: { of: UploadList }) {
   const all = of.all.value;
   if (all.length === 0) return null;
-  const done = all.filter(({ state }) => state === "done").length;
+  const files = all.reduce((sum, one) => sum + one.files, 0);
+  const doneFiles = all.reduce((sum, one) => sum + one.doneFiles, 0);
   return (
     <div class="uploads">
       <p role="status">
-        {done} of {all.length === 1 ? "1 file" : `${all.length} files`} uploaded
+        {doneFiles} of {files === 1 ? "1 file" : `${files} files`} uploaded
       </p>
       <ul>
         {all.map((one) => (
@@ -144,8 +145,8 @@ export function Uploads({ of }: { of: UploadList }) {
             <bdi class="path">{one.name}</bdi> <span class="muted">{sizeWords(one.size)}</span>{" "}
             {one.state === "sending" && (
               <progress aria-label={`Upload of ${one.name}`} max={Math.max(1, one.size)} value={one.sent} />
-            )}
-            {one.problem === undefined ? words[one.state] : <span class="is-bad">{one.problem}</span>}{" "}
+            )}{" "}
+            {one.problem !== undefined && <span class="is-bad">{one.problem}</span>} {stateOf(one)}{" "}
             {isOpen(one) && (
               <button type="button" aria-label={`Cancel ${one.name}`} onClick={() => of.cancel(one.id)}>
                 Cancel
