@@ -16,6 +16,7 @@ import { promisify } from "node:util";
 import type { Page, Request } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { claimName } from "../../crds/names.ts";
 import { eventually } from "../eventually.ts";
 import { openPage, type TestPage } from "./browser.ts";
 import { type InsideStage, startInsideStage } from "./inside-stage.ts";
@@ -446,7 +447,7 @@ const live = (page: Page) => page.locator(".watched .is-live").waitFor();
 
 test("a folder follows changes, and what has the focus, the scroll, a dialog and further pages stay", async () => {
   for (let at = 0; at < 600; at += 1) writeFileSync(join(folder, `file-${at}`), "");
-  const { page, assertAccessible, close } = await openFolder();
+  const { page, close } = await openFolder();
   await live(page);
   await page.getByRole("button", { name: "Show more" }).click();
   const rows = () => page.locator("tbody tr").count();
@@ -472,7 +473,6 @@ test("a folder follows changes, and what has the focus, the scroll, a dialog and
   rmSync(join(folder, "half a name"));
   await row(page, "half a name").waitFor({ state: "detached" });
   await eventually(async () => /files$/.test(await focused(page)));
-  await assertAccessible();
   await close();
 });
 
@@ -542,7 +542,7 @@ test("a page watches one folder, the one it shows, and none while it is hidden",
 });
 
 test("a lost watch is shown and begins again; one that is refused says why, and is asked for no more", async () => {
-  const { page, expect, close } = await openFolder();
+  const { page, expect, assertAccessible, close } = await openFolder();
   expect(/ERR_FAILED|status of (409|404)/);
   await live(page);
   const button = page.getByRole("button", { name: "Refresh" });
@@ -567,6 +567,7 @@ test("a lost watch is shown and begins again; one that is refused says why, and 
   await page.goto(stage.at(`/files?folder=${folder.slice(1)}`));
   await page.getByText("This list does not refresh itself.").click();
   await said(page, "folders are watched already");
+  await assertAccessible();
   others.abort();
   const { watches } = seen;
   await eventually(async () => {
@@ -577,6 +578,31 @@ test("a lost watch is shown and begins again; one that is refused says why, and 
   rmSync(folder, { recursive: true });
   await said(page, "This list does not refresh itself.");
   await page.getByRole("alert").getByText("files: ").waitFor();
+  await close();
+});
+
+test("an instance whose claim is not Active is named as the reason once, and is not asked again", async () => {
+  const name = "inst-released";
+  const { cluster } = stage.edge;
+  cluster.addInstance(name);
+  cluster.setStatus(claimName({ tenantId: name, workloadRef: "app" }), { phase: "Releasing", instanceId: name });
+  const { page, expect, close } = await openPage(stage.browser);
+  expect(/status of 409/);
+  await page.clock.install();
+  const asked: string[] = [];
+  const answers: number[] = [];
+  page.on("request", (request) => {
+    if (request.url().includes(`${name}/files?`)) asked.push(request.url());
+  });
+  page.on("response", (response) => {
+    if (response.url().includes(`${name}/files?`)) answers.push(response.status());
+  });
+  await page.goto(`${stage.url}/dashboard/instances/${name}/files`);
+  await page.getByRole("alert").waitFor();
+  await eventually(() => answers.length === 2);
+  await page.clock.fastForward("01:00:00");
+  assert.is(await page.getByText(/Releasing/).count(), 1);
+  assert.equal([answers, asked.length], [[409, 409], 2]);
   await close();
 });
 
