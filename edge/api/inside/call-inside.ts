@@ -1,10 +1,10 @@
-import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
+import type { Claim } from "../../../crds/claim.ts";
+import { type ClaimKey, canonicalClaim, hasKey } from "../../../crds/claims/claim-key.ts";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
-import { claimName } from "../../../crds/names.ts";
 import { quote } from "../../../crds/quote.ts";
 import { createDeferred, linkSignals, startDeadline } from "../../../crds/waits.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -14,6 +14,7 @@ import type { CallOptions, Channel } from "../../inside/channel.ts";
 import { type ApiRoute, flagSchema } from "../api-route.ts";
 import type { ClaimServices } from "../claims/claim-services.ts";
 import { claimTenant } from "../claims/claim-tenant.ts";
+import { findClaims } from "../claims/release-tenant.ts";
 import { isActiveWith, requireGiven } from "../instances/given.ts";
 import { findInstance, type InstanceServices } from "../instances/instance.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
@@ -75,7 +76,7 @@ export interface InsidePlace {
  * saved.
  */
 export function createInsidePlaces(services: InstanceServices & ClaimServices): InsidePlace[] {
-  const { channels, activity, cluster, namespace, cache, clock } = services;
+  const { channels, activity, cluster, clock } = services;
   /** Channels that were opened to the pod with the right uid. */
   const proven = new WeakSet<Channel>();
 
@@ -95,11 +96,12 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
 
   /** The name of the instance of a tenant's Active claim. @throws HttpError 404 without a claim, 409 until it is Active */
   async function instanceOf(key: ClaimKey): Promise<string> {
-    const name = claimName(key);
-    const known = cache.claims.store.get({ namespace, name });
-    const claim = known?.status?.phase === "Active" ? known : await cluster(claims).named(name).find();
+    const known = canonicalClaim(await findClaims(key, services));
+    // The cache may be behind the claim call's answer.
+    const claim = known?.status?.phase === "Active" ? known : known && (await cluster(claims).of(known).find());
     const whose = `tenant ${quote(key.tenantId)} has no claim on workload ${quote(key.workloadRef)}`;
-    if (claim === undefined) throw new HttpError(404, `${whose}; claim it first, or add ?wake=true`);
+    if (claim === undefined || !hasKey(claim, key))
+      throw new HttpError(404, `${whose}; claim it first, or add ?wake=true`);
     const { phase = "Pending", instanceId } = claim.status ?? {};
     if (phase === "Active" && instanceId !== undefined) return instanceId;
     throw new HttpError(409, `${whose} that is Active: it is ${phase}; claim it first, or add ?wake=true`);
@@ -111,8 +113,10 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     return instanceId ?? (await instanceOf(key));
   }
 
-  async function inside(name: string, { clientGone, mayBeSilent }: Calling): Promise<Inside> {
-    const pod = await requireGiven(await findInstance(name, services), services, isActiveWith);
+  /** @param key of the claim that must have the instance. @default any claim's */
+  async function inside(name: string, { clientGone, mayBeSilent }: Calling, key?: ClaimKey): Promise<Inside> {
+    const isGiven = (of: Pod, claim: Claim) => isActiveWith(of, claim) && (key === undefined || hasKey(claim, key));
+    const pod = await requireGiven(await findInstance(name, services), services, isGiven);
     mayBeSilent?.();
 
     /** The error for a caller: a connection that ends with the claim is no fault. */
@@ -120,7 +124,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
       if (clientGone.aborted) return gone();
       if (late.aborted) return tooLate(name);
       if (error instanceof NetworkError || error instanceof ExecError) {
-        const now = await requireGiven(pod, services, isActiveWith).catch((lost: unknown) => lost);
+        const now = await requireGiven(pod, services, isGiven).catch((lost: unknown) => lost);
         if (now instanceof HttpError) return new HttpError(410, `instance ${quote(name)} has gone: ${now.message}`);
       }
       return insideError(error, { name, ...failure });
@@ -188,7 +192,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
         const clientGone = context.clientGone ?? request.signal;
         const key = { tenantId, workloadRef };
         const name = isWaking ? await wake(key, clientGone, context) : await instanceOf(key);
-        return await inside(name, { ...context, clientGone });
+        return await inside(name, { ...context, clientGone }, key);
       },
     },
   ];

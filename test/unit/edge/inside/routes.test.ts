@@ -5,11 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { ClaimStatus } from "../../../../crds/claim.ts";
 import { NetworkError } from "../../../../crds/client/api-error.ts";
 import { pods } from "../../../../crds/client/built-in-resources.ts";
 import type { Exec } from "../../../../crds/client/exec/exec.ts";
 import { ExecError } from "../../../../crds/client/exec/exec-outcome.ts";
-import { label } from "../../../../crds/labels.ts";
+import { annotation, label } from "../../../../crds/labels.ts";
+import { claimName, hashedClaimName } from "../../../../crds/names.ts";
 import { type OutputEvent, type ShownEvent, shownEvents } from "../../../../edge/api/inside/process-output.ts";
 import { errorOf } from "../../../error-of.ts";
 import { eventually } from "../../../eventually.ts";
@@ -129,6 +131,33 @@ function fails(edge: TestEdge, target: string, options: { body?: unknown; header
     return answer;
   };
 }
+
+test("the address of a tenant and a workload leads to no instance of another claim of the same name", async () => {
+  const edge = open();
+  const theirs = { tenantId: "team-alice", workloadRef: "echo" };
+  const ours = { tenantId: "team", workloadRef: "alice-echo" };
+  const add = (key: typeof ours, name: string, instanceId: string) => {
+    const status: ClaimStatus = { phase: "Active", instanceId, endpoint: { host: "10.0.0.1", port: 8080 } };
+    const { metadata } = edge.cluster.addClaim({ ...key, name, status });
+    const annotations = { [annotation.claimUid]: metadata.uid ?? "", [annotation.claim]: name };
+    const labels = { [label.workload]: key.workloadRef, [label.tenant]: key.tenantId };
+    edge.cluster.addPod(instanceId, "Running", { labels, annotations, podIP: "10.0.0.1" });
+  };
+  assert.is(claimName(ours), claimName(theirs));
+  add(theirs, claimName(theirs), "inst-theirs");
+  writeFileSync(join(folder, "secret"), "of team-alice");
+  const read = (key: typeof ours) =>
+    edge.call(`GET /api/v1/tenants/${key.tenantId}/instances/${key.workloadRef}/files/${below}/secret`);
+  assert.is((await read(theirs)).text, "of team-alice");
+  const refused = await read(ours);
+  assert.is(refused.status, 404, refused.text);
+  assert.match(refused.text, 'tenant \\"team\\" has no claim on workload');
+  add(ours, hashedClaimName(ours), "inst-ours");
+  assert.is((await read(ours)).status, 200);
+  // A claim that names another's pod.
+  edge.cluster.setStatus(hashedClaimName(ours), { phase: "Active", instanceId: "inst-theirs" });
+  assert.is((await read(ours)).status, 409);
+});
 
 test("an instance that is not its tenant's is refused, and one that is not there", async () => {
   const edge = open();
