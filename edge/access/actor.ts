@@ -1,0 +1,22 @@
+/** What a key is for. */
+export const roles = ["admin", "platform", "tenant", "reader"] as const;
+export type Role = (typeof roles)[number];
+
+/** Who makes a request: the holder of a key, as the key says. */
+export interface Actor {
+  /** Of the key; `root` for TENANCY_API_KEY, or where no key is set. */
+  readonly id: string;
+  readonly role: Role;
+  /** Ids of the tenants that it reaches, or the start of ids before a `*`. Undefined for all tenants. */
+  readonly tenants: readonly string[] | undefined;
+  /** Aborted when the key is deleted, changed or has expired: end what the actor has opened. */
+  readonly ended: AbortSignal;
+}
+
+export const root: Actor = { id: "root", role: "admin", tenants: undefined, ended: new AbortController().signal };
+
+/** Whether an actor may reach the things of a tenant. */
+export function reaches({ tenants }: Pick<Actor, "tenants">, tenantId: string): boolean {
+  if (tenants === undefined) return true;
+  return tenants.some((one) => (one.endsWith("*") ? tenantId.startsWith(one.slice(0, -1)) : tenantId === one));
+}

@@ -1,0 +1,26 @@
+import type { Role } from "./actor.ts";
+
+/** Who may call a route. The role `admin` may call every route. */
+export interface RouteAccess {
+  readonly roles: readonly Exclude<Role, "admin">[];
+  /**
+   * Where a request says whose things it reaches: in the path parameter `id`, as a tenant or an instance, or in the
+   * query parameter `tenant`. @default it reaches the whole service, which a key of some tenants may not
+   */
+  readonly whose?: "tenant" | "instance" | "query";
+}
+
+/** Only for `admin`. */
+export const adminOnly: RouteAccess = { roles: [] };
+/** Changes the service. */
+export const platformOnly: RouteAccess = { roles: ["platform"] };
+/** Shows the service. */
+export const serviceView: RouteAccess = { roles: ["platform", "reader"] };
+/** Lists things of all tenants, or of one. */
+export const tenantLists: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "query" };
+/** Acts on a tenant's things, or shows what is in them. */
+export const tenantUse: RouteAccess = { roles: ["platform", "tenant"], whose: "tenant" };
+/** Shows a tenant's things from outside. */
+export const tenantView: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "tenant" };
+export const instanceUse: RouteAccess = { roles: ["platform", "tenant"], whose: "instance" };
+export const instanceView: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "instance" };
