@@ -10,6 +10,7 @@ import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
+import { createAuthorize } from "./api/authorize.ts";
 import { createClaimAdmission } from "./api/claims/claim-admission.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { deliveryRoutes } from "./api/deliveries.ts";
@@ -87,7 +88,7 @@ export async function startEdge(options: {
   sessionMs?: number;
 }): Promise<Edge> {
   const { config, client, exec, serve, store, dashboard, log } = options;
-  const { namespace, apiKey } = config;
+  const { namespace } = config;
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
@@ -170,7 +171,7 @@ export async function startEdge(options: {
     });
   }
   const access = createAccess({ config, sessionMs: options.sessionMs });
-  const { checkPage, sessions, isKey } = access;
+  const { checkPage, isKey } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
   const keys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
   const tokens = createLinkTokens({ keys: () => keys?.current() ?? [], now });
@@ -233,8 +234,8 @@ export async function startEdge(options: {
       ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
-    apiKey,
-    sessions,
+    authenticate: access.authenticate,
+    authorize: createAuthorize(claims),
     checkPage,
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     tracer: tracing?.tracer,

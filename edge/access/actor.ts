@@ -20,3 +20,24 @@ export function reaches({ tenants }: Pick<Actor, "tenants">, tenantId: string): 
   if (tenants === undefined) return true;
   return tenants.some((one) => (one.endsWith("*") ? tenantId.startsWith(one.slice(0, -1)) : tenantId === one));
 }
+
+/** An actor, and how long its request may hold a connection open. */
+export interface Caller {
+  readonly actor: Actor;
+  /** When the browser's session ends, in milliseconds since the epoch. @default the caller sent its key */
+  readonly sessionEndsAt?: number;
+}
+
+export const rootCaller: Caller = { actor: root };
+
+/** The keys besides TENANCY_API_KEY. */
+export interface Keys {
+  /**
+   * The actor of a key's text; undefined for a text that is no valid key.
+   *
+   * @throws HttpError 503 while the keys are not known
+   */
+  actorOf(text: string): Actor | undefined;
+  /** The actor of the key with that id. @throws HttpError 503 while the keys are not known */
+  actorWithId(id: string): Actor | undefined;
+}

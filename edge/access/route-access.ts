@@ -5,9 +5,9 @@ export interface RouteAccess {
   readonly roles: readonly Exclude<Role, "admin">[];
   /**
    * Where a request says whose things it reaches: in the path parameter `id`, as a tenant or an instance, or in the
-   * query parameter `tenant`. @default it reaches the whole service, which a key of some tenants may not
+   * query parameter `tenant`. With `own`, the route leaves out what the key does not reach. @default it reaches the whole service, which a key of some tenants may not
    */
-  readonly whose?: "tenant" | "instance" | "query";
+  readonly whose?: "tenant" | "instance" | "query" | "own";
 }
 
 /** Only for `admin`. */
@@ -24,3 +24,5 @@ export const tenantUse: RouteAccess = { roles: ["platform", "tenant"], whose: "t
 export const tenantView: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "tenant" };
 export const instanceUse: RouteAccess = { roles: ["platform", "tenant"], whose: "instance" };
 export const instanceView: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "instance" };
+/** Shows nothing of tenants, or leaves out what the key does not reach. */
+export const anyKey: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "own" };

@@ -9,6 +9,7 @@ import type { Cluster } from "../../crds/client/cluster.ts";
 import { claims, pools, triggers, workloads } from "../../crds/kinds.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { adminOnly } from "../access/route-access.ts";
 import { jsonResponse } from "../http/response.ts";
 import type { ApiRoute } from "./api-route.ts";
 
@@ -30,6 +31,7 @@ export function debugRoute({ cluster }: { cluster: Cluster }): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/debug/resources",
+    access: adminOnly,
     summary: "Everything in the namespace, as the cluster holds it",
     description: "Never Secrets.",
     answer: {

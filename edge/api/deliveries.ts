@@ -5,6 +5,7 @@ import { quote } from "../../crds/quote.ts";
 import type { Span } from "../../crds/tracing/tracer.ts";
 import type { Trigger } from "../../crds/trigger.ts";
 import { linkSignals } from "../../crds/waits.ts";
+import { platformOnly } from "../access/route-access.ts";
 import { HttpError } from "../http/http-error.ts";
 import { pathParam, triggerNameRule } from "../http/parameters.ts";
 import { readJson } from "../http/read-json.ts";
@@ -92,6 +93,7 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
     {
       method: "GET",
       path: `${ONE}/deliveries`,
+      access: platformOnly,
       summary: "Results of a trigger's last events",
       description:
         "At most 50 per trigger, kept in memory by the replica that received the event: call several times to reach other replicas. Never contains the content of an event or its response.",
@@ -105,6 +107,7 @@ export function deliveryRoutes(services: DeliveryServices): ApiRoute[] {
     {
       method: "POST",
       path: `${ONE}/test`,
+      access: platformOnly,
       summary: "Send a test event to a trigger",
       description:
         "Handled like a real event: tenant, guards, a claim of a real pod, the container. No signature is needed. Responds after the container has, with the response that the source would have received; the status of this call is 200 even if the event failed.",

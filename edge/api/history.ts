@@ -1,4 +1,5 @@
 import { quote } from "../../crds/quote.ts";
+import { serviceView } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { CLAIM_STEP_SECONDS, type ClaimHistory } from "../history/claim-history.ts";
@@ -24,6 +25,7 @@ export function historyRoutes({ history, cache, namespace, instance }: HistorySe
     {
       method: "GET",
       path: "/api/v1/history/claims",
+      access: serviceView,
       summary: "Claims of the last hour: count, latency, source, and reasons of failures",
       description: "Each replica records its own history in memory since its start.",
       answer: "ClaimHistory",
@@ -36,6 +38,7 @@ export function historyRoutes({ history, cache, namespace, instance }: HistorySe
     {
       method: "GET",
       path: "/api/v1/pools/:name/history",
+      access: serviceView,
       summary: "A pool in the last hour: ready pods, hits, misses and refills",
       description: "Each replica records its own history in memory since its start.",
       answer: "PoolHistory",

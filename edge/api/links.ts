@@ -4,6 +4,8 @@ import { servedPort } from "../../crds/defaults.ts";
 import type { HostTarget } from "../../crds/host-name.ts";
 import { quote } from "../../crds/quote.ts";
 import { pattern } from "../../crds/schema/patterns.ts";
+import { root } from "../access/actor.ts";
+import { tenantUse } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { HttpError } from "../http/http-error.ts";
@@ -17,8 +19,12 @@ export interface Links {
   readonly maxSeconds: number;
   /** The instance's address at the front door, without a token. */
   address(instance: HostTarget): string;
-  /** Undefined if no key can sign now. */
-  create(instance: HostTarget, expiresAt: number): string | undefined;
+  /**
+   * Undefined if no key can sign now.
+   *
+   * @param by the id of the API key that asks for the link, which ends with that key. @default TENANCY_API_KEY
+   */
+  create(instance: HostTarget, expiresAt: number, by?: string): string | undefined;
   /** Why no key can sign. */
   problem(): string | undefined;
 }
@@ -73,9 +79,10 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
     {
       method: "POST",
       path: "/api/v1/tenants/:id/links",
+      access: tenantUse,
       summary: "Create a link to a tenant's instance",
       description:
-        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; removing the key that signed it ends all of that key's links.",
+        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; deleting the API key that asked for it ends it, and removing the key that signed it ends all of that key's links.",
       body: bodySchema(linkBody),
       status: 201,
       answer: "Link",
@@ -101,7 +108,9 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
           );
         }
         const expiresAt = Math.floor(clock.now() / 1000) + expiresInSeconds;
-        const url = links.create({ workload: name, tenantId, ...(port !== undefined && { port }) }, expiresAt);
+        const { actor = root } = request.caller ?? {};
+        const by = actor === root ? undefined : actor.id;
+        const url = links.create({ workload: name, tenantId, ...(port !== undefined && { port }) }, expiresAt, by);
         if (url === undefined)
           throw new HttpError(503, links.problem() ?? "links cannot be signed yet; try again shortly");
         const answer = { url, expiresAt: new Date(expiresAt * 1000).toISOString(), tenantId, workloadRef: name };

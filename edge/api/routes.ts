@@ -1,4 +1,5 @@
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import type { Access } from "../http/access.ts";
 import type { PageCheck } from "../http/page-check.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { type BuildServices, buildRoutes } from "./builds/routes.ts";
@@ -48,7 +49,7 @@ export type ApiServices = ClaimServices &
     /** Whether `/ws` requires the key too. @default false */
     readonly requireKey?: boolean;
     /** Throws if a request has no key. Undefined if no key is set. */
-    readonly authenticate?: ((request: Request) => void | Promise<void>) | undefined;
+    readonly authenticate?: Access["authenticate"];
     /** Whether TENANCY_API_KEY is set. @default false */
     readonly asksForKey?: boolean;
   };

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../crds/client/clock.ts";
 import { sleep } from "../../crds/waits.ts";
+import type { FindActor } from "../http/api-key.ts";
 import { HttpError } from "../http/http-error.ts";
 import { readJson } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -8,7 +9,7 @@ import type { Sessions } from "../http/session.ts";
 import { type ApiRoute, bodySchema } from "./api-route.ts";
 
 const PATH = "/api/v1/session";
-const bodyOfLogin = v.strictObject({ key: v.pipe(v.string(), v.description("The value of TENANCY_API_KEY.")) });
+const bodyOfLogin = v.strictObject({ key: v.pipe(v.string(), v.description("TENANCY_API_KEY, or another key.")) });
 /** Anyone may send these bodies. */
 const BODY_LIMIT_BYTES = 8192;
 /**
@@ -23,15 +24,15 @@ const MAX_WAITING = 8;
 export interface SessionServices {
   /** Undefined if no key is required; there are no sessions then. */
   readonly sessions?: Sessions | undefined;
-  /** Whether a text is the key. */
-  readonly isKey?: ((text: string) => boolean) | undefined;
+  /** Finds the actor of a key's text. */
+  readonly findActor?: FindActor | undefined;
   /** Throws if the request names a host that the edge does not serve. */
   readonly checkPage: (request: Request) => void;
   readonly clock: Clock;
 }
 
 /** `GET`, `POST` and `DELETE /api/v1/session`: the session that a browser gets for the key. */
-export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServices): ApiRoute[] {
+export function sessionRoutes({ sessions, findActor, checkPage, clock }: SessionServices): ApiRoute[] {
   let waiting = 0;
 
   function answer(session: { active: boolean; expiresAt?: number | undefined }, cookie?: string): Response {
@@ -52,8 +53,8 @@ export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServ
       async handle(request) {
         checkPage(request);
         if (sessions === undefined) return answer({ active: true });
-        const expiresAt = await sessions.endOf(request);
-        return answer({ active: expiresAt !== undefined, expiresAt });
+        const caller = await sessions.find(request);
+        return answer({ active: caller !== undefined, expiresAt: caller?.sessionEndsAt });
       },
     },
     {
@@ -68,20 +69,24 @@ export function sessionRoutes({ sessions, isKey, checkPage, clock }: SessionServ
       public: true,
       async handle(request) {
         checkPage(request);
-        if (sessions === undefined || isKey === undefined)
+        if (sessions === undefined || findActor === undefined)
           throw new HttpError(404, "this server requires no key, so there are no sessions");
         sessions.refuseOtherPages(request);
         const { key } = await readJson(request, bodyOfLogin, { limit: BODY_LIMIT_BYTES });
-        if (!isKey(key)) {
+        const actor = findActor(key);
+        if (actor === undefined) {
           if (waiting < MAX_WAITING) {
             waiting += 1;
             // The delay continues if the caller disconnects, who would otherwise try the next key at once.
             await sleep(WRONG_MS, { clock });
             waiting -= 1;
           }
-          throw new HttpError(401, "wrong API key: it is not the TENANCY_API_KEY of this server");
+          throw new HttpError(
+            401,
+            "wrong API key: it is not the TENANCY_API_KEY of this server, and no other key that is valid now",
+          );
         }
-        const { cookie, expiresAt } = await sessions.issue(request);
+        const { cookie, expiresAt } = await sessions.issue(request, actor);
         return answer({ active: true, expiresAt }, cookie);
       },
     },

@@ -3,6 +3,7 @@ import type { Cluster, Deletion } from "../../crds/client/cluster.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import { quote } from "../../crds/quote.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { platformOnly, serviceView } from "../access/route-access.ts";
 import { HttpError } from "../http/http-error.ts";
 import { type PathRule, pathParam, queryFlag } from "../http/parameters.ts";
 import { readSpecBody } from "../http/read-json.ts";
@@ -60,6 +61,7 @@ export function specRoutes<T extends SpecObject>(
     {
       method: "GET",
       path,
+      access: serviceView,
       summary: `All ${noun}s`,
       answer: [schema],
       tells: ["x-tenancy-version"],
@@ -72,6 +74,7 @@ export function specRoutes<T extends SpecObject>(
     {
       method: "GET",
       path: one,
+      access: serviceView,
       summary: `One ${noun}`,
       answer: schema,
       tells: ["etag"],
@@ -81,6 +84,7 @@ export function specRoutes<T extends SpecObject>(
     {
       method: "POST",
       path,
+      access: platformOnly,
       summary: `Create a ${noun}`,
       query: { dryRun: dryRunSchema },
       body,
@@ -105,6 +109,7 @@ export function specRoutes<T extends SpecObject>(
     {
       method: "PUT",
       path: one,
+      access: platformOnly,
       summary: `Replace a ${noun}'s spec`,
       description: [kind.onReplaced, REPLACES].filter((words) => words !== undefined).join(" "),
       query: { dryRun: dryRunSchema },
@@ -147,6 +152,7 @@ export function deleteRoute<T extends SpecObject>(
   return {
     method: "DELETE",
     path: `${kind.path}/:${kind.parameter}`,
+    access: platformOnly,
     summary: `Delete a ${kind.noun}`,
     ...more,
     takes: ["if-match"],

@@ -6,6 +6,7 @@ import { quote } from "../../crds/quote.ts";
 import { workloadProblems } from "../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec, WorkloadStatus } from "../../crds/workload.ts";
 import { describeUsers, workloadUsers } from "../../crds/workload-users.ts";
+import { platformOnly } from "../access/route-access.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { HttpError } from "../http/http-error.ts";
 import { pathParam, workloadNameRule } from "../http/parameters.ts";
@@ -44,6 +45,7 @@ export function workloadRoutes(options: { cluster: Cluster; namespace: string; c
     {
       method: "DELETE",
       path: `${kind.path}/:name`,
+      access: platformOnly,
       summary: "Delete a workload",
       description:
         "The workload is deleted when no claim and no pool uses it; until then the response names those that do.",

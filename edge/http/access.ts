@@ -1,5 +1,6 @@
+import type { Keys } from "../access/actor.ts";
 import type { EdgeConfig } from "../config.ts";
-import { createApiKeyCheck, createIsKey } from "./api-key.ts";
+import { createApiKeyCheck, createFindActor, createIsKey, type FindActor } from "./api-key.ts";
 import { createPageCheck, type PageCheck } from "./page-check.ts";
 import { createSessions, type Sessions } from "./session.ts";
 
@@ -9,7 +10,10 @@ export interface Access {
   readonly checkPage: PageCheck;
   /** Undefined where no key is set. */
   readonly sessions: Sessions | undefined;
+  /** Whether a text is TENANCY_API_KEY. Undefined where it is not set. */
   readonly isKey: ReturnType<typeof createIsKey> | undefined;
+  /** Finds the actor of a key's text. Undefined where no key is set. */
+  readonly findActor: FindActor | undefined;
   readonly authenticate: ReturnType<typeof createApiKeyCheck> | undefined;
   readonly asksForKey: boolean;
   /** Whether `/ws` asks for the key too. */
@@ -21,18 +25,23 @@ export interface Access {
 /** @param options.sessionMs how long a browser's session lasts. @default 12 hours */
 export function createAccess({
   config: { apiKey, corsOrigins: origins, localOnly, wsRequireKey },
+  keys,
   sessionMs,
 }: {
   config: Pick<EdgeConfig, "apiKey" | "corsOrigins" | "localOnly" | "wsRequireKey">;
+  /** @default none but TENANCY_API_KEY */
+  keys?: Keys | undefined;
   sessionMs?: number | undefined;
 }): Access {
   const lifetime = sessionMs === undefined ? {} : { lifetimeMs: sessionMs };
-  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, ...lifetime });
+  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, ...lifetime });
+  const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
   return {
     checkPage: createPageCheck({ localOnly, origins }),
     sessions,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
-    authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
+    findActor,
+    authenticate: findActor && createApiKeyCheck(findActor, sessions),
     asksForKey: apiKey !== undefined,
     requireKey: wsRequireKey,
     isClosed: apiKey !== undefined || localOnly,

@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from "node:crypto";
+import { type Actor, type Caller, type Keys, root, rootCaller } from "../access/actor.ts";
 import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 import type { Sessions } from "./session.ts";
@@ -11,64 +12,72 @@ const challenge = { headers: { "www-authenticate": 'Bearer realm="tenancy"' } };
 /** Prefix of the subprotocol by which a page's WebSocket, which cannot set headers, sends the key in base64url. */
 export const KEY_PROTOCOL = "tenancy.bearer.";
 
+/** Finds the actor of a key's text; undefined for a wrong key. */
+export type FindActor = (text: string) => Actor | undefined;
+
+/** Returns a function that finds the actor of TENANCY_API_KEY, and of the other keys if there are any. */
+export function createFindActor(apiKey: string, keys?: Pick<Keys, "actorOf">): FindActor {
+  const isRoot = createIsKey(apiKey);
+  return (text) => (isRoot(text) ? root : keys?.actorOf(text));
+}
+
 /**
- * Returns a check that throws 401 unless the request has one of these: `Authorization: Bearer <apiKey>`, the
- * subprotocol `tenancy.bearer.<base64url of the key>` of a WebSocket handshake, or, without either, a valid session.
+ * Returns a check that throws 401 unless the request has one of these: `Authorization: Bearer <key>`, the subprotocol
+ * `tenancy.bearer.<base64url of the key>` of a WebSocket handshake, or, without either, a valid session.
  * `Authorization: Basic` beside a session is ignored.
- *
- * Digests are compared, so that timing does not reveal the first difference or the key's length.
  */
 export function createApiKeyCheck(
-  apiKey: string,
-  sessions?: Pick<Sessions, "endOf">,
-): (request: Request) => void | Promise<void> {
-  const isKey = createIsKey(apiKey);
+  findActor: FindActor,
+  sessions?: Pick<Sessions, "find">,
+): (request: Request) => Caller | Promise<Caller> {
   return (request) => {
     const header = request.headers.get("authorization");
     if (header === null || (BASIC.test(header) && request.headers.has("cookie"))) {
       const offered = keyOffered(request);
-      if (offered === undefined) return checkSession(request, sessions);
-      if (isKey(offered)) return;
-      throw wrongKey();
+      return offered === undefined ? callerOfSession(request, sessions) : callerOf(offered);
     }
     const presented = BEARER.exec(header)?.[1];
     if (presented === undefined) {
-      throw new HttpError(
-        401,
-        "unreadable Authorization header: send Authorization: Bearer <TENANCY_API_KEY>",
-        challenge,
-      );
+      throw new HttpError(401, "unreadable Authorization header: send Authorization: Bearer <key>", challenge);
     }
-    if (!isKey(presented)) throw wrongKey();
+    return callerOf(presented);
   };
+
+  function callerOf(text: string): Caller {
+    const actor = findActor(text);
+    if (actor === undefined) throw wrongKey();
+    return actor === root ? rootCaller : { actor };
+  }
 }
 
-/** Returns a function that compares a text with the key in constant time. */
+/**
+ * Returns a function that compares a text with TENANCY_API_KEY. It compares digests, so that timing reveals neither the
+ * first difference nor the key's length.
+ */
 export function createIsKey(apiKey: string): (text: string) => boolean {
   const expected = digest(apiKey);
   return (text) => timingSafeEqual(digest(text), expected);
 }
 
-/** Whether a request has a key, right or wrong; a session does not count then. */
-export function carriesKey(request: Request): boolean {
-  const header = request.headers.get("authorization");
-  return (header !== null && !BASIC.test(header)) || keyOffered(request) !== undefined;
-}
-
-function checkSession(request: Request, sessions: Pick<Sessions, "endOf"> | undefined): undefined | Promise<void> {
+function callerOfSession(request: Request, sessions: Pick<Sessions, "find"> | undefined): Promise<Caller> {
   // Programs send no cookies and get their response without a wait.
   if (sessions === undefined || !request.headers.has("cookie")) throw missingKey();
-  return sessions.endOf(request).then((expiresAt) => {
-    if (expiresAt === undefined) throw missingKey();
+  return sessions.find(request).then((caller) => {
+    if (caller === undefined) throw missingKey();
+    return caller;
   });
 }
 
 function missingKey(): HttpError {
-  return new HttpError(401, "missing API key: send the header Authorization: Bearer <TENANCY_API_KEY>", challenge);
+  return new HttpError(401, "missing API key: send the header Authorization: Bearer <key>", challenge);
 }
 
 function wrongKey(): HttpError {
-  return new HttpError(401, "wrong API key: it is not the TENANCY_API_KEY of this server", challenge);
+  return new HttpError(
+    401,
+    "wrong API key: it is not the TENANCY_API_KEY of this server, and no other key that is valid now",
+    challenge,
+  );
 }
 
 function keyOffered(request: Request): string | undefined {

@@ -1,6 +1,8 @@
 import type { Log } from "../../crds/log.ts";
 import type { Tracer } from "../../crds/tracing/tracer.ts";
-import { createApiKeyCheck } from "./api-key.ts";
+import { type Caller, rootCaller } from "../access/actor.ts";
+import { type Authorize, adminsOnly } from "../access/authorize.ts";
+import type { Access } from "./access.ts";
 import type { Cors } from "./cors.ts";
 import { HttpError } from "./http-error.ts";
 import { createPageCheck } from "./page-check.ts";
@@ -8,7 +10,6 @@ import { endRequestSpan, startRequestSpan } from "./request-span.ts";
 import { errorResponse, isJson } from "./response.ts";
 import type { RequestContext } from "./router.ts";
 import { createRouter, type Route } from "./router.ts";
-import type { Sessions } from "./session.ts";
 
 /** The edge's handler, the same on every runtime. It always returns a response, `{error}` in the worst case. */
 export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
@@ -29,10 +30,10 @@ export interface AnsweredRequest {
 /** Makes the edge's fetch handler from a route table. */
 export function createHandler(options: {
   routes: readonly Route[];
-  /** Without it, every route answers everyone whom `checkPage` allows. */
-  apiKey?: string | undefined;
-  /** Sessions of browsers, which replace the key. @default none */
-  sessions?: Pick<Sessions, "endOf"> | undefined;
+  /** Finds who sent a request. @default every route answers everyone whom `checkPage` allows */
+  authenticate?: Access["authenticate"];
+  /** What a key may do. @default only keys of the role admin are served */
+  authorize?: Authorize | undefined;
   /** Throws if, without a key, a page of another site made the request. @default refuses writes of such pages */
   checkPage?: (request: Request) => void;
   /** @default no page of another origin may read a response */
@@ -55,17 +56,27 @@ export function createHandler(options: {
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
-  const check = options.apiKey === undefined ? checkPage : createApiKeyCheck(options.apiKey, options.sessions);
+  const {
+    authenticate = (request: Request) => {
+      checkPage(request);
+      return rootCaller;
+    },
+    authorize = adminsOnly,
+  } = options;
   /**
    * Admitted requests. Others leave no span, and requests of public routes leave none either: strangers could fill the
    * queue.
    */
   const admitted = new WeakSet<Request>();
-  const admit = async (request: Request): Promise<void> => {
-    await check(request);
+  const admit = async (request: Request): Promise<Caller> => {
+    const caller = await authenticate(request);
     admitted.add(request);
+    return caller;
   };
-  const dispatch = createRouter(options.routes, { authenticate: tracer === undefined ? check : admit });
+  const dispatch = createRouter(options.routes, {
+    authenticate: tracer === undefined ? authenticate : admit,
+    authorize,
+  });
 
   return async (request, context = {}) => {
     const started = now();

@@ -1,6 +1,10 @@
 import { IttyRouter } from "itty-router";
 import { quote } from "../../crds/quote.ts";
 import type { Span } from "../../crds/tracing/tracer.ts";
+import { type Caller, root } from "../access/actor.ts";
+import { answerAs } from "../access/answer-as.ts";
+import type { Authorize } from "../access/authorize.ts";
+import type { RouteAccess } from "../access/route-access.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 
@@ -11,6 +15,8 @@ export interface RoutedRequest extends Request {
   /** Path segments as sent, still percent-encoded. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string | string[] | undefined>>;
+  /** Who sent it; undefined on a public route. */
+  readonly caller?: Caller;
 }
 
 /** What an adapter provides for a request. */
@@ -38,6 +44,8 @@ export interface Route {
   readonly path: string;
   /** Whether no API key is needed. */
   readonly public?: boolean;
+  /** Which keys may call it. @default only those of the role admin */
+  readonly access?: RouteAccess;
   /** The known query parameters by name; any other is a 400. @default none */
   readonly query?: Readonly<Record<string, object>> | "any";
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
@@ -50,14 +58,15 @@ type Answer = (request: RoutedRequest, context: RequestContext) => Response | Pr
  * patterns in the table's order, so frequent ones come first.
  *
  * HEAD of every GET route, 405 with `Allow`, and 404 are derived from the table. `authenticate` runs before everything
- * except public routes, also before 404 and 405, which would reveal routes to strangers.
+ * except public routes, also before 404 and 405, which would reveal routes to strangers. `authorize` follows it where a
+ * route was found.
  */
 export function createRouter(
   routes: readonly Route[],
-  options: { authenticate: (request: Request) => void | Promise<void> },
+  options: { authenticate: (request: Request) => Caller | Promise<Caller>; authorize: Authorize },
 ): (request: Request, context: RequestContext) => Promise<Response> {
   const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
-  const { authenticate } = options;
+  const { authenticate, authorize } = options;
   const literal = createLiteralRoutes();
 
   for (const route of routes) on(route.method, route.path, answerOf(route));
@@ -66,11 +75,11 @@ export function createRouter(
   }
   for (const [path, allowed] of methodsByPath(routes)) {
     const isPublic = routes.some((route) => route.path === path && route.public === true);
-    const refuse = guarded(isPublic, (request) => refuseMethod(request, allowed));
+    const refuse = guarded({ public: isPublic }, (request) => refuseMethod(request, allowed));
     on("ALL", path, refuse);
   }
   const served = [...new Set([...methodsByPath(routes).values()].flat())];
-  const refuse = guarded(false, (request) => refusePath(request, served));
+  const refuse = guarded({}, (request) => refusePath(request, served));
   on("ALL", "*", refuse);
 
   return async (request, context) => {
@@ -79,19 +88,23 @@ export function createRouter(
   };
 
   /** A caller without a key learns nothing from the response, unless the route is public. */
-  function guarded(isPublic: boolean | undefined, answer: Answer): Answer {
+  function guarded({ public: isPublic }: Pick<Route, "public">, answer: Answer): Answer {
     return async (request, context) => {
-      if (isPublic !== true) await authenticate(request);
-      return await answer(request, context);
+      if (isPublic === true) return await answer(request, context);
+      const caller = await authenticate(request);
+      return await answer(Object.assign(request, { caller }), context);
     };
   }
 
-  function answerOf({ public: isPublic, query = {}, handle }: Route): Answer {
-    if (query === "any") return guarded(isPublic, handle);
-    const known = Object.keys(query);
-    return guarded(isPublic, (request, context) => {
-      refuseUnknownQuery(request, known);
-      return handle(request, context);
+  function answerOf(route: Route): Answer {
+    const { query = {}, handle } = route;
+    const known = query === "any" ? undefined : Object.keys(query);
+    return guarded(route, async (request, context) => {
+      const { actor } = request.caller ?? {};
+      if (actor !== undefined) await authorize(actor, request, route.access);
+      if (known !== undefined) refuseUnknownQuery(request, known);
+      if (actor === undefined || actor === root) return await handle(request, context);
+      return await answerAs(actor, { request, context }, handle);
     });
   }
 

@@ -1,5 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
+import { onAbort } from "../../crds/waits.ts";
+import { type Actor, type Caller, type Keys, root } from "../access/actor.ts";
 import { createDerivedKey } from "./derived-key.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
@@ -8,17 +10,18 @@ import { hostOf } from "./page-check.ts";
 /** Browser sessions: signed cookies that every replica with the same key can verify without storing them. */
 export interface Sessions {
   /** Makes a session: the `Set-Cookie` header, and its end in milliseconds since the epoch. */
-  issue(request: Request): Promise<{ cookie: string; expiresAt: number }>;
+  issue(request: Request, actor: Actor): Promise<{ cookie: string; expiresAt: number }>;
   /**
    * The `Set-Cookie` header that removes the session from the browser. The cookie itself stays valid until it expires.
    */
   clear(request: Request): string;
   /**
-   * When the request's session ends; undefined without a valid one.
+   * Who has the request's session, and when it ends; undefined without a valid one.
    *
-   * @throws HttpError 403 if there is one, and a page other than the edge's own may have sent it
+   * @throws HttpError 403 if there is one, and a page other than the edge's own may have sent it; 503 while the keys are
+   * not known
    */
-  endOf(request: Request): Promise<number | undefined>;
+  find(request: Request): Promise<Required<Caller> | undefined>;
   /** @throws HttpError 403 if a page other than the edge's own sent the request; programs pass */
   refuseOtherPages(request: Request): void;
 }
@@ -27,22 +30,25 @@ export interface Sessions {
 export const SESSION_COOKIE = "tenancy-session";
 
 const LIFETIME_MS = 12 * 3_600_000;
-const TOKEN = /^(v1\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
+/** `v1` without an id is a session of TENANCY_API_KEY. */
+const TOKEN = /^((?:v1|v2\.([0-9a-z]{1,63}))\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
 const reading = new Set(["GET", "HEAD"]);
 
 /**
  * @param options.apiKey source of the signing key, so that a changed key ends every session
  * @param options.origins TENANCY_CORS_ORIGIN; those named one by one count as the edge's own, since a proxy may have
  * replaced `Host`
+ * @param options.keys a session of another key ends with that key. @default there are none
  * @param options.lifetimeMs from the login; nothing extends it @default 12 hours
  */
 export function createSessions(options: {
   apiKey: string;
   origins: ReadonlySet<string>;
+  keys?: Pick<Keys, "actorWithId"> | undefined;
   lifetimeMs?: number;
   clock?: Clock;
 }): Sessions {
-  const { apiKey, origins, lifetimeMs = LIFETIME_MS, clock = systemClock } = options;
+  const { apiKey, origins, keys, lifetimeMs = LIFETIME_MS, clock = systemClock } = options;
   const signingKey = createDerivedKey(apiKey, "tenancy dashboard session v1");
 
   async function sign(text: string): Promise<Buffer> {
@@ -51,30 +57,32 @@ export function createSessions(options: {
       .digest();
   }
 
-  async function endOfToken(token: string): Promise<number | undefined> {
-    const [, text, expires, mac] = TOKEN.exec(token) ?? [];
+  async function readToken(token: string): Promise<Required<Caller> | undefined> {
+    const [, text, id, expires, mac] = TOKEN.exec(token) ?? [];
     if (text === undefined || expires === undefined || mac === undefined) return undefined;
     if (!timingSafeEqual(await sign(text), Buffer.from(mac, "base64url"))) return undefined;
-    const expiresAt = Number.parseInt(expires, 36);
-    return expiresAt > clock.now() ? expiresAt : undefined;
+    const sessionEndsAt = Number.parseInt(expires, 36);
+    if (sessionEndsAt <= clock.now()) return undefined;
+    const actor = id === undefined ? root : keys?.actorWithId(id);
+    return actor && { actor, sessionEndsAt };
   }
 
   return {
-    async issue(request) {
+    async issue(request, actor) {
       const expiresAt = clock.now() + lifetimeMs;
-      const text = `v1.${expiresAt.toString(36)}.${randomBytes(16).toString("base64url")}`;
+      const text = `${actor === root ? "v1" : `v2.${actor.id}`}.${expiresAt.toString(36)}.${randomBytes(16).toString("base64url")}`;
       const token = `${text}.${(await sign(text)).toString("base64url")}`;
       const maxAge = Math.ceil(lifetimeMs / 1000);
       return { cookie: `${SESSION_COOKIE}=${token}; Max-Age=${maxAge}; ${attributes(request)}`, expiresAt };
     },
     clear: (request) => `${SESSION_COOKIE}=; Max-Age=0; ${attributes(request)}`,
-    async endOf(request) {
+    async find(request) {
       for (const token of tokensOf(request)) {
-        const expiresAt = await endOfToken(token);
-        if (expiresAt === undefined) continue;
+        const caller = await readToken(token);
+        if (caller === undefined) continue;
         const page = pageOf(request, origins);
         const isReading = reading.has(request.method) && request.headers.get("upgrade") === null;
-        if (page === "own" || (page === "unknown" && isReading)) return expiresAt;
+        if (page === "own" || (page === "unknown" && isReading)) return caller;
         throw notOwnPage();
       }
       return undefined;
@@ -85,17 +93,25 @@ export function createSessions(options: {
   };
 }
 
-/** Closes the socket with 4401 when the session that opened it ends. */
-export function untilSessionEnds(listener: SocketListener, expiresAt: number, clock: Clock): SocketListener {
-  let cancel: (() => void) | undefined;
+/** Closes the socket with 4401 when the session ends that opened it, or the key. */
+export function untilCallerEnds(
+  listener: SocketListener,
+  { actor: { ended }, sessionEndsAt }: Caller,
+  clock: Clock,
+): SocketListener {
+  const cancels: (() => void)[] = [];
   return {
     ...listener,
     onOpen(socket) {
-      cancel = clock.after(Math.max(0, expiresAt - clock.now()), () => socket.close(4401, "the session has ended"));
       listener.onOpen(socket);
+      const end = (why: string) => () => socket.close(4401, why);
+      if (ended.aborted) return end("the key has ended")();
+      cancels.push(onAbort(ended, end("the key has ended")));
+      if (sessionEndsAt === undefined) return;
+      cancels.push(clock.after(Math.max(0, sessionEndsAt - clock.now()), end("the session has ended")));
     },
     onClose() {
-      cancel?.();
+      for (const cancel of cancels) cancel();
       listener.onClose();
     },
   };

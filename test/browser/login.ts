@@ -5,7 +5,9 @@ import type { BrowserContext, Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { claims, workloads } from "../../crds/kinds.ts";
+import { root } from "../../edge/access/actor.ts";
 import { createWebhookPaths } from "../../edge/gateway/webhook/webhook-paths.ts";
+import { createApiKeyCheck, createFindActor } from "../../edge/http/api-key.ts";
 import { createHandler } from "../../edge/http/handler.ts";
 import { createSessions } from "../../edge/http/session.ts";
 import { serveNode } from "../../edge/serve/node.ts";
@@ -268,11 +270,11 @@ test("a container's HTML that a hook answers runs nothing where a session is, wh
       { method: "GET", path: "/plain", public: true, handle: html },
       { method: "GET", path: "/empty", public: true, handle: () => new Response("") },
     ],
-    ...{ apiKey: KEY, sessions, webhooks, log: silentLog, instance: "test" },
+    ...{ authenticate: createApiKeyCheck(createFindActor(KEY), sessions), webhooks, log: silentLog, instance: "test" },
   });
   const server = await serveNode({ handler, listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
   const context = await stage.browser.newContext();
-  const { cookie } = await sessions.issue(new Request(server.url));
+  const { cookie } = await sessions.issue(new Request(server.url), root);
   const [name = "", value = ""] = cookie.split(";")[0]?.split("=") ?? [];
   await context.addCookies([{ name, value, url: server.url, httpOnly: true, sameSite: "Strict" }]);
   const page = await context.newPage();

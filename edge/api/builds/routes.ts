@@ -5,6 +5,7 @@ import { annotation, label } from "../../../crds/labels.ts";
 import { buildJobName } from "../../../crds/names.ts";
 import { quote } from "../../../crds/quote.ts";
 import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
+import { platformOnly, serviceView } from "../../access/route-access.ts";
 import { askUntil } from "../../http/ask-until.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, workloadNameRule } from "../../http/parameters.ts";
@@ -46,6 +47,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "PUT",
       path: "/api/v1/workloads/:name/context",
+      access: platformOnly,
       summary: "Upload the build context of a workload",
       description:
         "A folder as tar or tar.gz, detected by its first bytes. Links that leave the folder, devices and `..` are refused. The workload then refers to this context, and its image is built again if the context has changed.",
@@ -73,6 +75,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "GET",
       path: ONE,
+      access: serviceView,
       summary: "State of a workload's image build",
       answer: "Build",
       errors: [404, 409, 503],
@@ -83,6 +86,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "POST",
       path: ONE,
+      access: platformOnly,
       summary: "Rebuild the image of a workload",
       description:
         "Rebuilds even if nothing has changed: a branch or a base image may have moved on. The current image is used until the new one is built.",
@@ -99,6 +103,7 @@ export function buildRoutes(services: BuildServices): ApiRoute[] {
     {
       method: "GET",
       path: `${ONE}/logs`,
+      access: platformOnly,
       summary: "Log of the newest build of a workload",
       description:
         "The log of the build, or of fetching its context until that has finished. With `follow`, waits up to 30 s for a build that is about to begin.",

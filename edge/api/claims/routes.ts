@@ -10,6 +10,7 @@ import { labelProblems } from "../../../crds/claims/claim-labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { plainSchema } from "../../../crds/schema/schema.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
+import { tenantUse } from "../../access/route-access.ts";
 import type { Activity } from "../../activity.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, tenantIdRule } from "../../http/parameters.ts";
@@ -94,6 +95,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/claim",
+      access: tenantUse,
       summary: "Claim a workload for a tenant",
       description:
         "Creates the claim, or joins the existing one, and waits at most 30 seconds until it is Active. After a 504 the claim continues: call again to keep waiting. If the claim is released during the call, the response is 409; a release that was already in progress is waited for.",
@@ -137,6 +139,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/extend",
+      access: tenantUse,
       summary: "Extend a tenant's claim",
       description:
         "Moves the time at which the claim expires to so many seconds from now, by the cluster's clock, and never to an earlier one. The response is 409 if the claim is being released, or does not expire.",
@@ -154,6 +157,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/release",
+      access: tenantUse,
       summary: "Release a tenant's claim",
       description:
         "Deletes the claim; the tenant's files are saved, and the pod is deleted. With `wait` the response reports what happened to the files, unless the workload saves none or this server could not observe it.",
@@ -174,6 +178,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/discard",
+      access: tenantUse,
       summary: "Discard the files that a release cannot save",
       description:
         "The release of the claim continues without saving them, and its pod is deleted; earlier snapshots stay. The response is 409 if no release has failed.",

@@ -1,4 +1,5 @@
 import { quote } from "../../../crds/quote.ts";
+import { reaches } from "../../access/actor.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
@@ -8,6 +9,8 @@ import { type EventType, eventFamilies, eventTypes, familyOf, type StoredEvent, 
 export interface EventFilter {
   readonly tenant: string | undefined;
   readonly workload: string | undefined;
+  /** Those that the client's key reaches, see {@link reaches}; undefined for all. Events of no tenant are left out. */
+  readonly tenants?: readonly string[] | undefined;
   /** In the order of {@link eventTypes}; undefined means all types of the usual families. */
   readonly types: readonly EventType[] | undefined;
 }
@@ -27,8 +30,9 @@ export function readEventFilter(request: RoutedRequest): EventFilter {
 }
 
 /** Whether a client with the filter gets the event. */
-export function matches({ tenant, workload, types }: EventFilter, event: StoredEvent): boolean {
+export function matches({ tenant, tenants, workload, types }: EventFilter, event: StoredEvent): boolean {
   return (
+    (tenants === undefined || (event.tenant !== undefined && reaches({ tenants }, event.tenant))) &&
     (tenant === undefined || tenant === event.tenant) &&
     (workload === undefined || workload === event.workload) &&
     (types === undefined ? usualFamilies.includes(familyOf(event.type)) : types.includes(event.type))

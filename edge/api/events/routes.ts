@@ -1,13 +1,16 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { carriesKey } from "../../http/api-key.ts";
+import type { Actor, Caller } from "../../access/actor.ts";
+import { requireTenant } from "../../access/authorize.ts";
+import { anyKey } from "../../access/route-access.ts";
+import type { Access } from "../../http/access.ts";
 import { EVENTS_PROTOCOL } from "../../http/event-socket.ts";
 import { requireHandshake } from "../../http/handshake.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { PageCheck } from "../../http/page-check.ts";
-import { type Sessions, untilSessionEnds } from "../../http/session.ts";
+import { untilCallerEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
-import { readEventFilter } from "./event-filter.ts";
+import { type EventFilter, readEventFilter } from "./event-filter.ts";
 import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
 import { eventFamilies, eventTypes, familyOf, usualFamilies } from "./event-ring.ts";
 
@@ -19,18 +22,16 @@ const eventWord = `(?:${[...eventFamilies, ...eventTypes].join("|").replaceAll("
  * @param options.checkPage throws if a page of another site made the request
  * @param options.requireKey whether it requires the key as other routes do (TENANCY_WS_REQUIRE_KEY) @default false
  * @param options.authenticate throws 401 if a request has no key; always applied to requests for more than the usual
- * families; undefined if no key is set
- * @param options.sessions also open a socket; it is closed when its session ends
+ * families; undefined if no key is set. A socket that needs the key is closed when the caller's session or key ends
  */
 export function eventsRoute(options: {
   events: EventHub;
   checkPage: PageCheck;
   requireKey?: boolean;
-  authenticate?: ((request: Request) => void | Promise<void>) | undefined;
-  sessions?: Pick<Sessions, "endOf"> | undefined;
+  authenticate?: Access["authenticate"];
   clock: Clock;
 }): ApiRoute {
-  const { events, checkPage, requireKey = false, authenticate, sessions, clock } = options;
+  const { events, checkPage, requireKey = false, authenticate, clock } = options;
   return {
     method: "GET",
     path: "/ws",
@@ -50,8 +51,9 @@ export function eventsRoute(options: {
     takes: ["upgrade", "sec-websocket-version", "sec-websocket-key"],
     status: 101,
     answer: "websocket",
-    errors: [401, 403, 426, 503],
+    errors: [401, 403, 404, 426, 503],
     public: !requireKey,
+    access: anyKey,
     async handle(request, { upgrade }) {
       checkPage(request);
       const accept = requireHandshake(request, { upgrade, protocols: [EVENTS_PROTOCOL] });
@@ -61,12 +63,9 @@ export function eventsRoute(options: {
         throw new HttpError(400, "query.since: must be the id of one message");
       }
       const isMore = filter.types?.some((type) => !usualFamilies.includes(familyOf(type))) === true;
-      if (isMore && !requireKey) await authenticate?.(request);
-      const isBySession = (isMore || requireKey) && authenticate !== undefined && !carriesKey(request);
-      const endsAt = isBySession ? await sessions?.endOf(request) : undefined;
-      if (isBySession && endsAt === undefined) throw new HttpError(401, "the session has ended");
-      const isStranger =
-        authenticate !== undefined && !isMore && !requireKey && !(await isKnown(request, authenticate));
+      const caller = request.caller ?? (await callerOf(request, { isRequired: isMore, authenticate }));
+      if (caller !== undefined) authorizeEvents(caller.actor, { isMore, filter });
+      const isStranger = authenticate !== undefined && caller === undefined;
       if (isStranger) checkPage(request, { isStranger });
       if (isStranger ? events.isFullForStrangers : events.isFull) {
         const most = isStranger ? `${MAX_CLIENTS / 2} clients without a key` : `${MAX_CLIENTS} clients`;
@@ -74,19 +73,32 @@ export function eventsRoute(options: {
           headers: { "retry-after": "10" },
         });
       }
-      const client = events.client({ filter, since, isStranger });
-      return accept(endsAt === undefined ? client : untilSessionEnds(client, endsAt, clock));
+      const tenants = caller?.actor.tenants;
+      const client = events.client({ filter: { ...filter, tenants }, since, isStranger });
+      if (caller === undefined) return accept(client);
+      // What needs no key goes on without the session.
+      const { actor } = caller;
+      return accept(untilCallerEnds(client, isMore || requireKey ? caller : { actor }, clock));
     },
   };
 }
 
-/** Whether the request has the key or a session; a wrong one is ignored if none is required. */
-async function isKnown(request: Request, authenticate: (request: Request) => void | Promise<void>): Promise<boolean> {
+/** Who sent a request; undefined for a stranger. A wrong key is ignored if none is required. */
+async function callerOf(
+  request: Request,
+  { isRequired, authenticate }: { isRequired: boolean; authenticate: Access["authenticate"] },
+): Promise<Caller | undefined> {
   try {
-    await authenticate(request);
-    return true;
+    return await authenticate?.(request);
   } catch (error) {
-    if (error instanceof HttpError) return false;
-    throw error;
+    if (isRequired || !(error instanceof HttpError)) throw error;
+    return undefined;
   }
+}
+
+/** @throws HttpError 403 for kinds, and 404 for a tenant, that the key does not reach */
+function authorizeEvents(actor: Actor, { isMore, filter }: { isMore: boolean; filter: EventFilter }): void {
+  if (isMore && actor.tenants !== undefined)
+    throw new HttpError(403, `this key reaches ${actor.tenants.join(", ")} only: ask for the types instance and claim`);
+  if (filter.tenant !== undefined) requireTenant(actor, filter.tenant);
 }

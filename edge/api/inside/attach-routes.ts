@@ -1,11 +1,10 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { carriesKey } from "../../http/api-key.ts";
 import { selectProtocol } from "../../http/event-socket.ts";
 import { requireHandshake } from "../../http/handshake.ts";
 import type { PageCheck } from "../../http/page-check.ts";
 import { type PathRule, pathParam, queryText } from "../../http/parameters.ts";
 import type { RequestContext, RoutedRequest } from "../../http/router.ts";
-import { type Sessions, untilSessionEnds } from "../../http/session.ts";
+import { untilCallerEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import { ATTACH_PROTOCOLS, type Attachments, createAttachedInput } from "./attachments.ts";
@@ -16,7 +15,6 @@ import { offsetSchemas, offsetsOf, pidRule } from "./process-query.ts";
 export interface AttachServices {
   readonly attachments: Attachments;
   readonly checkPage: PageCheck;
-  readonly sessions?: Pick<Sessions, "endOf"> | undefined;
   readonly clock: Clock;
 }
 
@@ -33,8 +31,8 @@ const protocolText =
   'Binary messages are a channel and its bytes, as in Kubernetes\' v5.channel.k8s.io, at most 64 KiB: to the process 0 (input), 4 (size, `{"cols","rows"}`) and 255 with 0 (end of the input), from it 1 (stdout), 2 (stderr) and 3 (how it ended). With the subprotocol tenancy.terminal, or none, the process is sent as a text first and last, in place of 3. Closed with 1000 after its end, otherwise with 4000 and the status that a request would get.';
 
 /** The WebSockets of processes. */
-export function attachRoutes({ base, query, errors, find }: InsidePlace, services: AttachServices): ApiRoute[] {
-  const { attachments, checkPage, sessions, clock } = services;
+export function attachRoutes({ base, access, query, errors, find }: InsidePlace, services: AttachServices): ApiRoute[] {
+  const { attachments, checkPage, clock } = services;
 
   /** Opens a socket on a process that `open` finds or starts, once all else is in order. */
   async function answer(
@@ -46,7 +44,6 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
     checkPage(request);
     const accept = requireHandshake(request, { upgrade: context.upgrade, protocols: ATTACH_PROTOCOLS });
     attachments.requireRoom();
-    const endsAt = carriesKey(request) ? undefined : await sessions?.endOf(request);
     const gone = new AbortController();
     // The socket outlives the request.
     const inside = await find(request, { ...context, clientGone: gone.signal });
@@ -61,7 +58,7 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
       leave: () => gone.abort(),
     });
     try {
-      return accept(endsAt === undefined ? listener : untilSessionEnds(listener, endsAt, clock));
+      return accept(request.caller === undefined ? listener : untilCallerEnds(listener, request.caller, clock));
     } catch (error) {
       listener.onClose();
       throw error;
@@ -77,6 +74,7 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
     {
       method: "GET",
       path: `${base}/processes/:pid/attach`,
+      access,
       summary: "Attach to a process",
       description: `A WebSocket. Several can be attached to one process. ${protocolText}`,
       query: { ...query, ...offsetSchemas },
@@ -90,6 +88,7 @@ export function attachRoutes({ base, query, errors, find }: InsidePlace, service
     {
       method: "GET",
       path: `${base}/terminal`,
+      access,
       summary: "Open a terminal in an instance",
       description: `A WebSocket with a login shell of the image, or a shell of the tools if it has none. The first text names its \`pid\`: a client whose connection was lost attaches to that one again within five minutes, and gets the last 64 KiB. At most 20 at once in an instance. ${protocolText}`,
       query: {

@@ -7,6 +7,7 @@ import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { quote } from "../../../crds/quote.ts";
 import { createDeferred, linkSignals, startDeadline } from "../../../crds/waits.ts";
+import { instanceUse, type RouteAccess, tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam, queryFlag, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RequestContext, RoutedRequest } from "../../http/router.ts";
@@ -58,6 +59,7 @@ export interface CallData extends AsyncIterableIterator<Uint8Array> {
 export interface InsidePlace {
   /** The pattern of the routes before what they are about. */
   readonly base: string;
+  readonly access: RouteAccess;
   /** The query parameters that `find` reads, beside the route's own. */
   readonly query: Readonly<Record<string, OpenApiSchema>>;
   /** The error statuses of `find` beside those of a call. */
@@ -172,6 +174,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
   return [
     {
       base: "/api/v1/instances/:id",
+      access: instanceUse,
       query: {},
       errors: [],
       async find(request, context) {
@@ -181,6 +184,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     },
     {
       base: "/api/v1/tenants/:id/instances/:workload",
+      access: tenantUse,
       query: {
         wake: flagSchema("Whether to claim the workload, with its files, if that is not so, and to wait for it."),
       },

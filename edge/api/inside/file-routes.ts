@@ -40,7 +40,7 @@ const endOfPage = v.object({ isCut: v.boolean() });
 
 /** The routes of the files in instances. */
 export function fileRoutes(
-  { base, query, errors, find }: InsidePlace,
+  { base, access, query, errors, find }: InsidePlace,
   { clock, unpackFolder }: { clock: Clock; unpackFolder: UnpackFolder },
 ): ApiRoute[] {
   const all = `${base}/files`;
@@ -49,6 +49,7 @@ export function fileRoutes(
     {
       method: "GET",
       path: all,
+      access,
       summary: "List files in an instance",
       description:
         "What is in a folder, by name, each folder before what is in it. Links are shown and not followed. `watch=true` streams what changes in it instead.",
@@ -97,6 +98,7 @@ export function fileRoutes(
     {
       method: "GET",
       path: one,
+      access,
       summary: "Read a file in an instance",
       description:
         "As the workload's user. Links are followed. 409 for folders, devices, pipes and sockets. `archive=tar.gz` sends a folder.",
@@ -151,6 +153,7 @@ export function fileRoutes(
     {
       method: "PUT",
       path: one,
+      access,
       summary: "Write a file in an instance",
       description:
         "As the workload's user. The file is there as a whole or not at all; missing folders are made. With `If-None-Match: *` 409 if there is a file. A link is followed. `unpack=true` unpacks an archive into a folder.",
@@ -187,6 +190,7 @@ export function fileRoutes(
     {
       method: "DELETE",
       path: one,
+      access,
       summary: "Remove a file or folder in an instance",
       description: "Links are removed and not followed.",
       query: {
@@ -206,6 +210,7 @@ export function fileRoutes(
     {
       method: "POST",
       path: one,
+      access,
       summary: "Make a folder, move a file or folder, or set its permissions",
       description:
         "`mkdir=true` makes the folder and those above it, with `mode` for the last one if it is new. `move` gives it another path; 409 if there is something, unless `replace=true`. `mode` alone sets the permissions.",

@@ -36,13 +36,17 @@ const signalBody = v.strictObject({
 });
 
 /** The routes of processes that are started in instances. */
-export function processRoutes({ base, query, errors, find }: InsidePlace, { clock }: { clock: Clock }): ApiRoute[] {
+export function processRoutes(
+  { base, access, query, errors, find }: InsidePlace,
+  { clock }: { clock: Clock },
+): ApiRoute[] {
   const all = `${base}/processes`;
   const one = `${all}/:pid`;
   return [
     {
       method: "POST",
       path: all,
+      access,
       summary: "Start a process in an instance",
       description:
         "In the workload's container, as its user. Waits for its end and returns its output; one in the background goes on without a connection, and keeps the last MiB of each output. It ends with its caller's connection otherwise, and in any case when the instance is released. At most 64 at once.",
@@ -76,6 +80,7 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
     {
       method: "GET",
       path: all,
+      access,
       query,
       summary: "Processes that were started in an instance",
       description:
@@ -91,6 +96,7 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
     {
       method: "GET",
       path: one,
+      access,
       summary: "One process with its output",
       description: "With the output that is kept: the last MiB of each, and the last 64 KiB of a terminal.",
       query: { ...query, ...streamQuery, ...offsetSchemas },
@@ -113,6 +119,7 @@ export function processRoutes({ base, query, errors, find }: InsidePlace, { cloc
     {
       method: "POST",
       path: `${one}/signal`,
+      access,
       query,
       summary: "Send a signal to a process and its group",
       body: bodySchema(signalBody),

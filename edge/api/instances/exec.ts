@@ -2,6 +2,7 @@ import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
+import { instanceUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
@@ -55,6 +56,7 @@ export function execRoute(services: InstanceServices): ApiRoute {
   return {
     method: "POST",
     path: "/api/v1/instances/:id/exec",
+    access: instanceUse,
     summary: "Run a command in the workload's container",
     description: "409 for a warm pod, and until a claim is Active with the instance.",
     body: bodySchema(execBody),

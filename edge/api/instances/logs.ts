@@ -1,6 +1,7 @@
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
 import { quote } from "../../../crds/quote.ts";
+import { instanceUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { instanceNameRule, pathParam, queryFlag } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
@@ -22,6 +23,7 @@ export function logsRoute(services: InstanceServices): ApiRoute {
   return {
     method: "GET",
     path: "/api/v1/instances/:id/logs",
+    access: instanceUse,
     summary: "Log of the workload's container",
     query: {
       tail: tailSchema,

@@ -4,6 +4,7 @@ import { claims } from "../../../crds/kinds.ts";
 import type { Pod, PodPhase } from "../../../crds/kubernetes.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import { quote } from "../../../crds/quote.ts";
+import { instanceUse, instanceView, tenantLists } from "../../access/route-access.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import { isClaimed } from "../../cluster/slim-pod.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -34,6 +35,7 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
     {
       method: "GET",
       path: ONE,
+      access: instanceView,
       summary: "One managed pod",
       query: {
         detail: flagSchema("Whether to include its node, its containers and its Events, read now."),
@@ -49,6 +51,7 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
     {
       method: "POST",
       path: `${ONE}/activity`,
+      access: instanceUse,
       summary: "Report that a pod is in use",
       description: "Postpones its idle release. Claim calls and exec count by themselves.",
       answer: doneSchema("active", "instance"),
@@ -68,6 +71,7 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
     {
       method: "POST",
       path: `${ONE}/destroy`,
+      access: instanceUse,
       summary: "Delete a pod now without saving its files",
       description:
         "A claim that is Active with it stays Active, without a pod; a waiting claim gets another pod, and a claim that is being released ends. To save the files, release the claim instead.",
@@ -90,6 +94,7 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
     {
       method: "GET",
       path: ALL,
+      access: tenantLists,
       summary: "All managed pods",
       description: "By name.",
       query: {

@@ -107,6 +107,11 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
   };
 }
 
+/** 404 is the answer about a tenant that the key does not reach, and 503 while the keys are not known. */
+function keyFailures({ access }: ApiRoute): readonly (401 | 403 | 404 | 503)[] {
+  return access?.whose === undefined || access.whose === "own" ? [401, 403, 503] : [401, 403, 404, 503];
+}
+
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {
   const { summary, description, query = {}, body, rawBody, status = 200, answer, errors = [] } = route;
   const { takes = [], tells = [], mayTell = [], streams = false, alsoAnswers } = route;
@@ -115,7 +120,7 @@ function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): D
   const failures = [
     ...always,
     ...errors.filter((code) => asksForKey || code !== 401),
-    ...(route.public === true ? [] : asksForKey ? ([401, 403] as const) : ([403] as const)),
+    ...(route.public === true ? [] : asksForKey ? keyFailures(route) : ([403] as const)),
   ];
   const inPath = [...route.path.matchAll(/(\w+)\/:(\w+)/g)].map(([, of = "", name = ""]) => ({ of, name }));
   return {

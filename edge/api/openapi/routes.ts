@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { anyKey } from "../../access/route-access.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { type DocumentedOperation, type OpenApiDocument, openApiDocument } from "./document.ts";
@@ -14,6 +15,7 @@ export function openApiRoutes(described: readonly ApiRoute[], options: { asksFor
     {
       method: "GET",
       path: "/api/v1/openapi.json",
+      access: anyKey,
       summary: "This document",
       answer: { type: "object", additionalProperties: {}, description: "An OpenAPI 3.1 document." },
       handle: () => jsonResponse(all().document),
@@ -21,6 +23,7 @@ export function openApiRoutes(described: readonly ApiRoute[], options: { asksFor
     {
       method: "GET",
       path: "/docs",
+      access: anyKey,
       summary: "This document as a page",
       answer: "text/html",
       handle: () =>

@@ -1,3 +1,4 @@
+import { tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { isUnchanged } from "../../http/if-none-match.ts";
 import type { RoutedRequest } from "../../http/router.ts";
@@ -17,6 +18,7 @@ export function archiveRoute(services: SnapshotServices, withSavedFiles: WithSav
   return {
     method: "GET",
     path: "/api/v1/tenants/:id/snapshots/:workload/archive",
+    access: tenantUse,
     summary: "Download a tenant's saved files",
     description:
       "A tar.gz with the paths in the pod, without the leading slash. The connection is closed before the last byte if the stored archive is damaged.",

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { quote } from "../../../crds/quote.ts";
 import { versionNameRule } from "../../../crds/snapshots/version-names.ts";
+import { tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, tenantIdRule } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
@@ -34,6 +35,7 @@ export function checkpointRoutes(services: ClaimServices & SnapshotServices): Ap
     {
       method: "POST",
       path: "/api/v1/tenants/:id/checkpoint",
+      access: tenantUse,
       summary: "Save the files of a tenant's instance while it runs",
       description:
         "Makes a checkpoint at once, and waits at most 30 seconds for it. Without a name the session's next checkpoint replaces it. The response is 409 if the instance is not Active, if its workload saves no files, or if another version has the name. After a 504 the checkpoint is still made: until then, a call with the same name waits for it.",
@@ -56,6 +58,7 @@ export function checkpointRoutes(services: ClaimServices & SnapshotServices): Ap
     {
       method: "DELETE",
       path: "/api/v1/tenants/:id/snapshots/:workload/names/:name",
+      access: tenantUse,
       summary: "Remove the name of a version of a tenant's files",
       description:
         "The version is not deleted at once: from then on it stays for as long as versions without a name do.",

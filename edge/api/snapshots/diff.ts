@@ -1,3 +1,4 @@
+import { tenantUse } from "../../access/route-access.ts";
 import { queryText } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { ApiRoute } from "../api-route.ts";
@@ -23,6 +24,7 @@ export function diffRoute(services: SnapshotServices, withSavedFiles: WithSavedF
   return {
     method: "GET",
     path: "/api/v1/tenants/:id/snapshots/:workload/diff",
+    access: tenantUse,
     summary: "Compare two versions of a tenant's saved files",
     description:
       "What was added, changed or removed, sorted by the bytes of the paths. A file of which only the time differs is not listed. 409 if a version has no list of its files, since it is older than such lists.",

@@ -1,6 +1,7 @@
 import { contentRange, createFileReader, packedRange } from "../../../crds/archive/archive-files.ts";
 import type { TableEntry } from "../../../crds/archive/archive-table.ts";
 import type { OpenArchive } from "../../../crds/snapshots/snapshot-store.ts";
+import { tenantUse } from "../../access/route-access.ts";
 import { isUnchanged } from "../../http/if-none-match.ts";
 import { queryFlag } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
@@ -22,6 +23,7 @@ export function savedFileRoutes(services: SnapshotServices, withSavedFiles: With
     {
       method: "GET",
       path: PATH,
+      access: tenantUse,
       summary: "List a tenant's saved files",
       description:
         "What is in one folder, sorted by the bytes of the paths. Only the archive's list is read, not the files. 409 if the version has no such list, since it is older.",
@@ -50,6 +52,7 @@ export function savedFileRoutes(services: SnapshotServices, withSavedFiles: With
     {
       method: "GET",
       path: `${PATH}/:path+`,
+      access: tenantUse,
       summary: "Download one of a tenant's saved files",
       description:
         "Only this file is read from the store. The connection is closed before the last byte if it is damaged there. 409 for folders and symbolic links.",

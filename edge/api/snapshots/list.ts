@@ -3,6 +3,7 @@ import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/
 import type { KeptAs, StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
 import { compareKeys, type PageFilter } from "../../../crds/snapshots/store-pages.ts";
 import { whenAborted } from "../../../crds/waits.ts";
+import { serviceView, tenantLists } from "../../access/route-access.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
@@ -81,6 +82,7 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/snapshots",
+      access: tenantLists,
       summary: "Saved files of all tenants, in pages",
       description: "Sorted by tenant, then workload; includes deleted workloads.",
       query: { ...querySchemas, tenant: { ...tenantIdSchema, description: "Only this tenant's." } },
@@ -97,6 +99,7 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/workloads/:name/snapshots",
+      access: serviceView,
       summary: "Saved files of a workload's tenants, in pages",
       description: "Sorted by tenant. Snapshots of a deleted workload are in the list of all.",
       query: querySchemas,

@@ -2,6 +2,7 @@ import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { archiveDigits, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
@@ -27,6 +28,7 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "DELETE",
       path: "/api/v1/tenants/:id/snapshots/:workload",
+      access: tenantUse,
       summary: "Delete a tenant's saved files with all versions",
       description:
         "A claim on the workload keeps its running files, and its next release saves them again; a later claim with `resume` finds nothing. The response is 409 while a release is in progress, or has failed and is being retried, since it would write the snapshot again; and if something was saved during this call. The workload may be deleted already.",

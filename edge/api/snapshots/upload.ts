@@ -9,6 +9,7 @@ import { pattern } from "../../../crds/schema/patterns.ts";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { queryText } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
@@ -52,6 +53,7 @@ export function uploadRoutes(services: UploadServices): ApiRoute[] {
     {
       method: "PUT",
       path: "/api/v1/tenants/:id/snapshots/:workload/archive",
+      access: tenantUse,
       summary: "Upload files as a tenant's newest snapshot",
       description:
         "A tar or tar.gz, detected by its first bytes, with the workload's overlay directories, as in a download. Devices, `..` and paths outside these directories are refused. The tenant must have no claim on the workload. The next claim with `resume` restores these files.",

@@ -7,6 +7,7 @@ import { allArchives } from "../../../crds/snapshots/kept-versions.ts";
 import { archiveDigits, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../../crds/snapshots/snapshot-metadata.ts";
 import { type KeptAs, type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { platformOnly, tenantUse, tenantView } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
@@ -61,6 +62,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "GET",
       path: `${PATH}/versions`,
+      access: tenantView,
       summary: "All versions of a tenant's saved files",
       description: "Newest first. A claim restores one with `resume: {version}`.",
       answer: ["SnapshotVersion"],
@@ -77,6 +79,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "POST",
       path: `${PATH}/rollback`,
+      access: tenantUse,
       summary: "Make an older version of a tenant's files the newest",
       description:
         "The tenant must have no claim on the workload. The current newest version stays as an older one, and the next claim with `resume` restores this one.",
@@ -93,6 +96,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
     {
       method: "POST",
       path: `${PATH}/copy`,
+      access: platformOnly,
       summary: "Copy a tenant's files to another tenant or workload",
       description:
         "The copy is independent. The receiver must have no claim on the workload during the copy; the source may be in use. An Event `SnapshotCopied` of the workload names both tenants.",

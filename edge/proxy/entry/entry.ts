@@ -1,5 +1,6 @@
 import { type HostTarget, hostLabel } from "../../../crds/host-name.ts";
 import type { Exposure } from "../../../crds/network.ts";
+import { isKeyText } from "../../access/key-text.ts";
 import type { Field, RequestHead } from "../http/message-head.ts";
 import { type Address, nameOf } from "./address.ts";
 import type { FrontDoor } from "./front-door.ts";
@@ -11,7 +12,7 @@ export interface Credentials {
   /** Whether it has the API key, or none is set and it does not come from another page. */
   readonly hasKey: boolean;
   /**
-   * Whether `Authorization` contains the API key or, in the path form, what a browser sends by itself: the pod never
+   * Whether `Authorization` contains an API key or, in the path form, what a browser sends by itself: the pod never
    * sees it.
    */
   readonly hidesAuthorization: boolean;
@@ -70,7 +71,8 @@ export function createCredentials(options: {
     }
     return {
       hasKey: carriesKey || (isKey === undefined && isOwn),
-      hidesAuthorization: isBearer || (address?.form === "path" && mayBeOfBrowser(read, { isKeyed })),
+      hidesAuthorization:
+        read.bearer.some(isKeyText) || isBearer || (address?.form === "path" && mayBeOfBrowser(read, { isKeyed })),
       link,
       cookies,
       presentsToken: token !== undefined || read.cookies.length > 0,

@@ -44,8 +44,8 @@ export function createLinks(options: {
     maxSeconds,
     problem,
     address: (instance) => instanceUrl(frontDoor(), instance),
-    create(instance, expiresAt) {
-      const token = tokens.sign("link", { ...instance, expiresAt });
+    create(instance, expiresAt, by) {
+      const token = tokens.sign("link", { ...instance, expiresAt, ...(by !== undefined && { by }) });
       return token && `${instanceUrl(frontDoor(), instance)}?${TOKEN_PARAMETER}=${token}`;
     },
   };

@@ -9,6 +9,8 @@ export interface LinkGrant {
   readonly port?: number | undefined;
   /** Seconds since the epoch. */
   readonly expiresAt: number;
+  /** The id of the API key that asked for it, and with which it ends. @default TENANCY_API_KEY */
+  readonly by?: string;
 }
 
 /** A verified grant. */
@@ -27,7 +29,7 @@ export interface LinkTokens {
    * for all texts, also without one, so that timing reveals nothing.
    */
   read(purpose: TokenPurpose, text: string | undefined): SignedGrant | undefined;
-  /** Whether a grant that was read before is still valid: not expired, and its signing key still in use. */
+  /** Whether a grant that was read before is still valid: not expired, and both its keys still in use. */
   holds(grant: SignedGrant): boolean;
 }
 
@@ -41,6 +43,7 @@ const payloadSchema = v.pipe(
     w: v.string(),
     port: v.optional(v.number()),
     e: v.number(),
+    k: v.optional(v.string()),
   }),
 );
 
@@ -56,16 +59,21 @@ const NO_TOKEN = ["", ".".repeat(43)] as const;
  * sent, before anything is decoded, and with every key: nothing in a token determines how it is read.
  *
  * @param options.keys newest first, which signs; called at each use
+ * @param options.isApiKey whether the API key with that id is valid now. @default none is
  */
-export function createLinkTokens(options: { keys: () => readonly KeyObject[]; now: () => number }): LinkTokens {
-  const { keys, now } = options;
+export function createLinkTokens(options: {
+  keys: () => readonly KeyObject[];
+  isApiKey?: ((id: string) => boolean) | undefined;
+  now: () => number;
+}): LinkTokens {
+  const { keys, isApiKey = () => false, now } = options;
 
   function mac(key: KeyObject, text: string): string {
     return createHmac("sha256", key).update(text).digest("base64url");
   }
 
   return {
-    sign(purpose, { tenantId, workload, port, expiresAt }) {
+    sign(purpose, { tenantId, workload, port, expiresAt, by }) {
       const [key] = keys();
       if (key === undefined) return undefined;
       const payload: v.InferOutput<typeof payloadSchema> = {
@@ -75,6 +83,7 @@ export function createLinkTokens(options: { keys: () => readonly KeyObject[]; no
         w: workload,
         ...(port !== undefined && { port }),
         e: expiresAt,
+        ...(by !== undefined && { k: by }),
       };
       const text = Buffer.from(JSON.stringify(payload)).toString("base64url");
       return `${text}.${mac(key, text)}`;
@@ -91,12 +100,13 @@ export function createLinkTokens(options: { keys: () => readonly KeyObject[]; no
       const payload = v.safeParse(payloadSchema, Buffer.from(text, "base64url").toString("utf8"));
       // Signed by our key but in another format: by a later version, whose replicas run beside this one.
       if (!payload.success) return undefined;
-      const { p, t, w, port, e } = payload.output;
-      if (p !== purpose || e * 1000 <= now()) return undefined;
-      return { tenantId: t, workload: w, ...(port !== undefined && { port }), expiresAt: e, signedBy };
+      const { p, t, w, port, e, k } = payload.output;
+      if (p !== purpose || e * 1000 <= now() || (k !== undefined && !isApiKey(k))) return undefined;
+      const given = { ...(port !== undefined && { port }), ...(k !== undefined && { by: k }) };
+      return { tenantId: t, workload: w, ...given, expiresAt: e, signedBy };
     },
-    holds({ expiresAt, signedBy }) {
-      if (expiresAt * 1000 <= now()) return false;
+    holds({ expiresAt, signedBy, by }) {
+      if (expiresAt * 1000 <= now() || (by !== undefined && !isApiKey(by))) return false;
       const usable = keys();
       // Each read of the Secret makes its key objects again.
       return usable.includes(signedBy) || usable.some((key) => key.equals(signedBy));

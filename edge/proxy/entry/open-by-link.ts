@@ -2,7 +2,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { LinkTokens, SignedGrant } from "./link-token.ts";
 
 /** How long a connection may stay open after its link has become invalid. */
-const LOOK_MS = 5000;
+const LOOK_MS = 1000;
 
 interface Open {
   readonly grant: SignedGrant;

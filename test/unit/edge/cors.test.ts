@@ -1,8 +1,10 @@
 // @runtimes bun node deno
+
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { healthRoute } from "../../../edge/api/system.ts";
 import { loadConfig } from "../../../edge/config.ts";
+import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
 import { createCors } from "../../../edge/http/cors.ts";
 import { createHandler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
@@ -15,7 +17,7 @@ function handlerFor(origins: string[], { key = false } = {}) {
   const named = new Set(origins);
   return createHandler({
     routes: [healthRoute, { method: "POST", path: "/write", handle: () => Response.json({}) }],
-    ...(key && { apiKey: "k" }),
+    ...(key && { authenticate: createApiKeyCheck(createFindActor("k")) }),
     checkPage: createPageCheck({ localOnly: false, origins: named }),
     cors: createCors(named),
     log: silentLog,

@@ -1,8 +1,10 @@
 // @runtimes bun node deno
+
 import { gunzipSync, gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { dashboardRoutes } from "../../../edge/api/dashboard.ts";
+import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
 import { createHandler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { silentLog } from "../silent-log.ts";
@@ -21,7 +23,7 @@ const handler = createHandler({
     },
     { checkPage: createPageCheck({ localOnly: true, origins: new Set() }) },
   ),
-  apiKey: "secret",
+  authenticate: createApiKeyCheck(createFindActor("secret")),
   log: silentLog,
   instance: "test",
 });

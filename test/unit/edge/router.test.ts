@@ -1,6 +1,9 @@
 // @runtimes bun node deno
+
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { rootCaller } from "../../../edge/access/actor.ts";
+import { adminsOnly } from "../../../edge/access/authorize.ts";
 import { createRouter } from "../../../edge/http/router.ts";
 import { testEdge } from "./test-edge.ts";
 
@@ -11,7 +14,7 @@ const routes = ["/", "/ws"].map(
 );
 
 test("an address whose path is the root's alone, as one with a fragment, finds no other route the next time", async () => {
-  const route = createRouter(routes, { authenticate: () => undefined });
+  const route = createRouter(routes, { authenticate: () => rootCaller, authorize: adminsOnly });
   const found = async (url: string) => (await route({ method: "GET", url } as Request, {})).text();
   for (const origin of ["http://a#", "http://a?", "http://a"]) {
     const expected = origin === "http://a" ? "/ws" : "/";

@@ -1,6 +1,8 @@
 // @runtimes bun node deno
+
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { root } from "../../../edge/access/actor.ts";
 import type { EventSocket, SocketListener } from "../../../edge/http/event-socket.ts";
 import { switchingProtocols } from "../../../edge/http/event-socket.ts";
 import { createSessions } from "../../../edge/http/session.ts";
@@ -103,6 +105,7 @@ test("a forged, altered, expired or strange cookie is none", async () => {
   ] as const) {
     const { cookie: other } = await createSessions({ apiKey, origins: new Set(), clock: edge.clock }).issue(
       new Request("http://edge.test/"),
+      root,
     );
     assert.is(await active(other.split(";")[0] ?? ""), isValid);
   }
@@ -115,7 +118,8 @@ test("a forged, altered, expired or strange cookie is none", async () => {
 test("of several cookies of the name, as other ports set them, one that is valid is enough", async () => {
   const edge = testEdge({ apiKey: KEY });
   const cookie = await login(edge);
-  const other = (await createSessions({ apiKey: "other", origins: new Set() }).issue(new Request("http://e/"))).cookie;
+  const other = (await createSessions({ apiKey: "other", origins: new Set() }).issue(new Request("http://e/"), root))
+    .cookie;
   for (const value of [`tenancy-session=x; ${cookie}`, `${other.split(";")[0]}; a=b;${cookie}; c=d`]) {
     assert.is((await edge.call("GET /api/v1/tenants", { headers: { ...own, cookie: value } })).status, 200);
   }
@@ -255,24 +259,6 @@ test("the password of a proxy in front, which the browser sends with everything,
   }
   const asKey = `Basic ${Buffer.from(KEY).toString("base64")}`;
   assert.is((await edge.call("GET /api/v1/tenants", { headers: { authorization: asKey, cookie: "a=b" } })).status, 401);
-});
-
-test("a session that ends while a socket is asked for opens none", async () => {
-  const edge = testEdge({ apiKey: KEY, requireKey: true });
-  const { sessions } = edge;
-  const headers = { ...own, cookie: await login(edge) };
-  assert.ok(sessions !== undefined);
-  const { endOf } = sessions;
-  let looks = 0;
-  // It is looked at twice: for whether it is there, and for its end.
-  sessions.endOf = async (request) => {
-    const endsAt = await endOf(request);
-    looks += 1;
-    if (looks === 1) edge.clock.set(edge.clock.now() + LIFETIME_MS);
-    return endsAt;
-  };
-  assert.is((await handshake(edge, headers)).status, 401);
-  assert.is(looks, 2);
 });
 
 test("a socket is closed when the session ends that opened it, and not before", async () => {

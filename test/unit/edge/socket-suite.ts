@@ -3,10 +3,11 @@ import * as assert from "uvu/assert";
 import WebSocket from "ws";
 import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { createDeferred } from "../../../crds/waits.ts";
+import { root } from "../../../edge/access/actor.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { eventsRoute } from "../../../edge/api/events/routes.ts";
 import { healthRoute } from "../../../edge/api/system.ts";
-import { createApiKeyCheck } from "../../../edge/http/api-key.ts";
+import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
 import type { EventSocket, SocketListener } from "../../../edge/http/event-socket.ts";
 import { createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
@@ -53,16 +54,10 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     { apiKey, sessions, clock = systemClock }: { apiKey?: string; sessions?: Sessions; clock?: Clock } = {},
   ): Handler {
     const checkPage = createPageCheck({ localOnly: true, origins: new Set(["https://app.example.com"]) });
+    const authenticate = apiKey === undefined ? undefined : createApiKeyCheck(createFindActor(apiKey), sessions);
     return createHandler({
-      routes: [
-        healthRoute,
-        eventsRoute({
-          ...{ events, checkPage, requireKey: apiKey !== undefined, sessions, clock },
-          authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
-        }),
-      ],
-      apiKey,
-      sessions,
+      routes: [healthRoute, eventsRoute({ events, checkPage, requireKey: apiKey !== undefined, clock, authenticate })],
+      authenticate,
       log: silentLog,
       instance: "test",
     });
@@ -270,7 +265,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
       log: silentLog,
     });
     const { host } = new URL(server.url);
-    const issued = await sessions.issue(new Request(server.url));
+    const issued = await sessions.issue(new Request(server.url), root);
     const cookie = issued.cookie.split(";")[0] ?? "";
     const byKey = await open("", { cookie, authorization: `Bearer ${apiKey}`, origin: `http://${host}` });
     const bySession = await open("", { cookie, origin: `http://${host}` });

@@ -6,7 +6,9 @@ import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
+import type { Keys } from "../../../edge/access/actor.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
+import { createAuthorize } from "../../../edge/api/authorize.ts";
 import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
 import type { Deliverer } from "../../../edge/api/deliveries.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
@@ -17,7 +19,7 @@ import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
-import { createApiKeyCheck, createIsKey } from "../../../edge/http/api-key.ts";
+import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "../../../edge/http/handler.ts";
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
@@ -97,6 +99,8 @@ export function testEdge(
     /** Of `/ws`. */
     requireKey?: boolean;
     links?: Links;
+    /** Beside `apiKey`. @default none */
+    keys?: Keys;
     /** @default nothing is traced */
     tracer?: Tracer;
     /** @default none is there */
@@ -129,7 +133,10 @@ export function testEdge(
     pools: createPoolHistory({ now, cache: () => cluster.cache }),
   };
   const checkPage = createPageCheck({ localOnly, origins });
-  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, clock: shared.clock });
+  const { keys } = options;
+  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, clock: shared.clock });
+  const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
+  const authenticate = findActor && createApiKeyCheck(findActor, sessions);
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
   const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
   const attachments = createAttachments({ clock: shared.clock });
@@ -137,9 +144,9 @@ export function testEdge(
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
       requireKey,
-      authenticate: apiKey === undefined ? undefined : createApiKeyCheck(apiKey, sessions),
+      authenticate,
       sessions,
-      isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
+      findActor,
       activity,
       events,
       history,
@@ -169,8 +176,8 @@ export function testEdge(
       waitLimitMs: options.waitLimitMs ?? 30_000,
       admission: options.admission,
     }),
-    ...(apiKey !== undefined && { apiKey }),
-    sessions,
+    authenticate,
+    authorize: createAuthorize(shared),
     checkPage,
     log: logger,
     tracer: options.tracer,

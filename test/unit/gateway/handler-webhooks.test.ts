@@ -1,7 +1,9 @@
 // @runtimes bun node deno
+
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createWebhookPaths } from "../../../edge/gateway/webhook/webhook-paths.ts";
+import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
 import { createCors } from "../../../edge/http/cors.ts";
 import { type AnsweredRequest, createHandler } from "../../../edge/http/handler.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
@@ -15,7 +17,7 @@ function testEnvironment() {
   const answers: AnsweredRequest[] = [];
   const handler = createHandler({
     routes: [{ method: "GET", path: "/api/v1/secret", handle: () => jsonResponse({ ok: true }) }],
-    apiKey: "key",
+    authenticate: createApiKeyCheck(createFindActor("key")),
     cors: createCors(new Set(["*"])),
     webhooks,
     log: silentLog,

@@ -5,6 +5,7 @@ import WebSocket from "ws";
 import type { ClaimStatus } from "../../../../crds/claim.ts";
 import { systemClock } from "../../../../crds/client/clock.ts";
 import { annotation, label } from "../../../../crds/labels.ts";
+import type { Actor } from "../../../../edge/access/actor.ts";
 import type { Serve, Server } from "../../../../edge/serve/serve.ts";
 import { eventually } from "../../../eventually.ts";
 import { silentLog } from "../../silent-log.ts";
@@ -12,6 +13,7 @@ import { type TestEdge, testEdge } from "../test-edge.ts";
 import { insideExec } from "./inside-exec.ts";
 
 const KEY = "the-key-of-this-edge";
+const TENANT_KEY = "the-key-of-a-tenant";
 const KUBERNETES = "v5.channel.k8s.io";
 const active: ClaimStatus = {
   ...{ phase: "Active", instanceId: "inst-a", endpoint: { host: "10.0.0.1", port: 8080 }, source: "cold" },
@@ -32,11 +34,14 @@ interface Attached {
 /** What attachments must do on every runtime, over real sockets and with the real program; runs at once. */
 export function attachSuite(name: string, serve: Serve, { lingers = false }: { lingers?: boolean } = {}): void {
   const test = suite(`${name}: attached clients`);
+  const end = new AbortController();
+  const tenant: Actor = { id: "t", role: "tenant", tenants: ["a"], ended: end.signal };
+  const keys = { actorOf: (text: string) => (text === TENANT_KEY ? tenant : undefined), actorWithId: () => undefined };
   let edge: TestEdge;
   let server: Server;
 
   test.before(async () => {
-    edge = testEdge({ exec: await insideExec(), apiKey: KEY, clock: systemClock });
+    edge = testEdge({ exec: await insideExec(), apiKey: KEY, keys, clock: systemClock });
     edge.cluster.addWorkload("app");
     const { metadata } = edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
     const annotations = { [annotation.claim]: metadata.name, [annotation.claimUid]: metadata.uid ?? "" };
@@ -69,8 +74,8 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
     });
   }
 
-  async function attach(path: string, protocols: string[] = []): Promise<Attached> {
-    const socket = connect(path, protocols);
+  async function attach(path: string, protocols: string[] = [], key = KEY): Promise<Attached> {
+    const socket = connect(path, protocols, { authorization: `Bearer ${key}` });
     const received = new Map<number, string>();
     const decoder = new TextDecoder();
     socket.on("message", (data: Buffer, isBinary) => {
@@ -195,6 +200,26 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
     );
     const elsewhere = { origin: "https://elsewhere.example.com" };
     assert.match(await refusal(connect("/inst-a/terminal", [], elsewhere)), "403 a page of another site");
+  });
+
+  test("the end of a key closes its terminal with 4401, cuts its streams, and leaves those of another key", async () => {
+    const pid = await start({ command: ["/bin/sh", "-c", "while :; do echo on; sleep 0.05; done"] });
+    const [theirs, other] = [await attach("/inst-a/terminal", [], TENANT_KEY), await attach("/inst-a/terminal")];
+    const followed = await fetch(`${server.url}/api/v1/instances/inst-a/processes/${pid}?follow=true`, {
+      headers: { authorization: `Bearer ${TENANT_KEY}` },
+    });
+    const reader = followed.body?.getReader();
+    assert.not.ok((await reader?.read())?.done);
+    end.abort(new Error("the key has ended"));
+    assert.match(await theirs.closed, /^4401 /);
+    const rest = (async () => {
+      while ((await reader?.read())?.done === false);
+    })();
+    // A runtime closes the connection, or ends the body.
+    await rest.catch(() => undefined);
+    other.send(0, "echo go'es' on\n");
+    await other.until("goes on");
+    other.socket.terminate();
   });
 
   test("the end of the claim closes it with 4410, and a stop of the edge with 1012", async () => {

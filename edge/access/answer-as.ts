@@ -1,0 +1,66 @@
+import { type LinkedSignal, linkSignals, onAbort } from "../../crds/waits.ts";
+import { HttpError } from "../http/http-error.ts";
+import { isJson } from "../http/response.ts";
+import type { RequestContext } from "../http/router.ts";
+import type { Actor } from "./actor.ts";
+
+/**
+ * Answers a request for as long as the key holds that makes it. At its end the handler sees a client that is gone, and
+ * a streamed response is cut.
+ *
+ * @throws HttpError 401 if the key has ended and the handler has failed; as the handler does
+ */
+export async function answerAs<T extends Request>(
+  { ended }: Actor,
+  { request, context }: { request: T; context: RequestContext },
+  handle: (request: T, context: RequestContext) => Response | Promise<Response>,
+): Promise<Response> {
+  const gone = linkSignals(context.clientGone ?? request.signal, ended);
+  let response: Response;
+  try {
+    response = await handle(request, { ...context, clientGone: gone.signal });
+  } catch (error) {
+    gone.close();
+    throw ended.aborted ? new HttpError(401, "the key has ended", { cause: error }) : error;
+  }
+  if (!isJson(response.headers) && response.body !== null) return cutWhenGone(response, response.body, gone);
+  gone.close();
+  return response;
+}
+
+function cutWhenGone(response: Response, body: ReadableStream<Uint8Array>, gone: LinkedSignal): Response {
+  const { status, headers } = response;
+  const { signal } = gone;
+  const reader = body.getReader();
+  const cut = new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        function leave(): void {
+          gone.close();
+          controller.error(signal.reason);
+          void reader.cancel(signal.reason).catch(() => undefined);
+        }
+        if (signal.aborted) leave();
+        else onAbort(signal, leave);
+      },
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (signal.aborted) return;
+          if (!done) return controller.enqueue(value);
+          controller.close();
+        } catch (error) {
+          if (signal.aborted) return;
+          controller.error(error);
+        }
+        gone.close();
+      },
+      async cancel(reason) {
+        gone.close();
+        await reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(cut, { status, headers });
+}

@@ -1,0 +1,113 @@
+// @runtimes bun node deno
+// docs/reference/keys.md says what each key may do. Here each request is made with each key.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { label } from "../../../crds/labels.ts";
+import type { Actor } from "../../../edge/access/actor.ts";
+import type { OpenApiDocument } from "../../../edge/api/openapi/document.ts";
+import { type TestEdge, testEdge } from "./test-edge.ts";
+
+const test = suite("what a key may do");
+
+const ROOT = "the-root-key";
+const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/keys.md"), "utf8");
+const rows = [...page.matchAll(/^\| `([A-Z]+) ([^`]+)` \| (yes|no) \| (yes|no) \| (yes|no|all) \|$/gm)].map(
+  ([, method = "", path = "", platform = "", tenant = "", reader = ""]) => ({
+    route: `${method} ${path === "/ws" || path === "/docs" ? path : `/api/v1${path}`}`,
+    ...{ platform: platform === "yes", tenant: tenant === "yes" },
+    ...{ reader: reader !== "no", readerOfSome: reader === "yes" },
+  }),
+);
+
+const ended = new AbortController().signal;
+const actors: Record<string, Actor> = {
+  platform: { id: "p", role: "platform", tenants: undefined, ended },
+  tenant: { id: "t", role: "tenant", tenants: ["a", "team-*"], ended },
+  reader: { id: "r", role: "reader", tenants: undefined, ended },
+  readerOfSome: { id: "s", role: "reader", tenants: ["a", "team-*"], ended },
+};
+const allowed = (row: (typeof rows)[number], key: string): boolean => row[key as "platform"];
+
+function open(): TestEdge {
+  const keys = { actorOf: (text: string) => actors[text], actorWithId: () => undefined };
+  const edge = testEdge({ apiKey: ROOT, requireKey: true, keys });
+  edge.cluster.addWorkload("app");
+  for (const tenant of ["a", "team-1", "b"])
+    edge.cluster.addPod(`inst-${tenant}`, "Running", { labels: { [label.tenant]: tenant, [label.workload]: "app" } });
+  edge.cluster.addPod("inst-warm", "Running", { labels: { [label.pool]: "p" } });
+  return edge;
+}
+
+/** The request of a route about a tenant, or one of its instances. */
+function about(route: string, tenant: string): string {
+  const [method = "", pattern = ""] = route.split(" ");
+  const isList = /^GET \/api\/v1\/(claims|instances|snapshots)$/.test(route);
+  const path = pattern
+    .replace("/instances/{id}", `/instances/inst-${tenant}`)
+    .replace("/tenants/{id}", `/tenants/${tenant}`)
+    .replace("{workload}", "app")
+    .replace("{pid}", "1")
+    .replace(/\{\w+\}/g, "app");
+  return `${method} ${path}${isList ? `?tenant=${tenant}` : ""}`;
+}
+
+const names = (route: string): boolean => about(route, "a") !== about(route, "b");
+
+async function ask(edge: TestEdge, key: string, target: string) {
+  return await edge.call(target, { headers: { authorization: `Bearer ${key}` } });
+}
+
+/** Whether the answer is that of the check of the key, and not of the route. */
+function isRefused({ status, error }: { status: number; error: string | undefined }): boolean {
+  return status === 401 || (status === 403 && /\bkey\b/.test(error ?? ""));
+}
+
+test("the page lists every request that needs a key", async () => {
+  const { json } = await ask(open(), ROOT, "GET /api/v1/openapi.json");
+  const needing = Object.entries((json as OpenApiDocument).paths).flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, { security }]) =>
+      security?.length === 0 ? [] : [`${method.toUpperCase()} ${path}`],
+    ),
+  );
+  assert.equal(rows.map(({ route }) => route).sort(), needing.sort());
+});
+
+for (const key of Object.keys(actors))
+  test(`${key}: each request is allowed or refused as the page says`, async () => {
+    for (const row of rows) {
+      const edge = open();
+      for (const tenant of ["a", "team-1"]) {
+        const answer = await ask(edge, key, about(row.route, tenant));
+        assert.is(isRefused(answer), !allowed(row, key), `${row.route}: ${answer.status} ${answer.text}`);
+        assert.not.match(answer.error ?? "", "for this key", row.route);
+      }
+      await edge.channels.close();
+    }
+  });
+
+for (const key of ["tenant", "readerOfSome"])
+  test(`${key}: another tenant, and its instance, are answered as if they did not exist`, async () => {
+    for (const { route } of rows.filter((row) => allowed(row, key) && names(row.route))) {
+      const edge = open();
+      const [other, none] = [await ask(edge, key, about(route, "b")), await ask(edge, key, about(route, "zz"))];
+      assert.is(other.status, 404, `${route}: ${other.text}`);
+      assert.is(other.text.replace(/\b(inst-)?b\b/g, "$1zz"), none.text, route);
+      assert.is(none.status, 404, route);
+      if (!route.includes("/instances/{id}")) continue;
+      const warm = await ask(edge, key, about(route, "warm"));
+      assert.equal([warm.status, warm.text.replace("inst-warm", "inst-zz")], [404, none.text], route);
+    }
+  });
+
+test("a list of all tenants is refused to a key of some", async () => {
+  const edge = open();
+  for (const list of ["claims", "instances", "snapshots"])
+    for (const query of ["", "?tenant=", "?tenant=a&tenant=b"]) {
+      const { status } = await ask(edge, "tenant", `GET /api/v1/${list}${query}`);
+      assert.is(status, query === "" ? 403 : 400, `${list}${query}`);
+    }
+});
+
+test.run();
