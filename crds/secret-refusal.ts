@@ -28,6 +28,8 @@ const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;
 const BASIC_AUTH = "kubernetes.io/basic-auth";
 /** Of a Secret with what a claim call brought (manifests/components/admission/secrets.yaml). */
 export const CLAIM_SECRET_TYPE = "tenancy.dev/claim";
+/** Of a Secret that makes a key of the REST API (manifests/keys). */
+export const KEY_SECRET_TYPE = "tenancy.dev/key";
 
 /**
  * Why a workload, a trigger or a claim cannot use a Secret, even if its author may. They give its value to an address or
@@ -58,6 +60,7 @@ export function secretRefusal(options: {
     return `Secret ${name} belongs to the service (${label.managed}=true): ${instead}`;
   const { type = "Opaque" } = secret;
   if (BUILT_IN_TYPE.test(type) && type !== BASIC_AUTH) return `Secret ${name} is of type ${type}: ${instead}`;
+  if (type === KEY_SECRET_TYPE) return `Secret ${name} is a key of the API (type ${type}): ${instead}`;
   if (type === CLAIM_SECRET_TYPE && !isOwn) return `Secret ${name} belongs to a claim: ${instead}`;
   if (isMeantFor(use, labels) || (labels[USE_LABEL] === undefined && policy === "any")) return undefined;
   return `Secret ${name} is not labelled ${USE_LABEL}=${use}: label it, or name one that is`;

@@ -39,6 +39,7 @@ test("what the service or the cluster lives by is refused, whatever it is labell
           "kubernetes.io/ssh-auth",
           "helm.sh/release.v1",
           "tenancy.dev/claim",
+          "tenancy.dev/key",
         ]) {
           refused({ type });
         }
@@ -54,7 +55,7 @@ test("a person's own Secret is taken as it is, unless it is labelled for another
     assert.not.ok(isRefused(type === undefined ? {} : { type }), type);
   }
   const uses = { workload: false, "workload.trigger": false, "trigger.workload": false, trigger: true, none: true };
-  for (const [use, refused] of Object.entries({ ...uses, workloads: true, "": true })) {
+  for (const [use, refused] of Object.entries({ ...uses, workloads: true, key: true, "": true })) {
     for (const policy of ["any", "labelled"] as const) {
       assert.is(isRefused({ labels: { "tenancy.dev/use": use } }, [policy, "workload"]), refused, `${policy} ${use}`);
     }
