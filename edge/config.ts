@@ -39,6 +39,8 @@ export interface EdgeConfig {
   readonly snapshotLimitBytes: number;
   /** Namespace of the builds. */
   readonly buildNamespace: string;
+  /** Namespace of the keys besides `apiKey`. Undefined: there are none. */
+  readonly keysNamespace: string | undefined;
   /** Maximum size of an uploaded build context in bytes. */
   readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
@@ -114,6 +116,7 @@ const environment = v.object({
   TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
   ...storeEnvironment,
   TENANCY_BUILD_NAMESPACE: v.optional(namespaceName, "tenancy-builds"),
+  TENANCY_KEYS_NAMESPACE: v.optional(namespaceName),
   TENANCY_BUILD_CONTEXT_LIMIT: v.optional(quantity, "256Mi"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
   TENANCY_PROXY_LISTEN: v.optional(listenAddress, "127.0.0.1:8081"),
@@ -170,6 +173,19 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
   if (apiKey === undefined && values.TENANCY_WS_REQUIRE_KEY === "true") {
     throw new Error("TENANCY_WS_REQUIRE_KEY requires a key, and none is set; set TENANCY_API_KEY to a secret");
   }
+  const keysNamespace = values.TENANCY_KEYS_NAMESPACE;
+  if (keysNamespace !== undefined && apiKey === undefined) {
+    throw new Error(
+      "TENANCY_KEYS_NAMESPACE is set, but without TENANCY_API_KEY no key is required; set both or neither",
+    );
+  }
+  const shared = [values.TENANCY_NAMESPACE, values.TENANCY_BUILD_NAMESPACE];
+  if (keysNamespace !== undefined && shared.includes(keysNamespace)) {
+    throw new Error(
+      `TENANCY_KEYS_NAMESPACE is ${keysNamespace}, where others may create Secrets and so keys; give the keys a ` +
+        "namespace of their own",
+    );
+  }
   const corsOrigins = new Set(values.TENANCY_CORS_ORIGIN ?? []);
   if (apiKey === undefined && corsOrigins.has("*")) {
     throw new Error(
@@ -195,6 +211,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     store: storeConfig(values),
     snapshotLimitBytes: bytesOf(values.TENANCY_SNAPSHOT_LIMIT ?? DEFAULT_SNAPSHOT_LIMIT),
     buildNamespace: values.TENANCY_BUILD_NAMESPACE,
+    keysNamespace,
     contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     stopDelayMs: values.TENANCY_STOP_DELAY * 1000,

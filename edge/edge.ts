@@ -8,6 +8,7 @@ import type { Log } from "../crds/log.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
+import { watchKeys } from "./access/key-store.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
 import { createAuthorize } from "./api/authorize.ts";
@@ -170,6 +171,14 @@ export async function startEdge(options: {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances are unavailable");
     });
   }
+  const { keysNamespace } = config;
+  const keyStore =
+    isApi && keysNamespace !== undefined
+      ? watchKeys({
+          ...{ client, namespace: keysNamespace, signal: watches.signal, log },
+          ...{ clock: systemClock, timeOfDay: serverTime },
+        })
+      : undefined;
   const access = createAccess({ config, sessionMs: options.sessionMs });
   const { checkPage, isKey } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
@@ -194,6 +203,7 @@ export async function startEdge(options: {
     ...claims,
     ...archives,
     ...shown,
+    keys: keyStore,
     kubectl,
     channels,
     attachments,
@@ -284,7 +294,7 @@ export async function startEdge(options: {
     metricsUrl: probeServer?.url,
     proxyUrl: proxy?.url,
     synced,
-    failed: cache.done,
+    failed: Promise.all([cache.done, keyStore?.done]),
     async stop({ delayMs = 0, graceMs }) {
       stopping = true;
       proxy?.leave();
@@ -306,7 +316,7 @@ export async function startEdge(options: {
       await within(channels.close(), CLOSE_MS);
       await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
       watches.abort();
-      await Promise.all([cache.done, tracing?.close()]);
+      await Promise.all([cache.done, keyStore?.done, tracing?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
       return answered && hasDrained && forwarded;
     },

@@ -44,7 +44,7 @@ export const keyEntries = {
   role: v.pipe(
     v.picklist(roles, `must be one of ${roles.join(", ")}`),
     v.description(
-      "`admin`: everything. `platform`: all tenants, but no keys and no debugging. `tenant`: its own tenants. `reader`: reads only.",
+      "`admin`: everything. `platform`: all tenants, but no keys and no debug dump. `tenant`: its own tenants. `reader`: sees the service, but no files, logs, processes or messages.",
     ),
   ),
   tenants: v.optional(

@@ -5,7 +5,9 @@ export interface RouteAccess {
   readonly roles: readonly Exclude<Role, "admin">[];
   /**
    * Where a request says whose things it reaches: in the path parameter `id`, as a tenant or an instance, or in the
-   * query parameter `tenant`. With `own`, the route leaves out what the key does not reach. @default it reaches the whole service, which a key of some tenants may not
+   * query parameter `tenant`. With `own`, the route leaves out what the key does not reach.
+   *
+   * @default it reaches the whole service, which a key of some tenants may not
    */
   readonly whose?: "tenant" | "instance" | "query" | "own";
 }

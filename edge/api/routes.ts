@@ -18,6 +18,7 @@ import { createUnpackFolder } from "./inside/folder-unpack.ts";
 import { processRoutes } from "./inside/process-routes.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
+import { type KeyServices, keyRoutes } from "./keys.ts";
 import { type LinkServices, linkRoutes } from "./links.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
 import { poolRoutes } from "./pools.ts";
@@ -41,6 +42,7 @@ export type ApiServices = ClaimServices &
   HistoryServices &
   DeliveryServices &
   LinkServices &
+  KeyServices &
   UploadServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
@@ -89,6 +91,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     debugRoute(services),
     eventsRoute(services),
     ...sessionRoutes(services),
+    ...keyRoutes(services),
     ...historyRoutes(services),
   ];
   return [...routes, ...openApiRoutes(routes, { asksForKey: services.asksForKey === true })];

@@ -1,3 +1,4 @@
+import { keyIdPattern } from "../../access/key-text.ts";
 import { SESSION_COOKIE } from "../../http/session.ts";
 import {
   type ApiRoute,
@@ -57,6 +58,7 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
   triggers: { description: "Name of the trigger.", schema: nameSchema },
   workloads: workloadName,
   pools: { description: "Name of the pool.", schema: nameSchema },
+  keys: { description: "Id of the key.", schema: { type: "string", pattern: keyIdPattern } },
   snapshots: workloadName,
   claims: workloadName,
   names: { description: "A name of the version.", schema: versionNameSchema },

@@ -46,6 +46,10 @@ const snapshot: ApiTypes["Snapshot"] = {
 const savedEntry = {
   ...({ type: "file", sizeBytes: 1250, mode: "0644", uid: 1000, gid: 1000, modifiedAt: at, sha256 } as const),
 };
+const key: ApiTypes["Key"] = {
+  ...{ id: "k3v9q2m7x0a8b1c6", name: "alice's laptop", role: "tenant", tenants: [tenantId] },
+  ...{ createdAt, expiresAt: "2026-12-26T09:30:00.000Z" },
+};
 const delivery: ApiTypes["Deliveries"]["deliveries"][number] = {
   ...{ id: "nightly-2026-11-26T03:00", at, result: "answered", tenantId, status: 200, ms: 41.5 },
   ...{ source: "pool", instanceId },
@@ -58,6 +62,8 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Error: { error: 'workload "notes" does not exist' },
   Health: { status: "ok" },
   Session: { asksForKey: true, active: true, expiresAt: "2026-11-26T21:30:00.000Z" },
+  Key: key,
+  CreatedKey: { ...key, key: `tk_${key.id}_pHqX0m2Vv5Yk7cT1nZ8rB4wL6dJ3sF9gQaUeIoKxMhE` },
   Stats: {
     instances: { total: 4, byPhase: { Running: 4 } },
     claims: { total: 1, byPhase: { Active: 1 } },
@@ -174,10 +180,11 @@ export const requestExamples: Readonly<Record<string, object>> = {
   "POST /api/v1/triggers/:id/test": { data: { note: "a test" } },
   "POST /api/v1/tenants/:id/snapshots/:workload/rollback": { version },
   "POST /api/v1/tenants/:id/snapshots/:workload/copy": { tenantId: "bob", version },
+  "POST /api/v1/keys": { name: "alice's laptop", role: "tenant", tenants: [tenantId], expiresInSeconds: 2_592_000 },
   "POST /api/v1/session": { key: "the-value-of-TENANCY_API_KEY" },
 };
 
-const words: Readonly<Record<string, string>> = { tenantId, workload: workloadRef, instance: instanceId };
+const words: Readonly<Record<string, string>> = { tenantId, workload: workloadRef, instance: instanceId, id: key.id };
 
 /** A sample with only the required fields, for schemas without one. */
 export function leastOf(schema: OpenApiSchema, name = ""): unknown {

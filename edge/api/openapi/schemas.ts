@@ -5,6 +5,7 @@ import { pattern } from "../../../crds/schema/patterns.ts";
 import { type JsonSchema, plainSchema, stringEnum, stringMap } from "../../../crds/schema/schema.ts";
 import { triggerSpecSchema } from "../../../crds/trigger.ts";
 import { buildStatusSchema, workloadSpecSchema, workloadStatusSchema } from "../../../crds/workload.ts";
+import { roles } from "../../access/actor.ts";
 import { insideSchemas } from "./inside-schemas.ts";
 import { type OpenApiSchema, requestSchema } from "./request-schemas.ts";
 import { savedFileSchemas } from "./saved-file-schemas.ts";
@@ -171,6 +172,19 @@ export const versionNameSchema: OpenApiSchema = {
   ...{ type: "string", pattern: pattern.labelName, maxLength: 63, not: { pattern: pattern.archiveVersion } },
 };
 
+const key = {
+  id: text("Public; the part of the key between `tk_` and the next `_`."),
+  name: text("What it is for."),
+  role: stringEnum([...roles], { description: "What it may do." }),
+  tenants: Type.Optional(
+    Type.Array(text("An id, or the start of ids and a `*`."), {
+      description: "The tenants that it reaches; absent if it reaches all.",
+    }),
+  ),
+  createdAt,
+  expiresAt: Type.Optional(time("When it ends; absent if it does not expire.")),
+};
+
 const archiveNames = Type.Array(text("A name."), {
   description: "The names that a person gave it: it stays as long as it has one. Absent without a name.",
 });
@@ -185,6 +199,11 @@ const shared = {
       expiresAt: Type.Optional(time("When the session ends.")),
     },
     { description: "A browser's session, which replaces the key." },
+  ),
+  Key: Type.Object(key, { description: "A key of the API without its text." }),
+  CreatedKey: Type.Object(
+    { ...key, key: text("The key, for `Authorization: Bearer`; no other answer has it.") },
+    { description: "A new key." },
   ),
   Stats: Type.Object(
     {
@@ -501,6 +520,7 @@ const doneTo = {
   tenantId: text("The tenant."),
   workload: text("The workload."),
   instance: text("Name of the pod."),
+  id: text("Id of the key."),
   expiresAt: time("When the claim expires."),
   files,
 };

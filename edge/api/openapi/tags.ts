@@ -9,6 +9,7 @@ export const tags = {
   snapshots: "Saved files of tenants.",
   events: "Changes as they happen.",
   session: "A browser's login.",
+  keys: "Keys with a role.",
   system: "The service itself.",
 } as const;
 
@@ -20,6 +21,7 @@ const patterns: readonly [RegExp, Tag][] = [
   [/\/(build|context)(\/|$)/, "builds"],
   [/^\/ws$/, "events"],
   [/\/session$/, "session"],
+  [/\/keys(\/|$)/, "keys"],
   [/\/(instances)(\/|$)/, "instances"],
   [/\/(tenants|claims)(\/|$)/, "claims"],
   [/\/(workloads)(\/|$)/, "workloads"],

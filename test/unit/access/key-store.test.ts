@@ -182,7 +182,8 @@ test("no key counts before the first list and its watch, nor two seconds after a
   collection.watches.at(-1)?.cut();
   const seen = collection.watches.length;
   await eventually(async () => {
-    if (collection.watches.length === seen && (clock.nextIn() ?? Number.POSITIVE_INFINITY) < 10_000) await clock.runNext();
+    if (collection.watches.length === seen && (clock.nextIn() ?? Number.POSITIVE_INFINITY) < 10_000)
+      await clock.runNext();
     return collection.watches.length > seen;
   });
   clock.set(clock.now() + 2000);

@@ -28,6 +28,7 @@ test("defaults", () => {
     snapshotLimitBytes: 2560 * 1024 * 1024,
     triggers: { claimWaitMs: 120_000, perTrigger: 16, inAll: 256, leaseMs: 10_000 },
     buildNamespace: "tenancy-builds",
+    keysNamespace: undefined,
     contextLimitBytes: 256 * 1024 * 1024,
     metricsListen: { hostname: "127.0.0.1", port: 9091 },
     stopDelayMs: 0,
@@ -64,6 +65,7 @@ test("every variable is read", () => {
       TENANCY_GATEWAY_EVENTS_IN_FLIGHT: "3",
       TENANCY_LEASE_SECONDS: "4",
       TENANCY_BUILD_NAMESPACE: "builders",
+      TENANCY_KEYS_NAMESPACE: "keys",
       TENANCY_BUILD_CONTEXT_LIMIT: "1G",
       TENANCY_PROXY_LISTEN: "0.0.0.0:90",
       TENANCY_PROXY_DOMAIN: "apps.example.com:8443",
@@ -95,6 +97,7 @@ test("every variable is read", () => {
       snapshotLimitBytes: 2560 * 1024 * 1024,
       triggers: { claimWaitMs: 5000, perTrigger: 2, inAll: 3, leaseMs: 4000 },
       buildNamespace: "builders",
+      keysNamespace: "keys",
       contextLimitBytes: 1e9,
       metricsListen: { hostname: "0.0.0.0", port: 9100 },
       stopDelayMs: 6000,
@@ -201,6 +204,16 @@ test("a key that /ws is to ask for has to be there", () => {
     "TENANCY_WS_REQUIRE_KEY requires a key, and none is set",
   );
   assert.match(problemsOf({ TENANCY_WS_REQUIRE_KEY: "1" }), "TENANCY_WS_REQUIRE_KEY must be true or false");
+});
+
+test("keys have a namespace of their own, beside the key for everything", () => {
+  const set = { TENANCY_API_KEY: "k", TENANCY_KEYS_NAMESPACE: "keys" };
+  assert.is(loadConfig(set).keysNamespace, "keys");
+  assert.match(problemsOf({ TENANCY_KEYS_NAMESPACE: "keys" }), "without TENANCY_API_KEY no key is required");
+  for (const name of ["TENANCY_NAMESPACE", "TENANCY_BUILD_NAMESPACE"])
+    assert.match(problemsOf({ ...set, [name]: "keys" }), "TENANCY_KEYS_NAMESPACE is keys, where others may create");
+  assert.match(problemsOf({ ...set, TENANCY_KEYS_NAMESPACE: "tenancy" }), "TENANCY_KEYS_NAMESPACE is tenancy");
+  assert.match(problemsOf({ ...set, TENANCY_KEYS_NAMESPACE: "A" }), "must be the name of a namespace");
 });
 
 test("an empty variable is a mistake, the key above all", () => {

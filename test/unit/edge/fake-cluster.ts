@@ -25,6 +25,7 @@ import { runningHelper } from "../snapshots/helper-objects.ts";
 
 export const NAMESPACE = "tenancy";
 export const BUILD_NAMESPACE = "tenancy-builds";
+export const KEYS_NAMESPACE = "tenancy-keys";
 
 /**
  * The API in memory with the edge's caches over it. A claim that is made Active has the pod that its status names, at

@@ -58,6 +58,11 @@ const bodies: Readonly<Record<string, readonly object[]>> = {
     { tenantId: "a" },
     { tenantId: "a.b", workload: "app", version: "0123456789abcdef", replaces: "0123456789abcdef" },
   ],
+  "POST /api/v1/keys": [
+    { name: "a key", role: "tenant", tenants: ["alice", "team-*"] },
+    { name: "a key", role: "reader", expiresInSeconds: 315_360_000 },
+    { name: "😀", role: "admin" },
+  ],
   "POST /api/v1/instances/{id}/exec": [{ command: ["ls", "-l"] }, { command: ["a", ""], timeoutSeconds: 3600 }],
 };
 for (const base of ["/api/v1/instances/{id}", "/api/v1/tenants/{id}/instances/{workload}"])
@@ -157,7 +162,7 @@ async function documentOf(): Promise<Document> {
 
 /** An edge that has what is asked for, and waits for nothing. */
 function edgeWithAll(): TestEdge {
-  const edge = testEdge({ clock: systemClock, waitLimitMs: 1 });
+  const edge = testEdge({ clock: systemClock, waitLimitMs: 1, hasKeys: true });
   edge.cluster.addWorkload("app");
   return edge;
 }

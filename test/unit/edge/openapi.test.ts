@@ -73,7 +73,7 @@ const gateway: Deliverer = {
 
 /**
  * A good request and a bad one for each route, in an order in which each finds what it needs. `$version` is the last one
- * that was answered, and `$pid` too.
+ * that was answered, and `$pid` and `$keyId` too.
  */
 const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/health", "/api/v1/health"],
@@ -205,6 +205,13 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["POST /api/v1/session", "/api/v1/session", { key: "secret-key" }],
   ["POST /api/v1/session", "/api/v1/session", {}],
   ["DELETE /api/v1/session", "/api/v1/session"],
+  ["POST /api/v1/keys", "/api/v1/keys", { name: "a key", role: "tenant", tenants: ["alice", "team-*"] }],
+  ["POST /api/v1/keys", "/api/v1/keys", { name: "a key", role: "tenant" }],
+  ["GET /api/v1/keys", "/api/v1/keys"],
+  ["GET /api/v1/keys/{id}", "/api/v1/keys/$keyId"],
+  ["GET /api/v1/keys/{id}", "/api/v1/keys/0000000000000000"],
+  ["DELETE /api/v1/keys/{id}", "/api/v1/keys/$keyId"],
+  ["DELETE /api/v1/keys/{id}", "/api/v1/keys/$keyId"],
   ["GET /api/v1/openapi.json", "/api/v1/openapi.json"],
   ["GET /docs", "/docs"],
   ["GET /api/v1/claims", "/api/v1/claims?limit=1"],
@@ -252,6 +259,7 @@ test("every documented route is called, and every answer is as documented", asyn
     contexts: served.contexts,
     exec: await insideExec(),
     clock: systemClock,
+    hasKeys: true,
     gateway,
     links,
   });
@@ -291,17 +299,20 @@ test("every documented route is called, and every answer is as documented", asyn
   const successful = new Set<string>();
   let version = "";
   let pid = 0;
+  let keyId = "";
   const folder = mkdtempSync(join(tmpdir(), "tenancy-inside-"));
   for (const [route, path, body] of requests.toSpliced(afterInside, 0, ...byTenant)) {
     const server = route.endsWith("/session") ? locked : edge;
     const target = path
       .replace("$version", version)
       .replace("$pid", String(pid))
+      .replace("$keyId", keyId)
       .replaceAll("$folder", folder.slice(1));
     const answer = await server.call(`${route.split(" ")[0]} ${target}`, { body });
     const { status, headers, text, json } = answer;
     version = (json as { version?: string } | undefined)?.version ?? version;
     pid = (json as { pid?: number } | undefined)?.pid ?? pid;
+    if (route === "POST /api/v1/keys" && status === 201) keyId = (json as { id: string }).id;
     assert.equal(answerProblems(document, { route, status, contentType: headers.get("content-type"), text }), []);
     const [method = "", pattern = ""] = route.split(" ");
     const told = document.paths[pattern]?.[method.toLowerCase()]?.responses[status]?.headers ?? {};

@@ -1,4 +1,5 @@
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
+import { secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
@@ -7,6 +8,7 @@ import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { Keys } from "../../../edge/access/actor.ts";
+import { createKeyStore, type KeyStore, withoutContent } from "../../../edge/access/key-store.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createAuthorize } from "../../../edge/api/authorize.ts";
 import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
@@ -26,7 +28,8 @@ import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { type Channels, createChannels } from "../../../edge/inside/channels.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
-import { BUILD_NAMESPACE, FakeCluster, NAMESPACE } from "./fake-cluster.ts";
+import { memoryInformer } from "../memory-informer.ts";
+import { BUILD_NAMESPACE, FakeCluster, KEYS_NAMESPACE, NAMESPACE } from "./fake-cluster.ts";
 
 /** One line of the log, with its level. */
 export interface LogLine {
@@ -103,6 +106,8 @@ export function testEdge(
     keys?: Keys;
     /** @default nothing is traced */
     tracer?: Tracer;
+    /** Whether there is a namespace for keys. @default false */
+    hasKeys?: boolean;
     /** @default none is there */
     store?: SnapshotStore;
     contexts?: BuildContexts;
@@ -151,6 +156,7 @@ export function testEdge(
       events,
       history,
       links: options.links,
+      keys: options.hasKeys === true ? createTestKeys() : undefined,
       instance: "test",
       gateway: () => options.gateway,
       checkPage,
@@ -185,6 +191,13 @@ export function testEdge(
     ...(options.isLeaving !== undefined && { isLeaving: options.isLeaving }),
     onAnswered: (answered) => void answers.push(answered),
   });
+
+  function createTestKeys(): KeyStore {
+    const informer = memoryInformer(cluster, { resource: secrets, indexes: {}, transform: withoutContent });
+    const keys = { namespace: KEYS_NAMESPACE, clock: shared.clock, log: logger };
+    const endless = new Promise<void>(() => undefined);
+    return createKeyStore({ ...keys, informer: { ...informer, done: endless }, isFresh: () => cluster.isFresh });
+  }
 
   function openedStore(given: typeof options): OpenedStore {
     const { store, contexts = {} as BuildContexts, storeKind = "volume", wasMarked = () => false } = given;
