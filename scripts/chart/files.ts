@@ -12,7 +12,14 @@ const CHART = "manifests/chart";
 const MADE = "Made from the manifests by `npm run chart`: change those, not this file.";
 const DIGESTS = `${CHART}/made-from.sha256`;
 /** The paths that the chart is generated from: files, and folders with all files below them. */
-const SOURCES = ["crds", "manifests/base", "manifests/builds", "manifests/components", "scripts/chart"];
+const SOURCES = [
+  "crds",
+  "manifests/base",
+  "manifests/builds",
+  "manifests/keys",
+  "manifests/components",
+  "scripts/chart",
+];
 
 /** The generated files of the chart, by their path below the root. */
 export async function chartFiles(root: string): Promise<Map<string, string>> {

@@ -1,4 +1,4 @@
-import { BUILDS, conditionOf, namespaceOf, PARTS } from "./parts.ts";
+import { conditionOf, namespaceOf, OWN_NAMESPACES, PARTS } from "./parts.ts";
 import { PLACES, type Place } from "./places.ts";
 import { keyOf, type Rendered, render } from "./render.ts";
 import { both, type Choice, isMap, mark, type Node, nameOf, nodeOf, nodesAt } from "./tree.ts";
@@ -41,8 +41,8 @@ const KEPT = new Set(["CustomResourceDefinition", "Namespace"]);
 async function markedObjects(root: string): Promise<{ objects: ChartObject[]; all: Rendered[] }> {
   const objects = new Map<string, ChartObject>();
   const all: Rendered[] = [];
-  for (const of of ["base", "builds"] as const) {
-    const whole = of === "builds" ? BUILDS : undefined;
+  for (const of of ["base", "builds", "keys"] as const) {
+    const whole = of === "base" ? undefined : OWN_NAMESPACES[of];
     let before: Rendered[] = [];
     const components: string[] = [];
     for (const part of [undefined, ...PARTS.filter((one) => (one.of ?? "base") === of)]) {
@@ -112,7 +112,7 @@ function valueAt(value: unknown, path: readonly string[]): unknown {
   }, value);
 }
 
-const NAMESPACES = ["tenancy", "tenancy-builds"];
+const NAMESPACES = ["tenancy", "tenancy-builds", "tenancy-keys"];
 /** The keys of fields that name one or several namespaces. */
 const NAMING = /\.(namespaces?|matchNames)$/;
 

@@ -5,7 +5,7 @@ export interface Part {
   component: string;
   when: string;
   /** The component that it patches, if that is not the base. */
-  of?: "builds";
+  of?: keyof typeof OWN_NAMESPACES;
 }
 
 /**
@@ -26,6 +26,7 @@ export const PARTS: readonly Part[] = [
   { component: "egress", when: ".Values.egress.enabled" },
   { component: "builds", when: ".Values.builds.enabled" },
   { component: "admission-builds", when: "and .Values.builds.enabled .Values.admission.enabled", of: "builds" },
+  { component: "keys", when: ".Values.keys.enabled" },
   { component: "object-storage", when: 'hasPrefix "s3://" .Values.snapshots.store' },
   { component: "traces", when: ".Values.traces.enabled" },
   { component: "monitoring", when: ".Values.monitoring.enabled" },
@@ -34,8 +35,8 @@ export const PARTS: readonly Part[] = [
   { component: "quota", when: ".Values.quota.enabled" },
 ];
 
-/** The condition under which the chart has `manifests/builds`, which is a separate kustomization. */
-export const BUILDS = ".Values.builds.enabled";
+/** Folders of `manifests` that are separate kustomizations, and the conditions under which the chart has them. */
+export const OWN_NAMESPACES = { builds: ".Values.builds.enabled", keys: ".Values.keys.enabled" } as const;
 
 /** The additional condition of an object of a kind. */
 export function conditionOf({ kind, name }: { kind: string; name: string }): Condition {
@@ -58,5 +59,6 @@ export const PROGRAMS = {
 
 /** The value that names a namespace. */
 export function namespaceOf(name: string): string {
+  if (name === "tenancy-keys") return ".Values.keys.namespace";
   return name === "tenancy-builds" ? ".Values.builds.namespace" : ".Values.namespace.name";
 }

@@ -91,7 +91,10 @@ export const valuesSchema: TSchema = Type.Object(
     namespace: Type.Object(
       {
         name: text("where operator, edge and instances live", { default: "tenancy", ...namespaceName }),
-        create: flag("make the namespace, and that of builds, with the labels that hold pods to their limits", true),
+        create: flag(
+          "make the namespace, and those of builds and of keys, with the labels that hold pods to their limits",
+          true,
+        ),
         podSecurity: Type.Unsafe({
           ...{ type: "string", enum: ["baseline", "restricted"], default: "baseline" },
           description:
@@ -178,6 +181,13 @@ export const valuesSchema: TSchema = Type.Object(
         registry: text("`host/prefix` that images are pushed to", { default: "" }),
         registrySecret: text("a Secret of that namespace, to push with", { default: "" }),
         pullSecret: text("a Secret of the namespace of instances, to pull with", { default: "" }),
+      },
+      strict,
+    ),
+    keys: Type.Object(
+      {
+        enabled: flag("keys with a role (docs/how-to/give-keys.md)"),
+        namespace: text("where they are, and nothing else", namespaceName),
       },
       strict,
     ),

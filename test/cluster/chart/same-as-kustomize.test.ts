@@ -33,6 +33,7 @@ const ON: Record<string, object> = {
   admission: { admission: { enabled: true } },
   egress: { egress: { enabled: true } },
   builds: { builds: { enabled: true } },
+  keys: { keys: { enabled: true } },
   "object-storage": { snapshots: { store: "s3://bucket/snapshots" } },
   traces: { traces: { enabled: true } },
   monitoring: { monitoring: { enabled: true } },
@@ -56,9 +57,16 @@ interface Choice {
   /** What a kustomization of one's own says where the values do. */
   kustomization?: Partial<Kustomization>;
   builds?: Partial<Kustomization>;
+  keys?: Partial<Kustomization>;
 }
 
-async function assertSame({ components = [], values = {}, kustomization = {}, builds = {} }: Choice): Promise<void> {
+async function assertSame({
+  components = [],
+  values = {},
+  kustomization = {},
+  builds = {},
+  keys = {},
+}: Choice): Promise<void> {
   const all = [...components.map((name) => ON[name] ?? {}), values].reduce(merged, {});
   const ordered = PARTS.map(({ component }) => component).filter((name) => components.includes(name));
   const kustomized = await render(root, { resources: ["base"], components: ordered, ...kustomization });
@@ -66,6 +74,8 @@ async function assertSame({ components = [], values = {}, kustomization = {}, bu
     const policies = components.includes("admission") ? ["admission-builds"] : [];
     kustomized.push(...(await render(root, { resources: ["builds"], components: policies, ...builds })));
   }
+  if (components.includes("keys"))
+    kustomized.push(...(await render(root, { resources: ["keys"], components: [], ...keys })));
   const templated = await helm(["template", "tenancy", chart], all);
   const ofChart = byKey(parseAllDocuments(templated).map((document) => document.toJS() as Rendered));
   const ofManifests = byKey(kustomized);
@@ -330,6 +340,30 @@ test("images are built in another namespace, of which the operator and the edge 
       ),
     },
     builds: { namespace: "images" },
+  }));
+
+test("keys are in another namespace, of which the edge knows", () =>
+  assertSame({
+    components: ["keys"],
+    values: { keys: { namespace: "credentials" } },
+    kustomization: {
+      patches: [
+        {
+          target: { kind: "Deployment", name: "tenancy-edge" },
+          patch: JSON.stringify({
+            ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "tenancy-edge" } },
+            spec: {
+              template: {
+                spec: {
+                  containers: [{ name: "edge", env: [{ name: "TENANCY_KEYS_NAMESPACE", value: "credentials" }] }],
+                },
+              },
+            },
+          }),
+        },
+      ],
+    },
+    keys: { namespace: "credentials" },
   }));
 
 test("a single replica has no disruption budget", () =>
