@@ -106,7 +106,18 @@ test("a key ends when it expires, also in months", async () => {
   assert.is(keys.list().length, 2);
 });
 
-test("a timer that is early by the time of day does not end a key, nor does a call after a clock was set back", async () => {
+test("a call after the expiry ends the actor also while its timer is late", async () => {
+  const { keys, put, clock } = await memoryKeys();
+  const key = newKey({ expiresAt: new Date(clock.now() + 60_000).toISOString() });
+  put(key.secretAt(1));
+  const actor = keys.actorOf(key.text);
+  clock.set(clock.now() + 60_000);
+  assert.is(keys.actorOf(key.text), undefined);
+  assert.is(actor?.ended.aborted, true);
+  assert.is(clock.pending(), 0);
+});
+
+test("a timer that is early by the time of day does not end a key", async () => {
   const { keys, put, clock } = await memoryKeys();
   const key = newKey({ expiresAt: new Date(clock.now() + 60_000).toISOString() });
   put(key.secretAt(1));
