@@ -62,7 +62,7 @@ async function applied(tree: string): Promise<string[]> {
 }
 
 if (versionAtLeast(version, "1.21")) {
-  for (const tree of ["manifests/base", "manifests/overlays/split-edge", "manifests/builds"])
+  for (const tree of ["manifests/base", "manifests/overlays/split-edge", "manifests/builds", "manifests/keys"])
     test(`${tree} is taken with every field known, and applied again it changes nothing`, () => checkTree(tree));
 } else {
   test("a server before 1.21 takes all but the disruption budgets", async () => {
@@ -89,6 +89,7 @@ if (versionAtLeast(version, "1.30")) {
         "admission",
         "egress",
         "builds",
+        "keys",
         "object-storage",
       ],
     });

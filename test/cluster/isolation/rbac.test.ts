@@ -36,6 +36,7 @@ const test = suite("each account has the rights that its program uses, and no ot
 
 const ACCOUNTS = ["tenancy-operator", "tenancy-api", "tenancy-gateway", "tenancy-proxy"] as const;
 type Account = (typeof ACCOUNTS)[number];
+const KEYS = "tenancy-keys";
 
 const EXEC_LATER = { "create pods/exec": "asked for beside get by servers from 1.35 on" };
 /** Granted although it is never asked for here: why. */
@@ -52,6 +53,12 @@ const notHere: Readonly<Record<Account, Readonly<Record<string, string>>>> = {
   },
   "tenancy-gateway": {},
   "tenancy-proxy": {},
+};
+
+/** Which accounts have rights in the other namespaces. */
+const elsewhereToo: Readonly<Record<string, readonly Account[]>> = {
+  [BUILDS]: ["tenancy-operator", "tenancy-api"],
+  [KEYS]: ["tenancy-api"],
 };
 
 let tenancy: Tenancy;
@@ -78,7 +85,7 @@ test.before(async () => {
   bundles = await bundlePrograms();
   builders = await startPretendBuilders(tenancy.client);
   const { version } = tenancy.cluster;
-  await kubectl("apply", "-k", "manifests/builds", validation(version));
+  for (const one of ["builds", "keys"]) await kubectl("apply", "-k", `manifests/${one}`, validation(version));
   const overlay = await writeOverlay({
     components: [
       "split-edge",
@@ -86,6 +93,7 @@ test.before(async () => {
       "front-door-public",
       "egress",
       "builds",
+      "keys",
       ...(versionAtLeast(version, "1.30") ? ["admission"] : []),
     ],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
@@ -128,6 +136,7 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         ...(account !== "tenancy-gateway" && { TENANCY_PROXY_DOMAIN: "apps.test" }),
         TENANCY_PROXY_WAIT: "60",
         TENANCY_API_KEY: KEY,
+        ...(account === "tenancy-api" && { TENANCY_KEYS_NAMESPACE: KEYS }),
         TENANCY_LEASE_SECONDS: "2",
         TENANCY_TRIGGER_CLAIM_WAIT: "20",
       };
@@ -354,6 +363,23 @@ test("an image that is built", async () => {
   await until("the workload to go", async () => !(await exists(tenancy.client, workloads, "made")));
   // Of a test before, meanwhile.
   await until("the idle release", async () => !(await exists(tenancy.client, claims, "claim-a-idle")));
+});
+
+test("keys with a role, of which the API alone reads the Secrets, and no other Secret", async () => {
+  const created = await call("POST", "/keys", { name: "a", role: "platform" });
+  assert.is(created.status, 201, JSON.stringify(created.json));
+  const { id } = created.json as { id: string };
+  await until("the key in the list", async () => {
+    const { status, json } = await call("GET", "/keys");
+    return status === 200 && (json as { id: string }[]).some((one) => one.id === id);
+  });
+  assert.is((await call("GET", `/keys/${id}`)).status, 200);
+  assert.is((await call("DELETE", `/keys/${id}`)).status, 200);
+  const list = (namespace: string, account: Account) =>
+    kubectl("-n", namespace, "get", "secrets", `--as=system:serviceaccount:${NAMESPACE}:${account}`).catch(String);
+  assert.match(await list(NAMESPACE, "tenancy-api"), "cannot list resource");
+  for (const account of ["tenancy-operator", "tenancy-gateway", "tenancy-proxy"] as const)
+    assert.match(await list(KEYS, account), "cannot list resource", account);
 });
 
 /** A pod as a claim leaves it that was deleted by force: made as the operator, but asked for by another. */
@@ -591,6 +617,8 @@ test("nothing was refused, and nothing is granted that was not used", async () =
     `${BUILDS} tenancy-api tenancy-api`,
     `${BUILDS} tenancy-edge tenancy-api`,
     `${BUILDS} tenancy-operator tenancy-operator`,
+    `${KEYS} tenancy-api tenancy-api`,
+    `${KEYS} tenancy-edge tenancy-api`,
   ]);
   assert.equal(await bindings("clusterrolebindings"), []);
   const unused: string[] = [];
@@ -605,13 +633,11 @@ test("nothing was refused, and nothing is granted that was not used", async () =
       [],
       account,
     );
-    for (const namespace of [NAMESPACE, BUILDS]) {
+    for (const namespace of [NAMESPACE, BUILDS, KEYS]) {
       const used = new Set(own.filter(({ objectRef }) => objectRef?.namespace === namespace).flatMap(takenBy));
       const found = JSON.parse(await kubectl("-n", namespace, "get", "roles", "-o", "json")).items as Role[];
       const granted = [...new Set(found.filter(({ metadata }) => metadata.name === account).flatMap(grantedBy))];
-      assert.ok(
-        granted.length > 0 || (namespace === BUILDS && (account === "tenancy-gateway" || account === "tenancy-proxy")),
-      );
+      assert.is(granted.length > 0, namespace === NAMESPACE || elsewhereToo[namespace]?.includes(account), account);
       const elsewhere: Readonly<Record<string, string>> = namespace === NAMESPACE ? notHere[account] : EXEC_LATER;
       console.log(`note: ${account} in ${namespace}`);
       for (const line of table(granted, used, elsewhere)) console.log(`note:   ${line}`);

@@ -2,7 +2,7 @@
 // @limit 900
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configMaps, secrets } from "../../../crds/client/built-in-resources.ts";
+import { configMaps, namespaces, secrets } from "../../../crds/client/built-in-resources.ts";
 import { eventually } from "../../eventually.ts";
 import { edgeRuntimes } from "../edge-runtimes.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
@@ -23,7 +23,7 @@ const isPublic = [
 ];
 const pool = { workloadRef: "app", size: 1 };
 
-/** A request of a kind; `{instance}` in it is the pod of tenant a, `$runtime` the runtime. */
+/** A request of a kind; `{instance}` in it is the pod of tenant a, `{keyId}` the created key, `$runtime` the runtime. */
 interface Try {
   path?: string;
   body?: unknown;
@@ -343,6 +343,33 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
     { success: { body: { key: KEY } }, bad: { body: { key: 1 } }, expected: "200 - 400 200 200 200" },
   ],
   ["DELETE /api/v1/session", { success: {}, expected: "200 - - 200 200 200" }],
+  [
+    "POST /api/v1/keys",
+    {
+      success: { body: { name: "$runtime", role: "platform" } },
+      bad: { body: { name: "$runtime", role: "tenant" } },
+      expected: "201 - 400 401 401 503",
+    },
+  ],
+  ["GET /api/v1/keys", { success: {}, expected: "200 - - 401 401 503" }],
+  [
+    "GET /api/v1/keys/{id}",
+    {
+      success: at("/keys/{keyId}"),
+      missing: at("/keys/0000000000000000"),
+      bad: at("/keys/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
+  [
+    "DELETE /api/v1/keys/{id}",
+    {
+      success: at("/keys/{keyId}"),
+      missing: at("/keys/0000000000000000"),
+      bad: at("/keys/A"),
+      expected: "200 404 400 401 401 503",
+    },
+  ],
   ["GET /api/v1/openapi.json", { success: {}, expected: "200 - - 401 401 200" }],
   ["GET /docs", { success: {}, expected: "200 - - 401 401 200" }],
 ];
@@ -360,6 +387,7 @@ test.before(async () => {
     metadata: { name: "tenancy-proxy-keys", namespace: NAMESPACE },
     stringData: { "2026": "x".repeat(32) },
   } as never);
+  await tenancy.client.create(namespaces, { metadata: { name: "tenancy-keys" } });
   await tenancy.createWorkload("built", { image: { dockerfile: "Dockerfile" } });
   await tenancy.client.create(secrets, {
     metadata: { name: "s", namespace: NAMESPACE },
@@ -370,14 +398,23 @@ test.before(async () => {
 
 for (const runtime of edgeRuntimes) {
   test(`${runtime}: every route answers as it should and as it is documented`, async () => {
-    const env = { KUBECONFIG: tenancy.cluster.kubeconfigPath, TENANCY_PROXY_DOMAIN: "apps.test" };
+    const env = {
+      KUBECONFIG: tenancy.cluster.kubeconfigPath,
+      TENANCY_PROXY_DOMAIN: "apps.test",
+      TENANCY_KEYS_NAMESPACE: "tenancy-keys",
+    };
     edge = await startRestEdge(runtime, env);
     const seen = new Map<string, string[]>();
     let instance = "none";
+    let keyId = "none";
     const run = async (route: string, one: Try | undefined, key: { key?: string | undefined } = {}) => {
       if (one === undefined) return "-";
-      const filled = JSON.stringify(one).replaceAll("{instance}", instance).replaceAll("$runtime", runtime);
+      const filled = JSON.stringify(one)
+        .replaceAll("{instance}", instance)
+        .replaceAll("{keyId}", keyId)
+        .replaceAll("$runtime", runtime);
       const { status, json, text } = await edge.call(route, { ...(JSON.parse(filled) as Try), ...key });
+      if (route === "POST /api/v1/keys" && status === 201) keyId = (json as { id: string }).id;
       if (route === "POST /api/v1/tenants/{id}/claim" && status === 201) {
         instance = (json as { instanceId: string }).instanceId;
         await eventually(
