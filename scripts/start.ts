@@ -22,7 +22,7 @@ import { upLocalCluster } from "./cluster/up-local-cluster.ts";
 import { bundleDashboard } from "./start/bundle-dashboard.ts";
 import { bundleOperator, OPERATOR_FLAGS } from "./start/bundle-programs.ts";
 import { firstClaim } from "./start/first-claim.ts";
-import { installKinds } from "./start/install-kinds.ts";
+import { ensureNamespace, installKinds } from "./start/install-kinds.ts";
 import { makeLinkKeys } from "./start/link-keys.ts";
 import { requireFreeAddresses } from "./start/listen-addresses.ts";
 import { onInterrupt } from "./start/on-interrupt.ts";
@@ -64,6 +64,11 @@ const localDefaults = {
  * The same for the user's own cluster, whose pods cannot be reached from here, and which has no image of the operator.
  */
 const contextDefaults = { TENANCY_SNAPSHOT_IMAGE: "node:20-slim", TENANCY_SNAPSHOT_ACCESS: "api-server" };
+/** Keys with a role need the key for everything. On the user's own cluster they need manifests/keys too. */
+const keysNamespace =
+  process.env.TENANCY_API_KEY === undefined || values.context !== undefined
+    ? undefined
+    : (process.env.TENANCY_KEYS_NAMESPACE ?? "tenancy-keys");
 // All features are on, so that a person can try them.
 process.env.TENANCY_EDGE_ROLES ??= "api,gateway,proxy";
 const screen = openScreen();
@@ -196,6 +201,7 @@ async function startPrograms(
     // An image named by the user is the operator's.
     ...(process.env.TENANCY_SNAPSHOT_IMAGE === undefined && { TENANCY_SNAPSHOT_PROGRAM: program.name }),
     ...(buildsHere && buildEnvironment(values.name)),
+    ...(keysNamespace !== undefined && { TENANCY_KEYS_NAMESPACE: keysNamespace }),
     ...{ ...env, TENANCY_LOG_LEVEL: level },
   };
   const shared = { cwd: root, env: programEnv };
@@ -284,6 +290,7 @@ async function installAll(
   const shared = { client: createClusterClient({ transport }), namespace, signal: stopping.signal };
   try {
     await installKinds(shared);
+    if (keysNamespace !== undefined) await ensureNamespace({ ...shared, namespace: keysNamespace });
     await makeLinkKeys(shared);
     await makeSnapshotsProgram({ ...shared, program });
     if (volumesFolder === undefined) return;

@@ -9,11 +9,20 @@ export async function installKinds(options: {
   namespace: string;
   signal: AbortSignal;
 }): Promise<void> {
+  await ensureNamespace(options);
+  await installDefinitions(options.client, { signal: options.signal });
+}
+
+/** Creates a namespace if it is missing. */
+export async function ensureNamespace(options: {
+  client: ClusterClient;
+  namespace: string;
+  signal: AbortSignal;
+}): Promise<void> {
   const { client, namespace, signal } = options;
   try {
     await client.create(namespaces, { metadata: { name: namespace } }, { signal });
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
   }
-  await installDefinitions(client, { signal });
 }

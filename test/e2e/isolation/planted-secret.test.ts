@@ -591,8 +591,10 @@ test("every GET route of the edge, the dump among them, its events, and the metr
     call("POST", `/api/v1/instances/${instance}/processes`, { command, background: true }),
   );
   const [, pid = ""] = /"pid":(\d+)/.exec(started) ?? [];
+  const created = await expectStatus(201, call("POST", "/api/v1/keys", { name: marker, role: "reader" }));
+  const [, keyId = ""] = /"id":"(\w+)"/.exec(created) ?? [];
   const named: Record<string, string> = {
-    ...{ instances: instance, triggers: `bot-${marker}`, files: "data/kept", processes: pid },
+    ...{ instances: instance, triggers: `bot-${marker}`, files: "data/kept", processes: pid, keys: keyId },
   };
   const versions = await expectStatus(200, call("GET", `/api/v1/tenants/${marker}/snapshots/${marker}/versions`));
   const [, newest] = /"version":"(\w+)"/.exec(versions) ?? [];
