@@ -172,21 +172,25 @@ export async function startEdge(options: {
     });
   }
   const { keysNamespace } = config;
-  const keyStore =
+  const keys =
     isApi && keysNamespace !== undefined
       ? watchKeys({
           ...{ client, namespace: keysNamespace, signal: watches.signal, log },
           ...{ clock: systemClock, timeOfDay: serverTime },
         })
       : undefined;
-  const access = createAccess({ config, sessionMs: options.sessionMs });
+  const access = createAccess({ config, keys, sessionMs: options.sessionMs });
   const { checkPage, isKey } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
-  const keys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
-  const tokens = createLinkTokens({ keys: () => keys?.current() ?? [], now });
+  const signingKeys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
+  const tokens = createLinkTokens({
+    keys: () => signingKeys?.current() ?? [],
+    isApiKey: (id) => keys?.holds(id) ?? false,
+    now,
+  });
   const links =
     frontDoor &&
-    createLinks({ frontDoor, tokens, problem: () => keys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
+    createLinks({ frontDoor, tokens, problem: () => signingKeys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
   const claims = {
     ...{ cluster, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
     timeOfDay: serverTime,
@@ -203,7 +207,7 @@ export async function startEdge(options: {
     ...claims,
     ...archives,
     ...shown,
-    keys: keyStore,
+    keys,
     kubectl,
     channels,
     attachments,
@@ -273,7 +277,7 @@ export async function startEdge(options: {
         localOnly: config.localOnly,
         frontDoor,
         tokens,
-        areKeysKnown: () => keys?.isKnown() ?? false,
+        areKeysKnown: () => signingKeys?.isKnown() ?? false,
         readNames: (filter) => readSnapshotNames(filter, services),
         activity,
         registry: metrics.registry,
@@ -294,7 +298,7 @@ export async function startEdge(options: {
     metricsUrl: probeServer?.url,
     proxyUrl: proxy?.url,
     synced,
-    failed: Promise.all([cache.done, keyStore?.done]),
+    failed: Promise.all([cache.done, keys?.done]),
     async stop({ delayMs = 0, graceMs }) {
       stopping = true;
       proxy?.leave();
@@ -316,7 +320,7 @@ export async function startEdge(options: {
       await within(channels.close(), CLOSE_MS);
       await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
       watches.abort();
-      await Promise.all([cache.done, keyStore?.done, tracing?.close()]);
+      await Promise.all([cache.done, keys?.done, tracing?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
       return answered && hasDrained && forwarded;
     },

@@ -29,15 +29,3 @@ export interface Caller {
 }
 
 export const rootCaller: Caller = { actor: root };
-
-/** The keys besides TENANCY_API_KEY. */
-export interface Keys {
-  /**
-   * The actor of a key's text; undefined for a text that is no valid key.
-   *
-   * @throws HttpError 503 while the keys are not known
-   */
-  actorOf(text: string): Actor | undefined;
-  /** The actor of the key with that id. @throws HttpError 503 while the keys are not known */
-  actorWithId(id: string): Actor | undefined;
-}

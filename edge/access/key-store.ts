@@ -20,6 +20,10 @@ export interface KeyStore {
    * @throws HttpError 503 for a text of a key while the keys may be stale
    */
   actorOf(text: string): Actor | undefined;
+  /** Whose key has that id, as {@link actorOf}. @throws HttpError 503 while the keys may be stale */
+  actorWithId(id: string): Actor | undefined;
+  /** Whether the key with that id is valid; false while the keys may be stale. */
+  holds(id: string): boolean;
   /** All keys, also expired ones, sorted by id. @throws HttpError 503 while they may be stale */
   list(): readonly KeyRecord[];
   /** Whether the keys have been read. */
@@ -31,6 +35,9 @@ export interface KeyStore {
   /** Settles when the watch has ended; rejects if it cannot be resumed. */
   readonly done: Promise<void>;
 }
+
+/** What finds out who sends a request. */
+export type Keys = Pick<KeyStore, "actorOf" | "actorWithId">;
 
 /** A Secret without its content. */
 interface KeySecret extends Secret {
@@ -136,7 +143,7 @@ export function createKeyStore(options: {
     const end = (): void => {
       cancel();
       actors.delete(name);
-      ended.abort();
+      ended.abort(new Error("the key has ended"));
     };
     const waitForExpiry = (at: number): void => {
       const left = at - timeOfDay();
@@ -149,6 +156,13 @@ export function createKeyStore(options: {
     return actor;
   }
 
+  function currentActor(record: KeyRecord): Actor | undefined {
+    if (!isExpired(record, timeOfDay())) return actorFor(record);
+    // A timer can be late.
+    actors.get(keySecretName(record.id))?.end();
+    return undefined;
+  }
+
   return {
     namespace,
     actorOf(text) {
@@ -158,10 +172,16 @@ export function createKeyStore(options: {
       const record = find(key.id);
       const expected = record === undefined ? decoy : Buffer.from(record.sha256, "hex");
       if (!timingSafeEqual(key.digest, expected) || record === undefined) return undefined;
-      if (!isExpired(record, timeOfDay())) return actorFor(record);
-      // A timer can be late.
-      actors.get(keySecretName(key.id))?.end();
-      return undefined;
+      return currentActor(record);
+    },
+    actorWithId(id) {
+      requireFresh(freshness);
+      const record = find(id);
+      return record && currentActor(record);
+    },
+    holds(id) {
+      const record = freshness.isFresh() ? find(id) : undefined;
+      return record !== undefined && !isExpired(record, timeOfDay());
     },
     list() {
       requireFresh(freshness);

@@ -1,4 +1,4 @@
-import type { Keys } from "../access/actor.ts";
+import type { Keys } from "../access/key-store.ts";
 import type { EdgeConfig } from "../config.ts";
 import { createApiKeyCheck, createFindActor, createIsKey, type FindActor } from "./api-key.ts";
 import { createPageCheck, type PageCheck } from "./page-check.ts";

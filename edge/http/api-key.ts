@@ -1,5 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { type Actor, type Caller, type Keys, root, rootCaller } from "../access/actor.ts";
+import { type Actor, type Caller, root, rootCaller } from "../access/actor.ts";
+import type { Keys } from "../access/key-store.ts";
 import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 import type { Sessions } from "./session.ts";

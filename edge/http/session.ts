@@ -1,7 +1,8 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { onAbort } from "../../crds/waits.ts";
-import { type Actor, type Caller, type Keys, root } from "../access/actor.ts";
+import { type Actor, type Caller, root } from "../access/actor.ts";
+import type { Keys } from "../access/key-store.ts";
 import { createDerivedKey } from "./derived-key.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";

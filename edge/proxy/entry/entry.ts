@@ -1,6 +1,6 @@
 import { type HostTarget, hostLabel } from "../../../crds/host-name.ts";
 import type { Exposure } from "../../../crds/network.ts";
-import { isKeyText } from "../../access/key-text.ts";
+import { parseKeyText } from "../../access/key-text.ts";
 import type { Field, RequestHead } from "../http/message-head.ts";
 import { type Address, nameOf } from "./address.ts";
 import type { FrontDoor } from "./front-door.ts";
@@ -72,7 +72,9 @@ export function createCredentials(options: {
     return {
       hasKey: carriesKey || (isKey === undefined && isOwn),
       hidesAuthorization:
-        read.bearer.some(isKeyText) || isBearer || (address?.form === "path" && mayBeOfBrowser(read, { isKeyed })),
+        read.bearer.some((text) => parseKeyText(text) !== undefined) ||
+        isBearer ||
+        (address?.form === "path" && mayBeOfBrowser(read, { isKeyed })),
       link,
       cookies,
       presentsToken: token !== undefined || read.cookies.length > 0,

@@ -1,7 +1,9 @@
 // @limit 300
 import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { WebSocket } from "ws";
 import { namespaces, secrets } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
@@ -78,13 +80,30 @@ test("a key that one edge creates works on the others, and ends on them when it 
   assert.equal([actor?.id, actor?.role, actor?.tenants], [id, "tenant", ["alice", "team-*"]]);
   assert.is(keys.actorOf(`${key.slice(0, -1)}${key.endsWith("A") ? "E" : "A"}`), undefined);
 
+  const ask = async (edge: RestEdge, route: string, path: string) => (await edge.call(route, { path, key })).status;
+  const closed: Promise<number>[] = [];
+  for (const edge of [first, second]) {
+    const tenant = "GET /api/v1/tenants/{id}";
+    await eventually(async () => (await ask(edge, tenant, "/api/v1/tenants/team-1")) === 200);
+    assert.is(await ask(edge, tenant, "/api/v1/tenants/bob"), 404);
+    assert.is(await ask(edge, "GET /api/v1/tenants", "/api/v1/tenants"), 403);
+    assert.is(await ask(edge, "GET /api/v1/keys", "/api/v1/keys"), 403);
+    const socket = new WebSocket(`${edge.process.url.replace("http", "ws")}/ws`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    closed.push(once(socket, "close").then(([code]) => code));
+    await once(socket, "open");
+  }
+
   const path = `/api/v1/keys/${id}`;
   assert.is((await second.call("DELETE /api/v1/keys/{id}", { path })).status, 200);
   assert.not.ok((await listed(second)).includes(id));
   await eventually(async () => !(await listed(first)).includes(id));
   await eventually(() => actor?.ended.aborted === true);
   assert.is(keys.actorOf(key), undefined);
+  assert.equal(await Promise.all(closed), [4401, 4401]);
   for (const edge of [first, second]) {
+    assert.is(await ask(edge, "GET /api/v1/tenants/{id}", "/api/v1/tenants/alice"), 401);
     for (const route of ["GET /api/v1/keys/{id}", "DELETE /api/v1/keys/{id}"])
       assert.is((await edge.call(route, { path })).status, 404);
   }

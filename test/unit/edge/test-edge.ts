@@ -7,8 +7,8 @@ import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
-import type { Keys } from "../../../edge/access/actor.ts";
-import { createKeyStore, type KeyStore, withoutContent } from "../../../edge/access/key-store.ts";
+
+import { createKeyStore, type KeyStore, type Keys, withoutContent } from "../../../edge/access/key-store.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createAuthorize } from "../../../edge/api/authorize.ts";
 import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
@@ -138,7 +138,8 @@ export function testEdge(
     pools: createPoolHistory({ now, cache: () => cluster.cache }),
   };
   const checkPage = createPageCheck({ localOnly, origins });
-  const { keys } = options;
+  const keyStore = options.hasKeys === true ? createTestKeys() : undefined;
+  const { keys = keyStore } = options;
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, clock: shared.clock });
   const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
   const authenticate = findActor && createApiKeyCheck(findActor, sessions);
@@ -156,7 +157,7 @@ export function testEdge(
       events,
       history,
       links: options.links,
-      keys: options.hasKeys === true ? createTestKeys() : undefined,
+      keys: keyStore,
       instance: "test",
       gateway: () => options.gateway,
       checkPage,
