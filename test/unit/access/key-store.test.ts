@@ -25,12 +25,15 @@ async function memoryKeys(clock: ManualClock = manualClock()) {
   const warned: object[] = [];
   const log = { ...silentLog, warn: (fields: object) => void warned.push(fields) };
   const informer = memoryInformer(api, { resource: secrets, indexes: {}, transform: withoutContent });
-  const done = new Promise<void>(() => undefined);
+  let endWatch = (): void => undefined;
+  const done = new Promise<void>((resolve) => {
+    endWatch = resolve;
+  });
   const keys = createKeyStore({ informer: { ...informer, done }, isFresh: () => true, namespace: "keys", clock, log });
   await turns();
   const put = (secret: Secret): Secret => api.add(secrets, secret);
   const remove = (id: string): void => api.remove(secrets, `key-${id}`);
-  return { api, keys, put, remove, clock, warned };
+  return { api, keys, put, remove, clock, warned, endWatch };
 }
 
 test("actorOf returns one actor for a key, and none for another text, id or secret", async () => {
@@ -141,6 +144,17 @@ test("a Secret that breaks a rule is logged once, by its name and the reason, an
   assert.equal(warned, [{ namespace: "keys", secret: `key-${broken.id}`, problem: "key.json: must be JSON" }]);
   put(broken.secretAt(4));
   assert.ok(keys.actorOf(broken.text));
+});
+
+test("once the watch has ended, every actor is ended and no key counts", async () => {
+  const { keys, put, endWatch } = await memoryKeys();
+  const key = newKey();
+  put(key.secretAt(1));
+  const actor = keys.actorOf(key.text);
+  endWatch();
+  await turns();
+  assert.is(actor?.ended.aborted, true);
+  assert.ok(isStale(keys, key.text));
 });
 
 function isStale(keys: KeyStore, text: string): boolean {
