@@ -173,7 +173,7 @@ export async function startEdge(options: {
   }
   const { keysNamespace } = config;
   const keys =
-    isApi && keysNamespace !== undefined
+    (isApi || config.roles.has("proxy")) && keysNamespace !== undefined
       ? watchKeys({
           ...{ client, namespace: keysNamespace, signal: watches.signal, log },
           ...{ clock: systemClock, timeOfDay: serverTime },

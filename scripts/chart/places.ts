@@ -215,7 +215,9 @@ export const PLACES: readonly Place[] = [
   variable(operator, "TENANCY_REGISTRY_SECRET", ofBuilds("registrySecret")),
   variable(operator, "TENANCY_REGISTRY_PULL_SECRET", ofBuilds("pullSecret")),
   ...[operator, edge].map((object) => variable(object, "TENANCY_BUILD_NAMESPACE", buildNamespace)),
-  value(edge, [...container, "env", "TENANCY_KEYS_NAMESPACE", "value"], "keys.namespace"),
+  ...[edge, "Deployment tenancy-proxy"].map((object) =>
+    value(object, [...container, "env", "TENANCY_KEYS_NAMESPACE", "value"], "keys.namespace"),
+  ),
   variable(operator, "TENANCY_SNAPSHOT_SIZE", { expression: ".Values.snapshots.size" }),
   variable(operator, "TENANCY_SNAPSHOT_STORAGE_CLASS", { expression: ".Values.snapshots.storageClass" }),
   { object: bucket, path: ["data", "TENANCY_SNAPSHOT_STORE"], write: quoted(".Values.snapshots.store") },

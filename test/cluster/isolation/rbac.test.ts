@@ -58,7 +58,7 @@ const notHere: Readonly<Record<Account, Readonly<Record<string, string>>>> = {
 /** Which accounts have rights in the other namespaces. */
 const elsewhereToo: Readonly<Record<string, readonly Account[]>> = {
   [BUILDS]: ["tenancy-operator", "tenancy-api"],
-  [KEYS]: ["tenancy-api"],
+  [KEYS]: ["tenancy-api", "tenancy-proxy"],
 };
 
 let tenancy: Tenancy;
@@ -136,7 +136,7 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         ...(account !== "tenancy-gateway" && { TENANCY_PROXY_DOMAIN: "apps.test" }),
         TENANCY_PROXY_WAIT: "60",
         TENANCY_API_KEY: KEY,
-        ...(account === "tenancy-api" && { TENANCY_KEYS_NAMESPACE: KEYS }),
+        ...((account === "tenancy-api" || account === "tenancy-proxy") && { TENANCY_KEYS_NAMESPACE: KEYS }),
         TENANCY_LEASE_SECONDS: "2",
         TENANCY_TRIGGER_CLAIM_WAIT: "20",
       };
@@ -365,7 +365,7 @@ test("an image that is built", async () => {
   await until("the idle release", async () => !(await exists(tenancy.client, claims, "claim-a-idle")));
 });
 
-test("keys with a role, of which the API alone reads the Secrets, and no other Secret", async () => {
+test("keys with a role, whose Secrets only the API and a front door read, and no other Secret", async () => {
   const created = await call("POST", "/keys", { name: "a", role: "platform" });
   assert.is(created.status, 201, JSON.stringify(created.json));
   const { id } = created.json as { id: string };
@@ -378,7 +378,7 @@ test("keys with a role, of which the API alone reads the Secrets, and no other S
   const list = (namespace: string, account: Account) =>
     kubectl("-n", namespace, "get", "secrets", `--as=system:serviceaccount:${NAMESPACE}:${account}`).catch(String);
   assert.match(await list(NAMESPACE, "tenancy-api"), "cannot list resource");
-  for (const account of ["tenancy-operator", "tenancy-gateway", "tenancy-proxy"] as const)
+  for (const account of ["tenancy-operator", "tenancy-gateway"] as const)
     assert.match(await list(KEYS, account), "cannot list resource", account);
 });
 
@@ -619,6 +619,7 @@ test("nothing was refused, and nothing is granted that was not used", async () =
     `${BUILDS} tenancy-operator tenancy-operator`,
     `${KEYS} tenancy-api tenancy-api`,
     `${KEYS} tenancy-edge tenancy-api`,
+    `${KEYS} tenancy-proxy tenancy-proxy`,
   ]);
   assert.equal(await bindings("clusterrolebindings"), []);
   const unused: string[] = [];
