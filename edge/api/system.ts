@@ -1,7 +1,6 @@
 import type { ClaimPhase } from "../../crds/claim.ts";
 import type { PodPhase } from "../../crds/kubernetes.ts";
 import type { MostKept } from "../../crds/snapshots/snapshot-store.ts";
-import { serviceView } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -27,7 +26,6 @@ export function statsRoute(
   return {
     method: "GET",
     path: "/api/v1/stats",
-    access: serviceView,
     summary: "Instances and claims by phase, and the storage used by snapshots and its limits",
     answer: "Stats",
     errors: [503],
