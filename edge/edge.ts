@@ -185,7 +185,7 @@ export async function startEdge(options: {
   const signingKeys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
   const tokens = createLinkTokens({
     keys: () => signingKeys?.current() ?? [],
-    isApiKey: (id) => keys?.holds(id) ?? false,
+    isApiKey: (ref) => (keys === undefined ? false : keys.holds(ref)),
     now,
   });
   const links =

@@ -6,6 +6,8 @@ export type Role = (typeof roles)[number];
 export interface Actor {
   /** Of the key; `root` for TENANCY_API_KEY, or where no key is set. */
   readonly id: string;
+  /** Identifies the key as it is: another one once the key is changed, or replaced by one with its id. */
+  readonly ref: string;
   readonly role: Role;
   /** Ids of the tenants that it reaches, or the start of ids before a `*`. Undefined for all tenants. */
   readonly tenants: readonly string[] | undefined;
@@ -13,7 +15,13 @@ export interface Actor {
   readonly ended: AbortSignal;
 }
 
-export const root: Actor = { id: "root", role: "admin", tenants: undefined, ended: new AbortController().signal };
+export const root: Actor = {
+  id: "root",
+  ref: "root",
+  role: "admin",
+  tenants: undefined,
+  ended: new AbortController().signal,
+};
 
 /** Whether an actor may reach the things of a tenant. */
 export function reaches({ tenants }: Pick<Actor, "tenants">, tenantId: string): boolean {

@@ -1,4 +1,4 @@
-import { randomBytes, timingSafeEqual } from "node:crypto";
+import { hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { secrets } from "../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
@@ -20,10 +20,10 @@ export interface KeyStore {
    * @throws HttpError 503 for a text of a key while the keys may be stale
    */
   actorOf(text: string): Actor | undefined;
-  /** Whose key has that id, as {@link actorOf}. @throws HttpError 503 while the keys may be stale */
-  actorWithId(id: string): Actor | undefined;
-  /** Whether the key with that id is valid; false while the keys may be stale. */
-  holds(id: string): boolean;
+  /** The actor with that `ref`, as {@link actorOf}. @throws HttpError 503 while the keys may be stale */
+  actorWithRef(ref: string): Actor | undefined;
+  /** Whether the key with that `ref` is valid; undefined while the keys may be stale. */
+  holds(ref: string): boolean | undefined;
   /** All keys, also expired ones, sorted by id. @throws HttpError 503 while they may be stale */
   list(): readonly KeyRecord[];
   /** Whether the keys have been read. */
@@ -37,7 +37,7 @@ export interface KeyStore {
 }
 
 /** What finds out who sends a request. */
-export type Keys = Pick<KeyStore, "actorOf" | "actorWithId">;
+export type Keys = Pick<KeyStore, "actorOf" | "actorWithRef">;
 
 /** A Secret without its content. */
 interface KeySecret extends Secret {
@@ -67,6 +67,7 @@ export function watchKeys(options: {
     indexes: {},
     transform: withoutContent,
     onState: freshness.onState,
+    timings: TIMINGS,
   });
   return createKeyStore({ ...options, informer, isFresh: freshness.isFresh });
 }
@@ -76,6 +77,9 @@ export function withoutContent(secret: KeySecret): KeySecret {
   const { name, namespace = "", uid = "", resourceVersion = "" } = secret.metadata;
   return { metadata: { name, namespace, uid, resourceVersion }, read: readKeySecret(secret) };
 }
+
+/** A network that drops everything without a word hides a deleted key for at most 35 s. */
+const TIMINGS = { watchTimeoutSeconds: 20, silenceMarginMs: 10_000 };
 
 /** Timers of a runtime count at most 2^31 ms; clocks drift. */
 const MAX_TIMER_MS = 3_600_000;
@@ -120,7 +124,8 @@ export function createKeyStore(options: {
     const [now, before] = [type === "deleted" ? undefined : object.read, previous?.read];
     if (type === "deleted") deleted.delete(uid);
     // A change of other labels, for example, ends nothing.
-    if (JSON.stringify(now) === JSON.stringify(before)) return;
+    const isSame = uid === (previous?.metadata.uid ?? uid) && JSON.stringify(now) === JSON.stringify(before);
+    if (isSame) return;
     actors.get(name)?.end();
     if (typeof now === "string") log.warn({ namespace, secret: name, problem: now }, "secret is no key");
   }
@@ -134,7 +139,19 @@ export function createKeyStore(options: {
     return secret && recordOf(secret);
   }
 
-  function actorFor({ id, role, tenants, expiresAt }: KeyRecord): Actor {
+  function findByRef(ref: string): KeyRecord | undefined {
+    const record = find(ref.slice(0, ref.indexOf("-")));
+    return record !== undefined && refOf(record) === ref ? record : undefined;
+  }
+
+  /** The key's id, and a digest of everything that decides what it may do. */
+  function refOf({ id, sha256, role, tenants }: KeyRecord): string {
+    const uid = store.get({ namespace, name: keySecretName(id) })?.metadata.uid;
+    return `${id}-${hash("sha256", JSON.stringify([uid, sha256, role, tenants])).slice(0, 32)}`;
+  }
+
+  function actorFor(record: KeyRecord): Actor {
+    const { id, role, tenants, expiresAt } = record;
     const name = keySecretName(id);
     const known = actors.get(name);
     if (known !== undefined) return known.actor;
@@ -150,7 +167,7 @@ export function createKeyStore(options: {
       if (left <= 0) end();
       else cancel = clock.after(Math.min(left, MAX_TIMER_MS), () => waitForExpiry(at));
     };
-    const actor = { id, role, tenants, ended: ended.signal };
+    const actor = { id, ref: refOf(record), role, tenants, ended: ended.signal };
     actors.set(name, { actor, end });
     if (expiresAt !== undefined) waitForExpiry(Date.parse(expiresAt));
     return actor;
@@ -174,13 +191,14 @@ export function createKeyStore(options: {
       if (!timingSafeEqual(key.digest, expected) || record === undefined) return undefined;
       return currentActor(record);
     },
-    actorWithId(id) {
+    actorWithRef(ref) {
       requireFresh(freshness);
-      const record = find(id);
+      const record = findByRef(ref);
       return record && currentActor(record);
     },
-    holds(id) {
-      const record = freshness.isFresh() ? find(id) : undefined;
+    holds(ref) {
+      if (!freshness.isFresh()) return undefined;
+      const record = findByRef(ref);
       return record !== undefined && !isExpired(record, timeOfDay());
     },
     list() {

@@ -22,7 +22,7 @@ export interface Links {
   /**
    * Undefined if no key can sign now.
    *
-   * @param by the id of the API key that asks for the link, which ends with that key. @default TENANCY_API_KEY
+   * @param by the `ref` of the API key that asks for the link, which ends with that key. @default TENANCY_API_KEY
    */
   create(instance: HostTarget, expiresAt: number, by?: string): string | undefined;
   /** Why no key can sign. */
@@ -109,7 +109,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
         }
         const expiresAt = Math.floor(clock.now() / 1000) + expiresInSeconds;
         const { actor = root } = request.caller ?? {};
-        const by = actor === root ? undefined : actor.id;
+        const by = actor === root ? undefined : actor.ref;
         const url = links.create({ workload: name, tenantId, ...(port !== undefined && { port }) }, expiresAt, by);
         if (url === undefined)
           throw new HttpError(503, links.problem() ?? "links cannot be signed yet; try again shortly");

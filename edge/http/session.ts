@@ -31,21 +31,21 @@ export interface Sessions {
 export const SESSION_COOKIE = "tenancy-session";
 
 const LIFETIME_MS = 12 * 3_600_000;
-/** `v1` without an id is a session of TENANCY_API_KEY. */
-const TOKEN = /^((?:v1|v2\.([0-9a-z]{1,63}))\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
+/** `v1` is a session of TENANCY_API_KEY; `v2` names another key. */
+const TOKEN = /^((?:v1|v2\.([-0-9a-z]{1,63}))\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
 const reading = new Set(["GET", "HEAD"]);
 
 /**
  * @param options.apiKey source of the signing key, so that a changed key ends every session
  * @param options.origins TENANCY_CORS_ORIGIN; those named one by one count as the edge's own, since a proxy may have
  * replaced `Host`
- * @param options.keys a session of another key ends with that key. @default there are none
+ * @param options.keys a session of another key ends with that key, and with a change of it. @default there are none
  * @param options.lifetimeMs from the login; nothing extends it @default 12 hours
  */
 export function createSessions(options: {
   apiKey: string;
   origins: ReadonlySet<string>;
-  keys?: Pick<Keys, "actorWithId"> | undefined;
+  keys?: Pick<Keys, "actorWithRef"> | undefined;
   lifetimeMs?: number;
   clock?: Clock;
 }): Sessions {
@@ -59,19 +59,19 @@ export function createSessions(options: {
   }
 
   async function readToken(token: string): Promise<Required<Caller> | undefined> {
-    const [, text, id, expires, mac] = TOKEN.exec(token) ?? [];
+    const [, text, ref, expires, mac] = TOKEN.exec(token) ?? [];
     if (text === undefined || expires === undefined || mac === undefined) return undefined;
     if (!timingSafeEqual(await sign(text), Buffer.from(mac, "base64url"))) return undefined;
     const sessionEndsAt = Number.parseInt(expires, 36);
     if (sessionEndsAt <= clock.now()) return undefined;
-    const actor = id === undefined ? root : keys?.actorWithId(id);
+    const actor = ref === undefined ? root : keys?.actorWithRef(ref);
     return actor && { actor, sessionEndsAt };
   }
 
   return {
     async issue(request, actor) {
       const expiresAt = clock.now() + lifetimeMs;
-      const text = `${actor === root ? "v1" : `v2.${actor.id}`}.${expiresAt.toString(36)}.${randomBytes(16).toString("base64url")}`;
+      const text = `${actor === root ? "v1" : `v2.${actor.ref}`}.${expiresAt.toString(36)}.${randomBytes(16).toString("base64url")}`;
       const token = `${text}.${(await sign(text)).toString("base64url")}`;
       const maxAge = Math.ceil(lifetimeMs / 1000);
       return { cookie: `${SESSION_COOKIE}=${token}; Max-Age=${maxAge}; ${attributes(request)}`, expiresAt };
@@ -94,27 +94,50 @@ export function createSessions(options: {
   };
 }
 
-/** Closes the socket with 4401 when the session ends that opened it, or the key. */
+/** How long a client may take to answer the close of its socket. */
+const CLOSE_MS = 1000;
+
+/** Closes the socket with 4401 when the session ends that opened it, or the key. What arrives later is dropped. */
 export function untilCallerEnds(
   listener: SocketListener,
   { actor: { ended }, sessionEndsAt }: Caller,
   clock: Clock,
 ): SocketListener {
+  let isOver = false;
   const cancels: (() => void)[] = [];
+  const { onBinary } = listener;
+
+  function leave(): void {
+    for (const cancel of cancels.splice(0)) cancel();
+    if (isOver) return;
+    isOver = true;
+    listener.onClose();
+  }
+
   return {
     ...listener,
     onOpen(socket) {
+      const end = (why: string) => () => {
+        socket.close(4401, why);
+        leave();
+        // Some runtimes wait for long, or without a limit, for a client that does not answer.
+        cancels.push(clock.after(CLOSE_MS, () => socket.cut()));
+      };
       listener.onOpen(socket);
-      const end = (why: string) => () => socket.close(4401, why);
       if (ended.aborted) return end("the key has ended")();
       cancels.push(onAbort(ended, end("the key has ended")));
       if (sessionEndsAt === undefined) return;
       cancels.push(clock.after(Math.max(0, sessionEndsAt - clock.now()), end("the session has ended")));
     },
-    onClose() {
-      for (const cancel of cancels) cancel();
-      listener.onClose();
+    onMessage(text) {
+      if (!isOver) listener.onMessage(text);
     },
+    ...(onBinary !== undefined && {
+      onBinary(bytes: Uint8Array) {
+        if (!isOver) onBinary.call(listener, bytes);
+      },
+    }),
+    onClose: leave,
   };
 }
 

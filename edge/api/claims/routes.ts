@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { ClaimInputs } from "../../../crds/claims/claim-inputs.ts";
 import {
   claimInputsSchema,
   inputProblems,
@@ -116,6 +117,7 @@ export function claimRoutes(
           ...(secrets === undefined ? [] : secretProblems(secrets, wrong.length === 0 ? given : {}, "body")),
         ];
         if (problems.length > 0) throw new HttpError(400, listed(problems));
+        if (request.caller?.actor.role === "tenant") refuseReferences(given);
         const workloadRef = workloadOf(body);
         const wanted = typeof body.resume === "object" ? body.resume.version : undefined;
         const version =
@@ -193,4 +195,14 @@ export function claimRoutes(
       },
     },
   ];
+}
+
+/** A Secret or ConfigMap of the namespace can be meant for another tenant. */
+function refuseReferences({ files = [] }: ClaimInputs): void {
+  const at = files.findIndex(({ secretRef, configMapRef }) => secretRef !== undefined || configMapRef !== undefined);
+  if (at < 0) return;
+  throw new HttpError(
+    403,
+    `body.files[${at}]: a key of the role tenant may not name Secrets and ConfigMaps; send the content, or a value in secrets`,
+  );
 }

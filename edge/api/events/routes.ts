@@ -91,7 +91,7 @@ async function callerOf(
   try {
     return await authenticate?.(request);
   } catch (error) {
-    if (isRequired || !(error instanceof HttpError)) throw error;
+    if (isRequired || !(error instanceof HttpError && error.status === 401)) throw error;
     return undefined;
   }
 }

@@ -9,7 +9,7 @@ export interface LinkGrant {
   readonly port?: number | undefined;
   /** Seconds since the epoch. */
   readonly expiresAt: number;
-  /** The id of the API key that asked for it, and with which it ends. @default TENANCY_API_KEY */
+  /** The `ref` of the API key that asked for it, and with which it ends. @default TENANCY_API_KEY */
   readonly by?: string;
 }
 
@@ -59,11 +59,12 @@ const NO_TOKEN = ["", ".".repeat(43)] as const;
  * sent, before anything is decoded, and with every key: nothing in a token determines how it is read.
  *
  * @param options.keys newest first, which signs; called at each use
- * @param options.isApiKey whether the API key with that id is valid now. @default none is
+ * @param options.isApiKey whether the API key with that `ref` is valid now; undefined if that is unknown: then nothing is
+ * read, and what was read before still holds. @default none is
  */
 export function createLinkTokens(options: {
   keys: () => readonly KeyObject[];
-  isApiKey?: ((id: string) => boolean) | undefined;
+  isApiKey?: ((ref: string) => boolean | undefined) | undefined;
   now: () => number;
 }): LinkTokens {
   const { keys, isApiKey = () => false, now } = options;
@@ -101,12 +102,12 @@ export function createLinkTokens(options: {
       // Signed by our key but in another format: by a later version, whose replicas run beside this one.
       if (!payload.success) return undefined;
       const { p, t, w, port, e, k } = payload.output;
-      if (p !== purpose || e * 1000 <= now() || (k !== undefined && !isApiKey(k))) return undefined;
+      if (p !== purpose || e * 1000 <= now() || (k !== undefined && isApiKey(k) !== true)) return undefined;
       const given = { ...(port !== undefined && { port }), ...(k !== undefined && { by: k }) };
       return { tenantId: t, workload: w, ...given, expiresAt: e, signedBy };
     },
     holds({ expiresAt, signedBy, by }) {
-      if (expiresAt * 1000 <= now() || (by !== undefined && !isApiKey(by))) return false;
+      if (expiresAt * 1000 <= now() || (by !== undefined && isApiKey(by) === false)) return false;
       const usable = keys();
       // Each read of the Secret makes its key objects again.
       return usable.includes(signedBy) || usable.some((key) => key.equals(signedBy));

@@ -146,6 +146,35 @@ test("a Secret that breaks a rule is logged once, by its name and the reason, an
   assert.ok(keys.actorOf(broken.text));
 });
 
+test("what was given for a key holds until the key is changed, replaced, deleted or has expired", async () => {
+  const { keys, put, remove, clock } = await memoryKeys();
+  const key = newKey({ role: "tenant", tenants: ["a"] });
+  const refs = new Set<string>();
+  const given = (secret: Secret): string => {
+    put(secret);
+    const { ref = "" } = keys.actorOf(key.text) ?? {};
+    assert.is(keys.actorWithRef(ref), keys.actorOf(key.text));
+    assert.is(keys.holds(ref), true);
+    for (const old of refs) assert.equal([keys.actorWithRef(old), keys.holds(old)], [undefined, false]);
+    refs.add(ref);
+    return ref;
+  };
+  given(key.secretAt(1));
+  given(key.secretAt(2, { tenants: ["b"] }));
+  given(key.secretAt(3, { role: "reader" }));
+  remove(key.id);
+  assert.is(
+    [...refs].some((ref) => keys.holds(ref)),
+    false,
+  );
+  const again = key.secretAt(4, { role: "reader" });
+  given({ ...again, metadata: { ...again.metadata, uid: "another" } });
+  const expires = key.secretAt(5, { expiresAt: new Date(clock.now() + 1000).toISOString() });
+  const last = given({ ...expires, metadata: { ...expires.metadata, uid: "a-third" } });
+  clock.set(clock.now() + 1000);
+  assert.equal([keys.actorWithRef(last), keys.holds(last)], [undefined, false]);
+});
+
 test("once the watch has ended, every actor is ended and no key counts", async () => {
   const { keys, put, endWatch } = await memoryKeys();
   const key = newKey();
@@ -166,6 +195,7 @@ function isStale(keys: KeyStore, text: string): boolean {
     assert.is((error as HttpError).status, 503);
     assert.is((error as HttpError).headers["retry-after"], "1");
     assert.throws(() => keys.list(), /not current/);
+    assert.is(keys.holds("any"), undefined);
     // The root key is no business of this store.
     assert.is(keys.actorOf("the-value-of-TENANCY_API_KEY"), undefined);
     return true;

@@ -7,10 +7,12 @@ import { orAborted } from "../../../crds/waits.ts";
 import type { Actor } from "../../../edge/access/actor.ts";
 import { answerAs } from "../../../edge/access/answer-as.ts";
 import { type SocketListener, switchingProtocols } from "../../../edge/http/event-socket.ts";
-import type { HttpError } from "../../../edge/http/http-error.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 import type { RequestContext } from "../../../edge/http/router.ts";
+import { untilCallerEnds } from "../../../edge/http/session.ts";
 import { createLinkTokens } from "../../../edge/proxy/entry/link-token.ts";
 import { errorOf } from "../../error-of.ts";
+import { manualClock } from "../manual-clock.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("the end of a key");
@@ -21,11 +23,11 @@ const own = { "sec-fetch-site": "same-origin", host: "edge.test:8080" };
 /** Keys with one, until it ends. */
 function oneKey(more: Partial<Actor> = {}) {
   const end = new AbortController();
-  const actor: Actor = { id: "one", role: "tenant", tenants: ["a"], ended: end.signal, ...more };
+  const actor: Actor = { id: "one", ref: "one-1", role: "tenant", tenants: ["a"], ended: end.signal, ...more };
   const find = (text: string, wanted: string) => (text === wanted && !end.signal.aborted ? actor : undefined);
   const keys = {
     actorOf: (text: string) => find(text, KEY),
-    actorWithId: (id: string) => find(id, actor.id),
+    actorWithRef: (ref: string) => find(ref, actor.ref),
   };
   return { actor, keys, end: () => end.abort(new Error("the key was deleted")) };
 }
@@ -134,19 +136,59 @@ test("a stream that ends by itself is whole, and a caller that leaves ends its s
   assert.is(left, "gone");
 });
 
+test("a socket of a caller that has ended takes nothing more, and is cut if its client does not answer", async () => {
+  const { actor, end } = oneKey();
+  const clock = manualClock();
+  const got: unknown[] = [];
+  const listener = untilCallerEnds(
+    {
+      onOpen: () => void got.push("open"),
+      onMessage: (text) => void got.push(text),
+      onBinary: (bytes) => void got.push(bytes.length),
+      onClose: () => void got.push("close"),
+    },
+    { actor },
+    clock,
+  );
+  const cuts: true[] = [];
+  const cut = () => void cuts.push(true);
+  listener.onOpen({ send: () => undefined, waitingBytes: 0, close: () => undefined, cut });
+  listener.onMessage("a");
+  listener.onBinary?.(new Uint8Array(2));
+  end();
+  listener.onMessage("b");
+  listener.onBinary?.(new Uint8Array(3));
+  assert.equal(got, ["open", "a", 2, "close"]);
+  assert.is(cuts.length, 0);
+  await clock.runNext();
+  assert.is(cuts.length, 1);
+  listener.onClose();
+  assert.is(got.length, 4);
+});
+
+test("where keys are not known, /ws does not take the holder of one for a stranger", async () => {
+  const unknown = (): never => {
+    throw new HttpError(503, "the keys are not current");
+  };
+  const edge = testEdge({ apiKey: "root", keys: { actorOf: unknown, actorWithRef: unknown } });
+  assert.is((await events(edge, { authorization: `Bearer ${KEY}` })).status, 503);
+});
+
 test("a link that a key asked for, and its cookie, end with the key", () => {
   const { actor, keys, end } = oneKey();
   const signing = createSecretKey(Buffer.alloc(32, 1));
   const now = () => 0;
-  const isApiKey = (id: string) => keys.actorWithId(id) !== undefined;
+  const isApiKey = (ref: string) => keys.actorWithRef(ref) !== undefined;
   const tokens = createLinkTokens({ keys: () => [signing], isApiKey, now });
   const grant = { tenantId: "a", workload: "w", expiresAt: 60 };
-  const [link, cookie] = (["link", "cookie"] as const).map((use) => tokens.sign(use, { ...grant, by: actor.id }));
+  const [link, cookie] = (["link", "cookie"] as const).map((use) => tokens.sign(use, { ...grant, by: actor.ref }));
   const read = tokens.read("link", link);
   assert.ok(read !== undefined && tokens.holds(read));
-  assert.is(tokens.read("cookie", cookie)?.by, actor.id);
-  // A front door that does not know the keys serves no such link.
+  assert.is(tokens.read("cookie", cookie)?.by, actor.ref);
+  // A front door without keys serves no such link; one that does not know them now keeps what is open.
   assert.is(createLinkTokens({ keys: () => [signing], now }).read("link", link), undefined);
+  const unsure = createLinkTokens({ keys: () => [signing], isApiKey: () => undefined, now });
+  assert.equal([unsure.read("link", link), unsure.holds(read)], [undefined, true]);
   end();
   assert.equal(
     [tokens.read("link", link), tokens.read("cookie", cookie), tokens.holds(read)],

@@ -23,15 +23,15 @@ const rows = [...page.matchAll(/^\| `([A-Z]+) ([^`]+)` \| (yes|no) \| (yes|no) \
 
 const ended = new AbortController().signal;
 const actors: Record<string, Actor> = {
-  platform: { id: "p", role: "platform", tenants: undefined, ended },
-  tenant: { id: "t", role: "tenant", tenants: ["a", "team-*"], ended },
-  reader: { id: "r", role: "reader", tenants: undefined, ended },
-  readerOfSome: { id: "s", role: "reader", tenants: ["a", "team-*"], ended },
+  platform: { id: "p", ref: "p-1", role: "platform", tenants: undefined, ended },
+  tenant: { id: "t", ref: "t-1", role: "tenant", tenants: ["a", "team-*"], ended },
+  reader: { id: "r", ref: "r-1", role: "reader", tenants: undefined, ended },
+  readerOfSome: { id: "s", ref: "s-1", role: "reader", tenants: ["a", "team-*"], ended },
 };
 const allowed = (row: (typeof rows)[number], key: string): boolean => row[key as "platform"];
 
 function open(): TestEdge {
-  const keys = { actorOf: (text: string) => actors[text], actorWithId: () => undefined };
+  const keys = { actorOf: (text: string) => actors[text], actorWithRef: () => undefined };
   const edge = testEdge({ apiKey: ROOT, requireKey: true, keys });
   edge.cluster.addWorkload("app");
   for (const tenant of ["a", "team-1", "b"])
@@ -100,6 +100,37 @@ for (const key of ["tenant", "readerOfSome"])
       assert.equal([warm.status, warm.text.replace("inst-warm", "inst-zz")], [404, none.text], route);
     }
   });
+
+test("a reader sees no text that a program may have printed", async () => {
+  const edge = open();
+  const message = "exit code 1 (the output of a program)";
+  const status = { phase: "Pending" as const, reason: "CrashLoop", message };
+  edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status });
+  for (const target of ["claims?tenant=a", "tenants/a", "tenants/a/claims/app"]) {
+    const seen = async (key: string) => (await ask(edge, key, `GET /api/v1/${target}`)).text;
+    assert.match(await seen("tenant"), message);
+    for (const key of ["reader", "readerOfSome"]) {
+      const text = await seen(key);
+      assert.not.match(text, "the output of a program");
+      assert.match(text, '"reason":"CrashLoop"');
+    }
+  }
+});
+
+test("a tenant's claim names no Secret and no ConfigMap", async () => {
+  const edge = open();
+  for (const source of [{ secretRef: { name: "b", key: "k" } }, { configMapRef: { name: "b", key: "k" } }]) {
+    const call = (key: string) =>
+      edge.call("POST /api/v1/tenants/a/claim", {
+        body: { workload: "none", files: [{ path: "/f", ...source }] },
+        headers: { authorization: `Bearer ${key}` },
+      });
+    const refused = await call("tenant");
+    assert.is(refused.status, 403, refused.text);
+    assert.match(refused.error ?? "", "body.files[0]: a key of the role tenant may not name Secrets");
+    assert.is.not((await call("platform")).status, 403);
+  }
+});
 
 test("a list of all tenants is refused to a key of some", async () => {
   const edge = open();

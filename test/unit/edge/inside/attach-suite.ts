@@ -35,8 +35,8 @@ interface Attached {
 export function attachSuite(name: string, serve: Serve, { lingers = false }: { lingers?: boolean } = {}): void {
   const test = suite(`${name}: attached clients`);
   const end = new AbortController();
-  const tenant: Actor = { id: "t", role: "tenant", tenants: ["a"], ended: end.signal };
-  const keys = { actorOf: (text: string) => (text === TENANT_KEY ? tenant : undefined), actorWithId: () => undefined };
+  const tenant: Actor = { id: "t", ref: "t-1", role: "tenant", tenants: ["a"], ended: end.signal };
+  const keys = { actorOf: (text: string) => (text === TENANT_KEY ? tenant : undefined), actorWithRef: () => undefined };
   let edge: TestEdge;
   let server: Server;
 
