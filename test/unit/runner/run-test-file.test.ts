@@ -25,12 +25,19 @@ function write(folder: string, program: string, limitSeconds = 60) {
 }
 
 /**
- * A program whose child takes a moment to put away what it made, longer than the program itself lives. A shell that
- * waits for long can miss a signal that comes just before.
+ * A program whose child takes a moment to put away what it made, longer than the program itself lives. The child is no
+ * shell: dash can end by a signal that it has a trap for, if that comes while it starts a command.
  */
 const withChild = (folder: string) => `
 import { spawn } from "node:child_process";
-spawn("sh", ["-c", "trap 'sleep 1; rm ${folder}/made; exit' TERM; touch ${folder}/made ${folder}/started; while :; do sleep 0.1; done"]);
+const child = \`
+  const { rmSync, writeFileSync } = require("node:fs");
+  process.on("SIGTERM", () => setTimeout(() => { rmSync("${folder}/made"); process.exit(); }, 1000));
+  writeFileSync("${folder}/started", "");
+  writeFileSync("${folder}/made", "");
+  setInterval(() => undefined, 1000);
+\`;
+spawn(process.execPath, ["-e", child]);
 setInterval(() => undefined, 1000);
 `;
 
