@@ -243,7 +243,7 @@ async function keepActive(
 ): Promise<Outcome> {
   const lost = lostFiles(claim, pod, context);
   if (!lost.isKnown) return lost.result;
-  if (lost.why !== undefined) return { next: "replace", why: { reason: "PodLost", message: lost.why } };
+  if (lost.value !== undefined) return { next: "replace", why: { reason: "PodLost", message: lost.value } };
   const { requeueAfterMs, ...started } = keepStarted(claim, { pod, isReady: state.state === "ready" }, context);
   const followed = await followPod(claim, { pod, state, ...started }, context);
   const served = await ensureService(followed, pod, context);

@@ -28,8 +28,8 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimCont
   if (settleMs > 0) return { requeueAfterMs: settleMs };
   const background = backgroundUse(claim, pod, context);
   if (!background.isKnown) return background.result;
-  if (background.usedAt !== undefined) {
-    const seen = { ...seenUse(claim, pod, context), backgroundUsedAt: background.usedAt };
+  if (background.value !== undefined) {
+    const seen = { ...seenUse(claim, pod, context), backgroundUsedAt: background.value };
     context.seenUses.set(pod.metadata.uid ?? "", seen);
   }
   const { cluster, log } = context;

@@ -62,7 +62,7 @@ export async function filesToSave(claim: Claim, pods: readonly Pod[], context: C
   const isLost = state.state === "lost" && !isHeldByLauncher(pod);
   const answer = isLost ? undefined : lostFiles(claim, pod, context);
   if (answer?.isKnown === false) return { asking: answer };
-  const lost = isLost ? state.message : answer?.why;
+  const lost = isLost ? state.message : answer?.value;
   if (lost === undefined) return { pod };
   if (status?.files === "notSaved") return { told: { files: status.files } };
   // A save that has begun may have all files already, or may still succeed.

@@ -47,25 +47,25 @@ const mayNotAsk: Exec = async () => {
 
 test("backgroundUse: only a pod whose workload asks for it is asked, and only while its program runs", async () => {
   for (const of of [pod({ isAsked: false }), pod({ isRunning: false })])
-    assert.equal(await use(mayNotAsk, of), { isKnown: true, usedAt: undefined });
+    assert.equal(await use(mayNotAsk, of), { isKnown: true, value: undefined });
 });
 
 test("backgroundUse: a process that runs is a use now, and one that has ended a use at its end", async () => {
   const began = performance.now();
   const running = await use(prints('{"unusedMs":0}\n'));
-  assert.ok(running.isKnown && (running.usedAt ?? 0) >= began);
+  assert.ok(running.isKnown && (running.value ?? 0) >= began);
   const asked = performance.now();
   const ended = await use(prints('{"unusedMs":5000}\n'));
-  const endedAt = ended.isKnown ? (ended.usedAt ?? 0) : 0;
+  const endedAt = ended.isKnown ? (ended.value ?? 0) : 0;
   assert.ok(endedAt >= asked - 5000 && endedAt <= performance.now() - 5000);
-  assert.equal(await use(prints('{"unusedMs":null}\n')), { isKnown: true, usedAt: undefined });
+  assert.equal(await use(prints('{"unusedMs":null}\n')), { isKnown: true, value: undefined });
 });
 
 test("backgroundUse: a pod without tools has no such processes", async () => {
   const withoutTools: Exec = async () => {
     throw new ExecError("no such file", { reason: "CommandNotFound" });
   };
-  assert.equal(await use(withoutTools), { isKnown: true, usedAt: undefined });
+  assert.equal(await use(withoutTools), { isKnown: true, value: undefined });
 });
 
 test("backgroundUse: whatever else a pod answers, it is asked again", async () => {

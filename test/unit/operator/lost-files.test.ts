@@ -37,7 +37,7 @@ async function lost(of: Pod, exitCode?: number, by = claim): Promise<string | un
   if (!first.isKnown) await answered.promise;
   const answer = first.isKnown ? first : lostFiles(by, of, context);
   assert.ok(answer.isKnown);
-  return answer.why;
+  return answer.value;
 }
 
 const ended = (message: string): ContainerState => ({ terminated: { exitCode: 0, message } });
