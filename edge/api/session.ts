@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../crds/client/clock.ts";
 import { sleep } from "../../crds/waits.ts";
-import type { FindActor } from "../http/api-key.ts";
+import { type FindActor, WRONG_KEY } from "../http/api-key.ts";
 import { HttpError } from "../http/http-error.ts";
 import { readJson } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -81,10 +81,7 @@ export function sessionRoutes({ sessions, findActor, checkPage, clock }: Session
             await sleep(WRONG_MS, { clock });
             waiting -= 1;
           }
-          throw new HttpError(
-            401,
-            "wrong API key: it is not the TENANCY_API_KEY of this server, and no other key that is valid now",
-          );
+          throw new HttpError(401, WRONG_KEY);
         }
         const { cookie, expiresAt } = await sessions.issue(request, actor);
         return answer({ active: true, expiresAt }, cookie);

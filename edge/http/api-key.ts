@@ -10,6 +10,9 @@ const BEARER = /^bearer +(\S+)$/i;
 const BASIC = /^basic +\S+$/i;
 const challenge = { headers: { "www-authenticate": 'Bearer realm="tenancy"' } };
 
+export const WRONG_KEY =
+  "wrong API key: it is not the TENANCY_API_KEY of this server, and no other key that is valid now";
+
 /** Prefix of the subprotocol by which a page's WebSocket, which cannot set headers, sends the key in base64url. */
 export const KEY_PROTOCOL = "tenancy.bearer.";
 
@@ -74,11 +77,7 @@ function missingKey(): HttpError {
 }
 
 function wrongKey(): HttpError {
-  return new HttpError(
-    401,
-    "wrong API key: it is not the TENANCY_API_KEY of this server, and no other key that is valid now",
-    challenge,
-  );
+  return new HttpError(401, WRONG_KEY, challenge);
 }
 
 function keyOffered(request: Request): string | undefined {
