@@ -1,18 +1,23 @@
 import { type LinkedSignal, linkSignals, onAbort } from "../../crds/waits.ts";
 import { HttpError } from "../http/http-error.ts";
-import { isJson } from "../http/response.ts";
+import { isJson, jsonResponse } from "../http/response.ts";
 import type { RequestContext } from "../http/router.ts";
 import type { Actor } from "./actor.ts";
+import type { RouteAccess } from "./route-access.ts";
+
+/** Fields with texts of programs: Kubernetes puts the last output of a container that failed into its message. */
+const TEXTS = new Set(["message", "waitsFor"]);
+const HIDDEN = "not shown to a key of the role reader";
 
 /**
  * Answers a request for as long as the key holds that makes it. At its end the handler sees a client that is gone, and
- * a streamed response is cut.
+ * a streamed response is cut. A reader gets JSON about tenants' things without what their programs may have printed.
  *
  * @throws HttpError 401 if the key has ended and the handler has failed; as the handler does
  */
 export async function answerAs<T extends Request>(
-  { ended }: Actor,
-  { request, context }: { request: T; context: RequestContext },
+  { role, ended }: Actor,
+  { request, context, access }: { request: T; context: RequestContext; access: RouteAccess | undefined },
   handle: (request: T, context: RequestContext) => Response | Promise<Response>,
 ): Promise<Response> {
   const gone = linkSignals(context.clientGone ?? request.signal, ended);
@@ -25,7 +30,16 @@ export async function answerAs<T extends Request>(
   }
   if (!isJson(response.headers) && response.body !== null) return cutWhenGone(response, response.body, gone);
   gone.close();
-  return response;
+  const hidesTexts = role === "reader" && access?.whose !== undefined && isJson(response.headers);
+  return hidesTexts ? await withoutTexts(response) : response;
+}
+
+async function withoutTexts(response: Response): Promise<Response> {
+  const body: unknown = JSON.parse(await response.text(), (name, value: unknown) =>
+    TEXTS.has(name) && typeof value === "string" ? HIDDEN : value,
+  );
+  const { "content-length": _, ...headers } = Object.fromEntries(response.headers);
+  return jsonResponse(body, { status: response.status, headers });
 }
 
 function cutWhenGone(response: Response, body: ReadableStream<Uint8Array>, gone: LinkedSignal): Response {

@@ -4,7 +4,6 @@ import type { Span } from "../../crds/tracing/tracer.ts";
 import { type Caller, root } from "../access/actor.ts";
 import { answerAs } from "../access/answer-as.ts";
 import type { Authorize } from "../access/authorize.ts";
-import { hideMessages } from "../access/hide-messages.ts";
 import type { RouteAccess } from "../access/route-access.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
@@ -105,8 +104,7 @@ export function createRouter(
       if (actor !== undefined) await authorize(actor, request, route.access);
       if (known !== undefined) refuseUnknownQuery(request, known);
       if (actor === undefined || actor === root) return await handle(request, context);
-      const response = await answerAs(actor, { request, context }, handle);
-      return actor.role === "reader" && route.access?.whose !== undefined ? await hideMessages(response) : response;
+      return await answerAs(actor, { request, context, access: route.access }, handle);
     });
   }
 

@@ -91,7 +91,7 @@ test("a browser's session of a key may do what the key may, until the key ends",
 });
 
 function as(actor: Actor, handle: (request: Request, context: RequestContext) => Response | Promise<Response>) {
-  return answerAs(actor, { request: new Request("http://edge.test/"), context: {} }, handle);
+  return answerAs(actor, { request: new Request("http://edge.test/"), context: {}, access: undefined }, handle);
 }
 
 test("what a request waits for is given up when its key ends, with 401", async () => {
