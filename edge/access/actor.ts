@@ -4,6 +4,7 @@ export type Role = (typeof roles)[number];
 
 /** Who makes a request: the holder of a key, as the key says. */
 export interface Actor {
+  readonly kind: "root" | "key";
   /** Of the key; `root` for TENANCY_API_KEY, or where no key is set. */
   readonly id: string;
   /** Identifies the key as it is: another one once the key is changed, or replaced by one with its id. */
@@ -16,6 +17,7 @@ export interface Actor {
 }
 
 export const root: Actor = {
+  kind: "root",
   id: "root",
   ref: "root",
   role: "admin",

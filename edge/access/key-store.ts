@@ -167,7 +167,7 @@ export function createKeyStore(options: {
       if (left <= 0) end();
       else cancel = clock.after(Math.min(left, MAX_TIMER_MS), () => waitForExpiry(at));
     };
-    const actor = { id, ref: refOf(record), role, tenants, ended: ended.signal };
+    const actor: Actor = { kind: "key", id, ref: refOf(record), role, tenants, ended: ended.signal };
     actors.set(name, { actor, end });
     if (expiresAt !== undefined) waitForExpiry(Date.parse(expiresAt));
     return actor;

@@ -23,7 +23,15 @@ const own = { "sec-fetch-site": "same-origin", host: "edge.test:8080" };
 /** Keys with one, until it ends. */
 function oneKey(more: Partial<Actor> = {}) {
   const end = new AbortController();
-  const actor: Actor = { id: "one", ref: "one-1", role: "tenant", tenants: ["a"], ended: end.signal, ...more };
+  const actor: Actor = {
+    kind: "key",
+    id: "one",
+    ref: "one-1",
+    role: "tenant",
+    tenants: ["a"],
+    ended: end.signal,
+    ...more,
+  };
   const find = (text: string, wanted: string) => (text === wanted && !end.signal.aborted ? actor : undefined);
   const keys = {
     actorOf: (text: string) => find(text, KEY),

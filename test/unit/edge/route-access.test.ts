@@ -23,10 +23,10 @@ const rows = [...page.matchAll(/^\| `([A-Z]+) ([^`]+)` \| (yes|no) \| (yes|no) \
 
 const ended = new AbortController().signal;
 const actors: Record<string, Actor> = {
-  platform: { id: "p", ref: "p-1", role: "platform", tenants: undefined, ended },
-  tenant: { id: "t", ref: "t-1", role: "tenant", tenants: ["a", "team-*"], ended },
-  reader: { id: "r", ref: "r-1", role: "reader", tenants: undefined, ended },
-  readerOfSome: { id: "s", ref: "s-1", role: "reader", tenants: ["a", "team-*"], ended },
+  platform: { kind: "key", id: "p", ref: "p-1", role: "platform", tenants: undefined, ended },
+  tenant: { kind: "key", id: "t", ref: "t-1", role: "tenant", tenants: ["a", "team-*"], ended },
+  reader: { kind: "key", id: "r", ref: "r-1", role: "reader", tenants: undefined, ended },
+  readerOfSome: { kind: "key", id: "s", ref: "s-1", role: "reader", tenants: ["a", "team-*"], ended },
 };
 const allowed = (row: (typeof rows)[number], key: string): boolean => row[key as "platform"];
 

@@ -35,7 +35,7 @@ interface Attached {
 export function attachSuite(name: string, serve: Serve, { lingers = false }: { lingers?: boolean } = {}): void {
   const test = suite(`${name}: attached clients`);
   const end = new AbortController();
-  const tenant: Actor = { id: "t", ref: "t-1", role: "tenant", tenants: ["a"], ended: end.signal };
+  const tenant: Actor = { kind: "key", id: "t", ref: "t-1", role: "tenant", tenants: ["a"], ended: end.signal };
   const keys = { actorOf: (text: string) => (text === TENANT_KEY ? tenant : undefined), actorWithRef: () => undefined };
   let edge: TestEdge;
   let server: Server;
