@@ -84,6 +84,15 @@ export const claimStatusSchema = Type.Object(
     message: Type.Optional(Type.String({ description: "A sentence for people.", maxLength: 32768 })),
     instanceId: Type.Optional(Type.String({ description: "Name of the pod.", maxLength: 253 })),
     instanceUid: Type.Optional(Type.String({ description: "UID of that pod.", maxLength: 64 })),
+    resources: Type.Optional(
+      Type.Object(
+        {
+          vcpus: Type.Integer({ description: "CPU count.", minimum: 0 }),
+          memoryMb: Type.Integer({ description: "Memory in MB.", minimum: 0 }),
+        },
+        { description: "What the instance may use, which counts for its tenant's quota." },
+      ),
+    ),
     endpoint: Type.Optional(
       Type.Object(
         {

@@ -13,6 +13,7 @@ import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
 import { createAuthorize } from "./api/authorize.ts";
 import { createClaimAdmission } from "./api/claims/claim-admission.ts";
+import { createTenantQuotaCheck } from "./api/claims/tenant-quota.ts";
 import { type DashboardAssets, dashboardRoutes } from "./api/dashboard.ts";
 import { deliveryRoutes } from "./api/deliveries.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
@@ -26,6 +27,7 @@ import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createEdgeCluster } from "./cluster/edge-cluster.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
 import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
+import { watchQuotas } from "./cluster/watch-quotas.ts";
 import type { EdgeConfig } from "./config.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
@@ -191,11 +193,13 @@ export async function startEdge(options: {
   const links =
     frontDoor &&
     createLinks({ frontDoor, tokens, problem: () => signingKeys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
+  const quotas = watchQuotas({ client, namespace, signal: watches.signal, log });
   const claims = {
     ...{ cluster, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
     timeOfDay: serverTime,
     findLivePod: createFindLivePod({ cluster }),
     admission,
+    quota: createTenantQuotaCheck({ quotas, cache, namespace, clock: systemClock }),
     secretsKey: createDerivedKey(config.apiKey ?? "", "tenancy claim secrets v1"),
     randomId: () => randomBytes(8).toString("hex"),
     waitLimitMs: options.claimWaitMs ?? CLAIM_WAIT_MS,
@@ -208,6 +212,7 @@ export async function startEdge(options: {
     ...archives,
     ...shown,
     keys,
+    quotas,
     kubectl,
     channels,
     attachments,

@@ -33,7 +33,7 @@ export type IndexedBy<Indexes> = {
 export type StartInformer = <T extends KubernetesObject, Index extends string = never>(
   options: Pick<
     InformerOptions<T, Index>,
-    "resource" | "namespace" | "labelSelector" | "indexes" | "transform" | "pageSize" | "timings"
+    "resource" | "namespace" | "labelSelector" | "fieldSelector" | "indexes" | "transform" | "pageSize" | "timings"
   > & {
     /**
      * Readiness does not wait for this cache, so it may be empty if the operator may not read the objects. Use it only

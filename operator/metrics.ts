@@ -13,6 +13,8 @@ export const claimErrorReasons = [
   "CrashLooping",
   "StartTimeout",
   "QuotaExceeded",
+  "TenantQuotaExceeded",
+  "TenantStartsExceeded",
   "RestoreFailed",
   "InvalidLabels",
   "InvalidInputs",

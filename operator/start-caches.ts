@@ -3,9 +3,10 @@ import { shareEqualParts } from "../crds/client/watch/share-equal-parts.ts";
 import { claims, pools, workloads } from "../crds/kinds.ts";
 import type { Pod } from "../crds/kubernetes.ts";
 import { label } from "../crds/labels.ts";
+import type { Log } from "../crds/log.ts";
 import { buildIndexes, startBuildInformers } from "./builds/context.ts";
 import { withoutUsedInputs } from "./claim/claim-inputs.ts";
-import { type ClaimContext, claimIndexes } from "./claim/context.ts";
+import { type ClaimContext, claimIndexes, startQuotaCache } from "./claim/context.ts";
 import type { OperatorConfig } from "./config.ts";
 import type { StartInformer } from "./informers.ts";
 import { podIndexes } from "./pod/context.ts";
@@ -28,7 +29,10 @@ export const indexes = {
 };
 
 /** Starts the caches of all subjects. */
-export function startCaches(start: StartInformer, config: OperatorConfig): WholeContext["informers"] {
+export function startCaches(
+  start: StartInformer,
+  { config, log }: { config: OperatorConfig; log: Log },
+): WholeContext["informers"] {
   return {
     claims: start({ resource: claims, indexes: indexes.claims, transform: withoutUsedInputs }),
     workloads: start({ resource: workloads, indexes: indexes.workloads }),
@@ -40,6 +44,7 @@ export function startCaches(start: StartInformer, config: OperatorConfig): Whole
     networkPolicies: start({ resource: networkPolicies, labelSelector: `${label.managed}=true`, indexes: {} }),
     ...startSnapshotInformers(start),
     ...startPoolInformers(start),
+    quotas: startQuotaCache(start, { namespace: config.namespace, log }),
     egress: startEgressInformers(start, config),
     builds: startBuildInformers(start, config),
   };

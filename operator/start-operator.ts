@@ -64,7 +64,7 @@ export function startOperator(options: OperatorOptions): Operator {
   });
   const { informers, synced, isReady, untilReady, done } = startInformers(
     { client, namespace: config.namespace, onFailure, log, signal },
-    (start) => startCaches(start, config),
+    (start) => startCaches(start, { config, log }),
   );
 
   const { pools, pods, claims } = informers;

@@ -19,6 +19,7 @@ export const RUN_PAGES = [
   "docs/reference/api.md",
   "docs/how-to/use-kubectl.md",
   "docs/how-to/let-sessions-expire.md",
+  "docs/how-to/limit-tenants.md",
   "docs/how-to/call-from-a-webhook.md",
   "docs/how-to/run-on-a-schedule.md",
   "docs/how-to/find-why-a-claim-is-slow.md",

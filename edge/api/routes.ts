@@ -19,6 +19,7 @@ import { processRoutes } from "./inside/process-routes.ts";
 import type { InstanceServices } from "./instances/instance.ts";
 import { instanceRoutes } from "./instances/routes.ts";
 import { type KeyServices, keyRoutes } from "./keys.ts";
+import { type LimitServices, limitRoutes } from "./limits.ts";
 import { type LinkServices, linkRoutes } from "./links.ts";
 import { openApiRoutes } from "./openapi/routes.ts";
 import { poolRoutes } from "./pools.ts";
@@ -43,6 +44,7 @@ export type ApiServices = ClaimServices &
   DeliveryServices &
   LinkServices &
   KeyServices &
+  LimitServices &
   UploadServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
@@ -73,6 +75,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
       ...fileRoutes(place, { ...services, unpackFolder }),
     ]),
     ...tenantRoutes(services.cache),
+    ...limitRoutes(services),
     ...readClaimRoutes(services),
     ...linkRoutes(services),
     statsRoute(services.cache, {

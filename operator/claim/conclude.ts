@@ -4,6 +4,7 @@ import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
+import { resourcesOf } from "../../crds/quotas/room.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import type { ReconcileResult } from "../queue.ts";
@@ -79,6 +80,7 @@ function failed(
   context: ClaimContext,
 ): StatusWrite {
   const timeline = context.timelines.of(claim, "Error", new Date());
+  context.room.given.delete(claim.metadata.uid ?? "");
   return {
     status: {
       phase: "Error",
@@ -88,6 +90,7 @@ function failed(
       podIncarnation: nextRevision(claim, context),
       instanceId: null,
       instanceUid: null,
+      resources: null,
       overlayId: null,
       programRun: null,
       endpoint: null,
@@ -115,6 +118,8 @@ function replaced(
   context: ClaimContext,
 ): StatusWrite {
   const revision = nextRevision(claim, context);
+  // A new session takes room as a new claim does.
+  if (saved === null) context.room.given.delete(claim.metadata.uid ?? "");
   return {
     status: {
       phase: "Pending",
@@ -123,6 +128,7 @@ function replaced(
       podIncarnation: revision,
       instanceId: null,
       instanceUid: null,
+      resources: null,
       endpoint: null,
       source: null,
       resumedFrom: null,
@@ -166,6 +172,7 @@ function activated(
       message: notice ?? null,
       instanceId: name,
       instanceUid: uid ?? null,
+      resources: resourcesOf(pod) ?? null,
       endpoint: podEndpoint(pod) ?? null,
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,

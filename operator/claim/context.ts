@@ -1,15 +1,20 @@
 import type { Claim } from "../../crds/claim.ts";
+import { configMaps } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
+import type { Informer } from "../../crds/client/watch/informer.ts";
 import { keyAt } from "../../crds/client/watch/store.ts";
 import { claims } from "../../crds/kinds.ts";
-import type { Pod } from "../../crds/kubernetes.ts";
+import type { ConfigMap, Pod } from "../../crds/kubernetes.ts";
+import type { Log } from "../../crds/log.ts";
+import { type CurrentQuotas, followQuotas } from "../../crds/quotas/follow-quotas.ts";
+import { QUOTAS_CONFIG_MAP } from "../../crds/quotas/tenant-quotas.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Tracer } from "../../crds/tracing/tracer.ts";
 import { type BackgroundWork, createBackgroundWork } from "../background-work.ts";
 import type { OperatorContext } from "../context.ts";
-import type { IndexedBy } from "../informers.ts";
+import type { IndexedBy, StartInformer } from "../informers.ts";
 import { createProgramStarter, type ProgramStarter } from "../launcher/program-starter.ts";
 import { createStartExplanations, type StartExplanations } from "../pod/explain-start.ts";
 import type { PoolContext } from "../pool/context.ts";
@@ -19,6 +24,7 @@ import { type ClaimStatusPatch, isWaiting, needsHelper } from "./claim-status.ts
 import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
 import type { PodCheckpoints } from "./keep-checkpoints.ts";
 import { createServiceWatch, type ServiceWatch } from "./service-watch.ts";
+import { createTenantRoom, type TenantRoom } from "./tenant-room.ts";
 import { createTimelines, type Timelines } from "./timeline.ts";
 
 // Each is a command in a pod that takes about 50 ms.
@@ -34,9 +40,21 @@ const LONGEST_LOOK_PAUSE_MS = 5000;
 export const claimIndexes = {
   claims: {
     needsHelper: (claim: Claim) => (needsHelper(claim) ? "" : undefined),
+    tenant: ({ spec }: Claim) => spec.tenantId,
     waitingFor: (claim: Claim) => (isWaiting(claim) ? claim.spec.workloadRef : undefined),
   },
 };
+
+/** The quotas of tenants, and the ConfigMap that they are read from. */
+export interface QuotaCache extends CurrentQuotas {
+  readonly configMap: Informer<ConfigMap, never>;
+}
+
+export function startQuotaCache(start: StartInformer, options: { namespace: string; log: Log }): QuotaCache {
+  const fieldSelector = `metadata.name=${QUOTAS_CONFIG_MAP}`;
+  const configMap = start({ resource: configMaps, fieldSelector, indexes: {} });
+  return { configMap, ...followQuotas(configMap, options) };
+}
 
 /** Memory about claims and their pods, until these are gone. */
 export interface ClaimMemory {
@@ -73,6 +91,7 @@ export interface ClaimMemory {
   /** By pod uid: when a process last ran in the background of an idle pod. */
   backgroundChecks: BackgroundWork<number | undefined>;
   startExplanations: StartExplanations;
+  room: TenantRoom;
   /** Uids of pods that were bound or created in this term: no other operator can be restoring files into them. */
   ownPods: Set<string>;
   /** By pod uid. */
@@ -89,7 +108,11 @@ export interface ProgramStart {
 }
 
 export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory {
-  informers: PoolContext["informers"] & SnapshotsContext["informers"] & IndexedBy<typeof claimIndexes>;
+  informers: PoolContext["informers"] &
+    SnapshotsContext["informers"] &
+    IndexedBy<typeof claimIndexes> & {
+      readonly quotas: QuotaCache;
+    };
   serviceWatch: ServiceWatch;
 }
 
@@ -159,6 +182,7 @@ export function createClaimMemory({
     fileChecks: createBackgroundWork({ concurrency: FILE_CHECKS_AT_ONCE, maximumBackoffMs: 10_000 }),
     backgroundChecks: createBackgroundWork({ concurrency: BACKGROUND_CHECKS_AT_ONCE }),
     startExplanations: createStartExplanations(),
+    room: createTenantRoom(),
     ownPods: new Set(),
     seenUses: new Map(),
   };
@@ -205,6 +229,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.unansweredWrites.delete(uid);
   memory.timelines.forget(uid);
   memory.traces?.forget(uid);
+  memory.room.given.delete(uid);
 }
 
 /** Call this when a pod is gone. */

@@ -38,6 +38,7 @@ import { needsFiles } from "./restore-files.ts";
 import { retrySave } from "./run-save.ts";
 import { startPod } from "./start-pod.ts";
 import { keepStarted } from "./start-program.ts";
+import { QUOTAS_INVALID } from "./tenant-room.ts";
 
 // A burst of claims takes more pods than these, but each prepared pod costs a connection.
 const PREPARED_PODS = 2;
@@ -55,6 +56,7 @@ export function createClaimController(context: ClaimContext): Controller<"claim"
       watch(informers.claims, (change) => changedClaims(change, context)),
       watch(informers.pods, (change) => claimsOfPod(change, context)),
       watch(informers.helperPods, (change) => claimsOfHelper(change, context)),
+      watch(informers.quotas.configMap, () => claimsWithoutQuotas(context)),
     ],
     reconcile: (key) => reconcileClaim(key, context),
   };
@@ -157,6 +159,11 @@ function* claimsOfHelper({ type, object, previous }: Change<Pod>, context: Claim
   context.archiveLookups.retryNow();
   context.saves.retryNow();
   for (const claim of context.informers.claims.store.by("needsHelper", "")) yield keyOf(claim);
+}
+
+/** The claims that wait for valid quotas. */
+function* claimsWithoutQuotas({ informers }: ClaimContext): Iterable<string> {
+  for (const claim of informers.claims.store.values()) if (claim.status?.reason === QUOTAS_INVALID) yield keyOf(claim);
 }
 
 /**

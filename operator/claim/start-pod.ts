@@ -21,6 +21,7 @@ import type { ClaimErrorReason, Outcome } from "./outcome.ts";
 import { type GivenFiles, givenAnnotations, givenFiles } from "./session.ts";
 import { activate, createReadAhead, tooEarly } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
+import { takeRoom } from "./tenant-room.ts";
 
 /** Gives a claim without a pod a warm one, or else a cold one, once its workload is Ready. */
 export async function startPod(claim: Claim, context: ClaimContext): Promise<Outcome> {
@@ -52,6 +53,8 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   if (status.phase !== "Ready" || templateHash(workload, context.config) === undefined)
     return awaitWorkload(claim, `workload "${metadata.name}" is not ready yet (${status.phase})${because}`);
   if (claim.spec.inputs !== undefined && !takesClaimInputs(workload.spec)) return tooEarly(claim);
+  const noRoom = takeRoom(claim, workload, context);
+  if (noRoom !== undefined) return noRoom;
   const { overlayDirs } = withDefaults(workload.spec).filesystem;
   const answer = await findArchive(claim, overlayDirs, context);
   if (!answer.known) return answer.result;

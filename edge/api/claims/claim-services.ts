@@ -6,6 +6,7 @@ import type { ClaimWaiters } from "../../cluster/claim-waiters.ts";
 import type { FindLivePod } from "../../cluster/live-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import type { ClaimAdmission } from "./claim-admission.ts";
+import type { TenantQuotaCheck } from "./tenant-quota.ts";
 
 export interface ClaimServices {
   readonly cluster: Cluster;
@@ -18,6 +19,8 @@ export interface ClaimServices {
   readonly timeOfDay: () => number;
   /** @default every call is begun */
   readonly admission?: Pick<ClaimAdmission, "begin" | "write"> | undefined;
+  /** @default only the operator refuses a claim for its tenant's quota */
+  readonly quota?: TenantQuotaCheck | undefined;
   /** Begins traces where no caller has. @default nothing is traced */
   readonly tracer?: Tracer | undefined;
   /**

@@ -3,6 +3,7 @@ import { canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { annotation } from "../../../crds/labels.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { RETRY_AFTER } from "./tenant-quota.ts";
 
 /** The next step of a claim call. */
 export type ClaimStep =
@@ -73,7 +74,8 @@ export function claimError(
   const said = message || fallback;
   // The inputs of a claim cannot change.
   const remedy = isInput ? `; if its inputs are wrong, release the claim ${metadata.name}, and claim again` : "";
-  return new HttpError(code, said + remedy, { expected: true });
+  const headers = code === 429 ? RETRY_AFTER : {};
+  return new HttpError(code, said + remedy, { headers, expected: true });
 }
 
 function statusOf(reason: string | undefined): number {
@@ -83,6 +85,9 @@ function statusOf(reason: string | undefined): number {
     case "Duplicate":
     case "WorkloadTerminating":
       return 409;
+    case "TenantQuotaExceeded":
+    case "TenantStartsExceeded":
+      return 429;
     case "QuotaExceeded":
       return 503;
     default:

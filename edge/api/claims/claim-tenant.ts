@@ -61,7 +61,8 @@ export class ReleasedMeanwhile extends HttpError {
  * @param options.span of the caller, if traced
  * @throws HttpError 404 without the workload; 400 if its program cannot get inputs; 409 if the claim is Active without
  * the requested files, or has other labels or inputs; {@link ReleasedMeanwhile}; as {@link claimError} if the claim
- * fails; 503 while the cache is stale, or if the pod cannot be read; 504 after the limit
+ * fails; 429 as {@link TenantQuotaCheck} does; 503 while the cache is stale, or if the pod cannot be read; 504 after the
+ * limit
  */
 export async function claimTenant(
   request: ClaimRequest,
@@ -75,7 +76,9 @@ export async function claimTenant(
   let ended: (() => void) | undefined;
   // Once a call: what it has begun it may finish.
   const admit = () => {
-    ended ??= services.admission?.begin(request);
+    if (ended !== undefined) return;
+    services.quota?.check(request);
+    ended = services.admission?.begin(request);
   };
   try {
     await untilFresh([services.cache.claims], { clock: services.clock, signals: [deadline.signal, clientGone] });
@@ -248,7 +251,11 @@ async function waitForClaim(
     if (step.kind === "answer" && isJustBound(step.claim) && isAsAsked(step.claim, request, services)) {
       if (!asks(step.claim)) return claimResponse(step.claim);
     }
-    if (step.kind === "fail") throw claimError(step.claim, request);
+    if (step.kind === "fail") {
+      const { reason, message = "" } = step.claim.status ?? {};
+      if (reason === "TenantStartsExceeded") services.quota?.noteRefusal(request, message);
+      throw claimError(step.claim, request);
+    }
     // A claim that becomes Active at the limit is still returned.
     if (limit.aborted && step.kind !== "answer") throw tooLate(request, services);
 

@@ -97,6 +97,15 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   },
   ObjectEvent: event,
   Tenant: { tenantId, claims: [claim] },
+  TenantLimits: {
+    ...{ tenantId, class: "free" },
+    limits: {
+      activeClaims: { limit: 2, used: 1 },
+      vcpus: { limit: 4, used: 1 },
+      memoryMb: { limit: 4096, used: 512 },
+      startsPerMinute: { limit: 6 },
+    },
+  },
   Instance: instance,
   InstanceDetail: {
     ...instance,

@@ -20,6 +20,14 @@ const { timeline, conditions, resumedFrom, restoredFrom, snapshot, files } = cla
 const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
 const text = (description: string) => Type.String({ description });
+const limitValue = Type.Integer({ description: "The limit.", minimum: 0 });
+const usedLimit = (description: string) =>
+  Type.Optional(
+    Type.Object(
+      { limit: limitValue, used: Type.Integer({ description: "What is used.", minimum: 0 }) },
+      { description },
+    ),
+  );
 const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unknown"], {
   description: "Phase of the pod.",
 });
@@ -355,6 +363,29 @@ const shared = {
   Tenant: Type.Object(
     { tenantId: text("The tenant."), claims: Type.Array(claim, { description: "Its claims, by workload." }) },
     { description: "A tenant and its claims; empty for a tenant without claims." },
+  ),
+  TenantLimits: Type.Object(
+    {
+      tenantId: text("The tenant."),
+      class: Type.Optional(text("The class that the limits come from.")),
+      limits: Type.Object(
+        {
+          activeClaims: usedLimit("Claims that have an instance, or get one."),
+          vcpus: usedLimit("vCPUs of their instances together."),
+          memoryMb: usedLimit("Memory of their instances together, in MB."),
+          startsPerMinute: Type.Optional(
+            Type.Object({ limit: limitValue }, { description: "Instances that the tenant gets in 60 seconds." }),
+          ),
+        },
+        { description: "The limits that hold." },
+      ),
+      problem: Type.Optional(
+        text(
+          "What is wrong with the present quotas, so that earlier ones hold; only for the roles admin and platform.",
+        ),
+      ),
+    },
+    { description: "A tenant's quota, and what it uses of it." },
   ),
   Instance: Type.Object(instance, { description: "A managed pod." }),
   InstanceDetail: Type.Object(

@@ -13,7 +13,7 @@ export interface RestEdge {
   call(
     route: string,
     options?: { path?: string; body?: unknown; key?: string | undefined },
-  ): Promise<{ status: number; text: string; json: unknown }>;
+  ): Promise<{ status: number; text: string; json: unknown; headers: Headers }>;
   stop(): Promise<number | string>;
 }
 
@@ -41,7 +41,7 @@ export async function startRestEdge(runtime: keyof typeof runtimes, env: Record<
       const contentType = response.headers.get("content-type");
       problems.push(...answerProblems(document, { route, status: response.status, contentType, text }));
       const isJson = contentType?.startsWith("application/json") ?? false;
-      return { status: response.status, text, json: isJson ? JSON.parse(text) : undefined };
+      return { status: response.status, text, json: isJson ? JSON.parse(text) : undefined, headers: response.headers };
     },
     async stop() {
       edge.child.kill("SIGTERM");

@@ -83,6 +83,7 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["POST /api/v1/tenants/{id}/claim", "/api/v1/tenants/b/claim", { workload: "none" }],
   ["GET /api/v1/tenants/{id}", "/api/v1/tenants/a"],
   ["GET /api/v1/tenants/{id}", "/api/v1/tenants/-a"],
+  ["GET /api/v1/tenants/{id}/limits", "/api/v1/tenants/a/limits"],
   ["GET /api/v1/tenants", "/api/v1/tenants"],
   ["GET /api/v1/instances", "/api/v1/instances"],
   ["GET /api/v1/instances/{id}", "/api/v1/instances/inst-a"],

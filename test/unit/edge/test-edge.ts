@@ -4,6 +4,8 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
+import type { CurrentQuotas } from "../../../crds/quotas/follow-quotas.ts";
+import { noQuotas } from "../../../crds/quotas/tenant-quotas.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
@@ -104,6 +106,8 @@ export function testEdge(
     links?: Links;
     /** Beside `apiKey`. @default none */
     keys?: Keys;
+    /** @default there are none */
+    quotas?: CurrentQuotas;
     /** @default nothing is traced */
     tracer?: Tracer;
     /** Whether there is a namespace for keys. @default false */
@@ -158,6 +162,7 @@ export function testEdge(
       history,
       links: options.links,
       keys: keyStore,
+      quotas: { current: () => noQuotas, problem: () => undefined, ...options.quotas },
       instance: "test",
       gateway: () => options.gateway,
       checkPage,

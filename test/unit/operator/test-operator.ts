@@ -10,6 +10,7 @@ import {
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
 import { label } from "../../../crds/labels.ts";
+import { noQuotas } from "../../../crds/quotas/tenant-quotas.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import { createBuildMemory } from "../../../operator/builds/context.ts";
 import { createClaimMemory } from "../../../operator/claim/context.ts";
@@ -102,6 +103,11 @@ function informersOver(api: MemoryApi, config: OperatorConfig): WholeContext["in
     }),
     networkPolicies: memoryInformer(api, { resource: networkPolicies, indexes: {} }),
     resourceQuotas: memoryInformer(api, { resource: resourceQuotas, indexes: {} }),
+    quotas: {
+      configMap: memoryInformer(api, { resource: configMaps, indexes: {} }),
+      current: () => noQuotas,
+      problem: () => undefined,
+    },
     egress:
       config.egress.image === undefined
         ? undefined

@@ -1,0 +1,57 @@
+import type { CurrentQuotas } from "../../crds/quotas/follow-quotas.ts";
+import { tenantView } from "../access/route-access.ts";
+import { requireFresh } from "../cluster/freshness.ts";
+import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import { HttpError } from "../http/http-error.ts";
+import { pathParam, tenantIdRule } from "../http/parameters.ts";
+import { jsonResponse } from "../http/response.ts";
+import type { ApiRoute } from "./api-route.ts";
+import { usedBy } from "./claims/tenant-quota.ts";
+
+export interface LimitServices {
+  readonly quotas: CurrentQuotas;
+  readonly cache: Pick<ClusterCache, "claims" | "workloads">;
+  readonly namespace: string;
+}
+
+/** `GET /api/v1/tenants/{id}/limits`. */
+export function limitRoutes({ quotas, cache, namespace }: LimitServices): ApiRoute[] {
+  return [
+    {
+      method: "GET",
+      path: "/api/v1/tenants/:id/limits",
+      access: tenantView,
+      summary: "A tenant's quota, and what it uses",
+      description:
+        "A limit that does not hold is absent. What is used is counted from the cached claims; the operator decides by its own count.",
+      answer: "TenantLimits",
+      errors: [503],
+      handle(request) {
+        const tenantId = pathParam(request, "id", tenantIdRule);
+        requireFresh(cache.claims, cache.workloads);
+        const quota = quotas.current()?.of(tenantId);
+        const problem = quotas.problem();
+        const { role } = request.caller?.actor ?? { role: "admin" };
+        // It can name other tenants.
+        const shown = problem !== undefined && (role === "admin" || role === "platform") ? { problem } : {};
+        if (quota === undefined) {
+          const why = "problem" in shown ? `: ${problem}` : "";
+          throw new HttpError(503, `the quotas of tenants are not known${why}`, { headers: { "retry-after": "1" } });
+        }
+        const { className, limits } = quota;
+        const used = usedBy(cache.claims.store.by("tenant", tenantId), { cache, namespace });
+        const counted = Object.entries(limits).map(([name, limit]) => [
+          name,
+          { limit, ...(name in used && { used: used[name as keyof typeof used] }) },
+        ]);
+        const answer = {
+          tenantId,
+          ...(className !== undefined && { class: className }),
+          limits: Object.fromEntries(counted),
+          ...shown,
+        };
+        return jsonResponse(answer);
+      },
+    },
+  ];
+}
