@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { systemClock } from "../crds/client/clock.ts";
+import { steadyClock, systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
@@ -9,6 +9,7 @@ import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
 import { watchKeys } from "./access/key-store.ts";
+import { createTenantRates } from "./access/tenant-rates.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
 import { createAuthorize } from "./api/authorize.ts";
@@ -152,7 +153,9 @@ export async function startEdge(options: {
 
   const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const kubectl = createKubectl({ namespace });
-  const attachments = createAttachments({ clock: systemClock });
+  const quotas = watchQuotas({ client, namespace, signal: watches.signal, log });
+  const rates = createTenantRates({ quotas, clock: steadyClock });
+  const attachments = createAttachments({ clock: systemClock, quotas });
   const channels = createChannels({ exec, namespace });
   const builds = {
     namespace: config.buildNamespace,
@@ -193,7 +196,6 @@ export async function startEdge(options: {
   const links =
     frontDoor &&
     createLinks({ frontDoor, tokens, problem: () => signingKeys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
-  const quotas = watchQuotas({ client, namespace, signal: watches.signal, log });
   const claims = {
     ...{ cluster, namespace, cache, waiters, activity, log, clock: systemClock, tracer: tracing?.tracer },
     timeOfDay: serverTime,
@@ -255,6 +257,7 @@ export async function startEdge(options: {
     ],
     authenticate: access.authenticate,
     authorize: createAuthorize(claims),
+    rates,
     checkPage,
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     tracer: tracing?.tracer,
@@ -283,6 +286,7 @@ export async function startEdge(options: {
         frontDoor,
         tokens,
         areKeysKnown: () => signingKeys?.isKnown() ?? false,
+        rates,
         readNames: (filter) => readSnapshotNames(filter, services),
         activity,
         registry: metrics.registry,

@@ -11,6 +11,12 @@ export interface TenantLimits {
   readonly memoryMb?: number | undefined;
   /** Instances that the tenant gets in 60 seconds. */
   readonly startsPerMinute?: number | undefined;
+  /** Through each replica of the edge: requests to the front door, and those of the tenant's keys to the API. */
+  readonly requestsPerSecond?: number | undefined;
+  /** Of the bodies of these requests and of their answers. */
+  readonly bytesPerSecond?: number | undefined;
+  /** WebSockets that are attached to processes, on each replica of the edge. */
+  readonly terminals?: number | undefined;
 }
 
 export interface TenantQuota {
@@ -43,6 +49,9 @@ const limitEntries = {
   vcpus: count,
   memoryMb: count,
   startsPerMinute: count,
+  requestsPerSecond: count,
+  bytesPerSecond: count,
+  terminals: count,
 };
 const className = v.pipe(
   v.string(),

@@ -17,7 +17,18 @@ const HIDDEN = "not shown to a key of the role reader";
  */
 export async function answerAs<T extends Request>(
   { role, ended }: Actor,
-  { request, context, access }: { request: T; context: RequestContext; access: RouteAccess | undefined },
+  {
+    request,
+    context,
+    access,
+    onSent = () => undefined,
+  }: {
+    request: T;
+    context: RequestContext;
+    access: RouteAccess | undefined;
+    /** Called with the number of bytes of the answer that were sent, unless it is JSON. */
+    onSent?: (bytes: number) => void;
+  },
   handle: (request: T, context: RequestContext) => Response | Promise<Response>,
 ): Promise<Response> {
   const gone = linkSignals(context.clientGone ?? request.signal, ended);
@@ -28,7 +39,8 @@ export async function answerAs<T extends Request>(
     gone.close();
     throw ended.aborted ? new HttpError(401, "the key has ended", { cause: error }) : error;
   }
-  if (!isJson(response.headers) && response.body !== null) return cutWhenGone(response, response.body, gone);
+  if (!isJson(response.headers) && response.body !== null)
+    return cutWhenGone(response, response.body, { gone, onSent });
   gone.close();
   const hidesTexts = role === "reader" && access?.whose !== undefined && isJson(response.headers);
   return hidesTexts ? await withoutTexts(response) : response;
@@ -42,7 +54,11 @@ async function withoutTexts(response: Response): Promise<Response> {
   return jsonResponse(body, { status: response.status, headers });
 }
 
-function cutWhenGone(response: Response, body: ReadableStream<Uint8Array>, gone: LinkedSignal): Response {
+function cutWhenGone(
+  response: Response,
+  body: ReadableStream<Uint8Array>,
+  { gone, onSent }: { gone: LinkedSignal; onSent: (bytes: number) => void },
+): Response {
   const { status, headers } = response;
   const { signal } = gone;
   const reader = body.getReader();
@@ -61,7 +77,10 @@ function cutWhenGone(response: Response, body: ReadableStream<Uint8Array>, gone:
         try {
           const { done, value } = await reader.read();
           if (signal.aborted) return;
-          if (!done) return controller.enqueue(value);
+          if (!done) {
+            onSent(value.byteLength);
+            return controller.enqueue(value);
+          }
           controller.close();
         } catch (error) {
           if (signal.aborted) return;

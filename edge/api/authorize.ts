@@ -13,15 +13,15 @@ import { findInstance, instanceNotFound } from "./instances/instance.ts";
 export function createAuthorize(services: Parameters<typeof findInstance>[1]): Authorize {
   return (actor, request, access = adminOnly) => {
     const { role, tenants } = actor;
-    if (role === "admin") return;
+    if (role === "admin") return undefined;
     if (!access.roles.includes(role))
       throw new HttpError(403, `a key of the role ${role} may not make this request; it needs ${rolesOf(access)}`);
-    if (tenants === undefined) return;
+    if (tenants === undefined) return undefined;
     switch (access.whose) {
       case undefined:
         throw new HttpError(403, `this key reaches ${tenants.join(", ")} only, and this request is about all tenants`);
       case "own":
-        return;
+        return undefined;
       case "query": {
         const tenantId = queryText(request, "tenant", tenantIdRule);
         if (tenantId === undefined)
@@ -35,6 +35,7 @@ export function createAuthorize(services: Parameters<typeof findInstance>[1]): A
         return findInstance(name, services).then(({ metadata: { labels } }) => {
           const tenantId = labels?.[label.tenant];
           if (tenantId === undefined || !reaches(actor, tenantId)) throw instanceNotFound(name);
+          return tenantId;
         });
       }
       default:

@@ -2,6 +2,7 @@ import type { Log } from "../../crds/log.ts";
 import type { Tracer } from "../../crds/tracing/tracer.ts";
 import { type Caller, rootCaller } from "../access/actor.ts";
 import { type Authorize, adminsOnly } from "../access/authorize.ts";
+import type { TenantRates } from "../access/tenant-rates.ts";
 import type { Access } from "./access.ts";
 import type { Cors } from "./cors.ts";
 import { HttpError } from "./http-error.ts";
@@ -34,6 +35,8 @@ export function createHandler(options: {
   authenticate?: Access["authenticate"];
   /** What a key may do. @default only keys of the role admin are served */
   authorize?: Authorize | undefined;
+  /** @default no tenant's requests are limited */
+  rates?: TenantRates | undefined;
   /** Throws if, without a key, a page of another site made the request. @default refuses writes of such pages */
   checkPage?: (request: Request) => void;
   /** @default no page of another origin may read a response */
@@ -76,6 +79,7 @@ export function createHandler(options: {
   const dispatch = createRouter(options.routes, {
     authenticate: tracer === undefined ? authenticate : admit,
     authorize,
+    rates: options.rates,
   });
 
   return async (request, context = {}) => {

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { createDeferred, onAbort } from "../../crds/waits.ts";
 import { HttpError } from "./http-error.ts";
+import type { RoutedRequest } from "./router.ts";
 
 /** Maximum size of a request's body. */
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -33,6 +34,7 @@ export async function readBytes(
       declared === null || onBytes !== undefined
         ? await readCounted(request, { limit, onBytes, end: end.promise })
         : await readWhole(request, end.promise);
+    (request as Partial<RoutedRequest>).onReceived?.(bytes.byteLength);
     if (bytes.byteLength > limit) throw tooLarge(limit);
     return bytes;
   } finally {

@@ -5,6 +5,7 @@ import { type Caller, root } from "../access/actor.ts";
 import { answerAs } from "../access/answer-as.ts";
 import type { Authorize } from "../access/authorize.ts";
 import type { RouteAccess } from "../access/route-access.ts";
+import type { TenantRates } from "../access/tenant-rates.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 
@@ -17,6 +18,8 @@ export interface RoutedRequest extends Request {
   readonly query: Readonly<Record<string, string | string[] | undefined>>;
   /** Who sent it; undefined on a public route. */
   readonly caller?: Caller;
+  /** Called with the number of bytes of the body that were read. */
+  readonly onReceived?: (bytes: number) => void;
 }
 
 /** What an adapter provides for a request. */
@@ -63,10 +66,15 @@ type Answer = (request: RoutedRequest, context: RequestContext) => Response | Pr
  */
 export function createRouter(
   routes: readonly Route[],
-  options: { authenticate: (request: Request) => Caller | Promise<Caller>; authorize: Authorize },
+  options: {
+    authenticate: (request: Request) => Caller | Promise<Caller>;
+    authorize: Authorize;
+    /** @default no tenant's requests are limited */
+    rates?: TenantRates | undefined;
+  },
 ): (request: Request, context: RequestContext) => Promise<Response> {
   const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
-  const { authenticate, authorize } = options;
+  const { authenticate, authorize, rates } = options;
   const literal = createLiteralRoutes();
 
   for (const route of routes) on(route.method, route.path, answerOf(route));
@@ -101,10 +109,18 @@ export function createRouter(
     const known = query === "any" ? undefined : Object.keys(query);
     return guarded(route, async (request, context) => {
       const { actor } = request.caller ?? {};
-      if (actor !== undefined) await authorize(actor, request, route.access);
+      const tenantId = actor && (await authorize(actor, request, route.access));
       if (known !== undefined) refuseUnknownQuery(request, known);
       if (actor === undefined || actor === root) return await handle(request, context);
-      return await answerAs(actor, { request, context, access: route.access }, handle);
+      const asked = { request, context, access: route.access };
+      if (tenantId === undefined || rates === undefined) return await answerAs(actor, asked, handle);
+      rates.admit(tenantId);
+      const count = (bytes: number): void => rates.addBytes(tenantId, bytes);
+      return await answerAs(
+        actor,
+        { ...asked, request: Object.assign(request, { onReceived: count }), onSent: count },
+        handle,
+      );
     });
   }
 

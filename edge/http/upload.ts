@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../../crds/client/clock.ts";
 import { startDeadline, whenAborted } from "../../crds/waits.ts";
 import { HttpError } from "./http-error.ts";
+import type { RoutedRequest } from "./router.ts";
 
 /** Time limit of a streamed body. */
 export const UPLOAD_LIMIT_MS = 15 * 60_000;
@@ -59,6 +60,7 @@ export function readUpload(
     try {
       for (let chunk = await next(overall.signal); chunk !== undefined; chunk = await next(overall.signal)) {
         bytes += chunk.byteLength;
+        (request as Partial<RoutedRequest>).onReceived?.(chunk.byteLength);
         if (bytes > limit) throw tooLarge(limit);
         yield chunk;
       }

@@ -1,6 +1,8 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import { orAborted } from "../../crds/waits.ts";
+import type { TenantRates } from "../access/tenant-rates.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import { HttpError } from "../http/http-error.ts";
 import type { Access } from "./access.ts";
 import type { IncomingRequest, Route } from "./client-connection.ts";
 import { type Address, readAddress } from "./entry/address.ts";
@@ -54,6 +56,8 @@ export function createRoute(options: {
   uses: InstanceUses;
   /** Concurrent requests and WebSockets of one tenant. */
   tenantConnections: number;
+  /** @default no tenant's requests are limited */
+  rates?: TenantRates | undefined;
   access: Pick<Access, "ended">;
   clock: Clock;
 }): Route {
@@ -89,6 +93,8 @@ export function createRoute(options: {
       if (answer !== undefined) return refuse(answer);
     }
     if (isFull(admission)) return refuse(TOO_MANY);
+    const limited = overRate(admission);
+    if (limited !== undefined) return refuse(limited);
     return forward(request, { address, credentials, admission, frontDoor });
   };
 
@@ -103,6 +109,17 @@ export function createRoute(options: {
     const most = options.tenantConnections;
     if (inUse.of(tenantId) >= most) return true;
     return pass.by === "public" && ofStrangers.of(tenantId) >= Math.ceil(most / 2);
+  }
+
+  /** Counts a request of a tenant, or returns the answer to one too many. */
+  function overRate({ tenantId }: Admission): LocalAnswer | undefined {
+    try {
+      options.rates?.admit(tenantId);
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      return errorAnswer(error.status, error.message, [["Retry-After", error.headers["retry-after"] ?? "1"]]);
+    }
   }
 
   /** A link is replaced by a cookie, so that its token leaves the address bar before someone copies it. */
@@ -185,6 +202,7 @@ export function createRoute(options: {
         use?.end();
         forgetLink?.();
         inUse.remove(tenantId);
+        options.rates?.addBytes(tenantId, end.received + end.sent);
         if (!isInsider) ofStrangers.remove(tenantId);
         access.ended({ ...what, tenant: tenantId, workload, pod, ...end });
       },
@@ -221,6 +239,8 @@ export function createRoute(options: {
       const admission = admissionOf(found);
       if (admission === undefined) throw new AnswerError(NOT_FOUND);
       if (isFull(admission)) throw new AnswerError(TOO_MANY);
+      const limited = overRate(admission);
+      if (limited !== undefined) throw new AnswerError(limited);
       return forward(request, { ...found, admission });
     };
   }

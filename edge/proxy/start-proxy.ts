@@ -6,6 +6,7 @@ import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Workload } from "../../crds/workload.ts";
+import type { TenantRates } from "../access/tenant-rates.ts";
 import type { Activity } from "../activity.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
@@ -56,6 +57,8 @@ export async function startProxy(options: {
   frontDoor: () => FrontDoor;
   tokens: LinkTokens;
   areKeysKnown: () => boolean;
+  /** @default no tenant's requests are limited */
+  rates?: TenantRates | undefined;
   /** Reads pages of the keys that have archives. @default none */
   readNames?: ReadNames | undefined;
   activity: Pick<Activity, "duringInFlight" | "announceInFlight" | "clearInFlight" | "touch">;
@@ -118,6 +121,7 @@ export async function startProxy(options: {
     findInstance: createFindInstance({ claims, findAwake, waking }),
     uses,
     tenantConnections: config.tenantConnections,
+    rates: options.rates,
     access,
     clock,
   });

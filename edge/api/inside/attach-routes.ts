@@ -1,5 +1,5 @@
 import type { Clock } from "../../../crds/client/clock.ts";
-import { selectProtocol } from "../../http/event-socket.ts";
+import { type SocketListener, selectProtocol } from "../../http/event-socket.ts";
 import { requireHandshake } from "../../http/handshake.ts";
 import type { PageCheck } from "../../http/page-check.ts";
 import { type PathRule, pathParam, queryText } from "../../http/parameters.ts";
@@ -47,20 +47,26 @@ export function attachRoutes({ base, access, query, errors, find }: InsidePlace,
     const gone = new AbortController();
     // The socket outlives the request.
     const inside = await find(request, { ...context, clientGone: gone.signal });
-    const pid = await pidOf(inside);
-    const input = createAttachedInput();
-    const call = { pid, follow: true, input: true, ...parameters };
-    const { answer: process, data } = await inside.open("attach", call, { input, limitMs: ENDLESS_MS });
-    const protocol = selectProtocol(request, ATTACH_PROTOCOLS);
-    const isKubernetes = protocol?.endsWith(".k8s.io") === true;
-    const listener = attachments.attach({
-      ...{ process: processOf(process), data, input, isKubernetes },
-      leave: () => gone.abort(),
-    });
+    const leavePlace = attachments.takePlace(inside.tenantId);
+    let listener: SocketListener | undefined;
     try {
+      const pid = await pidOf(inside);
+      const input = createAttachedInput();
+      const call = { pid, follow: true, input: true, ...parameters };
+      const { answer: process, data } = await inside.open("attach", call, { input, limitMs: ENDLESS_MS });
+      const protocol = selectProtocol(request, ATTACH_PROTOCOLS);
+      const isKubernetes = protocol?.endsWith(".k8s.io") === true;
+      listener = attachments.attach({
+        ...{ process: processOf(process), data, input, isKubernetes },
+        leave() {
+          gone.abort();
+          leavePlace();
+        },
+      });
       return accept(request.caller === undefined ? listener : untilCallerEnds(listener, request.caller, clock));
     } catch (error) {
-      listener.onClose();
+      listener?.onClose();
+      leavePlace();
       throw error;
     }
   }
@@ -79,7 +85,7 @@ export function attachRoutes({ base, access, query, errors, find }: InsidePlace,
       description: `A WebSocket. Several can be attached to one process. ${protocolText}`,
       query: { ...query, ...offsetSchemas },
       ...socket,
-      errors: [404, 409, 410, 426, 503, 504, ...errors],
+      errors: [404, 409, 410, 426, 429, 503, 504, ...errors.filter((code) => code !== 429)],
       async handle(request, context) {
         const pid = Number(pathParam(request, "pid", pidRule));
         return await answer(request, context, async () => pid, offsetsOf(request));
@@ -97,7 +103,7 @@ export function attachRoutes({ base, access, query, errors, find }: InsidePlace,
         rows: cellsSchema("Rows", DEFAULT_SIZE.rows),
       },
       ...socket,
-      errors: [404, 409, 410, 426, 503, 504, ...errors],
+      errors: [404, 409, 410, 426, 429, 503, 504, ...errors.filter((code) => code !== 429)],
       async handle(request, context) {
         const [cols, rows] = (["cols", "rows"] as const).map((name) =>
           Number(queryText(request, name, cellsRule) ?? DEFAULT_SIZE[name]),

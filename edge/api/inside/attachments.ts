@@ -1,5 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
+import type { CurrentQuotas } from "../../../crds/quotas/follow-quotas.ts";
+import { placeOf } from "../../../crds/quotas/room.ts";
 import { createDeferred, type Deferred } from "../../../crds/waits.ts";
 import type { EventSocket, SocketListener } from "../../http/event-socket.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -40,6 +42,13 @@ const sizeSchema = v.union([
 export interface Attachments {
   /** @throws HttpError 503 if there are too many */
   requireRoom(): void;
+  /**
+   * Takes a place for a client of a tenant.
+   *
+   * @returns gives it back; further calls do nothing
+   * @throws HttpError 503 if there are too many, 429 if the tenant's quota allows no more
+   */
+  takePlace(tenantId: string): () => void;
   /** Makes the listener of a socket. It takes over the data. */
   attach(opened: {
     /** Its first message, for clients that do not speak a protocol of Kubernetes. */
@@ -101,20 +110,52 @@ export function createAttachedInput(): AttachedInput {
 }
 
 /** Makes the attachments of an edge. */
-export function createAttachments({ clock }: { clock: Clock }): Attachments {
+export function createAttachments({
+  clock,
+  quotas,
+}: {
+  clock: Clock;
+  /** @default no tenant's terminals are limited */
+  quotas?: Pick<CurrentQuotas, "current">;
+}): Attachments {
   const sockets = new Set<EventSocket>();
-  /** With those whose handshake is not over yet. */
+  /** By tenant, with those whose handshake is not over yet. */
+  const counts = new Map<string, number>();
   let count = 0;
 
+  function requireRoom(): void {
+    if (count < MAX_ATTACHMENTS) return;
+    throw new HttpError(503, `${MAX_ATTACHMENTS} clients are attached to processes already; try again later`, {
+      headers: { "retry-after": "10" },
+    });
+  }
+
   return {
-    requireRoom() {
-      if (count < MAX_ATTACHMENTS) return;
-      throw new HttpError(503, `${MAX_ATTACHMENTS} clients are attached to processes already; try again later`, {
-        headers: { "retry-after": "10" },
-      });
+    requireRoom,
+    takePlace(tenantId) {
+      requireRoom();
+      const own = counts.get(tenantId) ?? 0;
+      const quota = quotas?.current()?.of(tenantId);
+      const { terminals } = quota?.limits ?? {};
+      if (quota !== undefined && terminals !== undefined && own >= terminals)
+        throw new HttpError(
+          429,
+          `tenant "${tenantId}" has ${own} of ${terminals} terminals open (${placeOf(quota, "terminals")}): close one, or raise the limit`,
+          { headers: { "retry-after": "10" } },
+        );
+      counts.set(tenantId, own + 1);
+      count += 1;
+      let isGivenBack = false;
+      return () => {
+        if (isGivenBack) return;
+        isGivenBack = true;
+        count -= 1;
+        const left = (counts.get(tenantId) ?? 1) - 1;
+        if (left === 0) counts.delete(tenantId);
+        else counts.set(tenantId, left);
+      };
     },
     attach({ process, data, input, isKubernetes, leave }) {
-      count += 1;
       let socket: EventSocket | undefined;
       let isGone = false;
 
@@ -152,7 +193,6 @@ export function createAttachments({ clock }: { clock: Clock }): Attachments {
         onClose() {
           if (isGone) return;
           isGone = true;
-          count -= 1;
           if (socket !== undefined) sockets.delete(socket);
           leave();
           input.end();

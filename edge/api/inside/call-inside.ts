@@ -5,6 +5,7 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
+import { label } from "../../../crds/labels.ts";
 import { quote } from "../../../crds/quote.ts";
 import { createDeferred, linkSignals, startDeadline } from "../../../crds/waits.ts";
 import { instanceUse, type RouteAccess, tenantUse } from "../../access/route-access.ts";
@@ -26,6 +27,8 @@ import { bounded } from "./pod-answer.ts";
 export interface Inside {
   /** Aborted when the client disconnects. */
   readonly clientGone: AbortSignal;
+  /** Whose instance it is. */
+  readonly tenantId: string;
   /** Makes a call of the program in the pod, and returns its answer. The pod counts as in use until then. */
   ask(call: string, parameters: object, options?: AskOptions): Promise<unknown>;
   /** As {@link ask}, for an answer with data. The pod counts as in use until that was read, or is left. */
@@ -161,6 +164,7 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
 
     return {
       clientGone,
+      tenantId: pod.metadata.labels?.[label.tenant] ?? "",
       open,
       async ask(call, parameters, options) {
         const { answer, data } = await open(call, parameters, options);

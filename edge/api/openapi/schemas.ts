@@ -28,6 +28,7 @@ const usedLimit = (description: string) =>
       { description },
     ),
   );
+const limitAlone = (description: string) => Type.Optional(Type.Object({ limit: limitValue }, { description }));
 const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unknown"], {
   description: "Phase of the pod.",
 });
@@ -373,9 +374,12 @@ const shared = {
           activeClaims: usedLimit("Claims that have an instance, or get one."),
           vcpus: usedLimit("vCPUs of their instances together."),
           memoryMb: usedLimit("Memory of their instances together, in MB."),
-          startsPerMinute: Type.Optional(
-            Type.Object({ limit: limitValue }, { description: "Instances that the tenant gets in 60 seconds." }),
+          startsPerMinute: limitAlone("Instances that the tenant gets in 60 seconds."),
+          requestsPerSecond: limitAlone(
+            "Requests through each replica of the edge: to the front door, and of the tenant's keys to the API.",
           ),
+          bytesPerSecond: limitAlone("Bytes of the bodies of these requests and of their answers."),
+          terminals: limitAlone("WebSockets that are attached to processes, on each replica of the edge."),
         },
         { description: "The limits that hold." },
       ),

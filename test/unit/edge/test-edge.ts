@@ -11,6 +11,7 @@ import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-s
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 
 import { createKeyStore, type KeyStore, type Keys, withoutContent } from "../../../edge/access/key-store.ts";
+import { createTenantRates } from "../../../edge/access/tenant-rates.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createAuthorize } from "../../../edge/api/authorize.ts";
 import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
@@ -149,7 +150,8 @@ export function testEdge(
   const authenticate = findActor && createApiKeyCheck(findActor, sessions);
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
   const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
-  const attachments = createAttachments({ clock: shared.clock });
+  const quotas = options.quotas ?? { current: () => noQuotas, problem: () => undefined };
+  const attachments = createAttachments({ clock: shared.clock, quotas });
   const handler = createHandler({
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
@@ -162,7 +164,7 @@ export function testEdge(
       history,
       links: options.links,
       keys: keyStore,
-      quotas: { current: () => noQuotas, problem: () => undefined, ...options.quotas },
+      quotas,
       instance: "test",
       gateway: () => options.gateway,
       checkPage,
@@ -190,6 +192,7 @@ export function testEdge(
     }),
     authenticate,
     authorize: createAuthorize(shared),
+    rates: createTenantRates({ quotas, clock: shared.clock }),
     checkPage,
     log: logger,
     tracer: options.tracer,

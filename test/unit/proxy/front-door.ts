@@ -5,6 +5,7 @@ import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { label } from "../../../crds/labels.ts";
 import type { Exposure } from "../../../crds/network.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
+import type { TenantRates } from "../../../edge/access/tenant-rates.ts";
 import { createActivity } from "../../../edge/activity.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { ProxyConfig } from "../../../edge/config.ts";
@@ -74,6 +75,7 @@ export async function startDoor(
     clock?: Clock;
     /** Of the times between looks at a claim. */
     steady?: Clock;
+    rates?: TenantRates;
     listArchives?: () => Promise<{ tenantId: string; workloadRef: string }[]>;
   } = {},
 ): Promise<TestDoor> {
@@ -126,6 +128,7 @@ export async function startDoor(
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: 30_000,
     },
+    rates: options.rates,
     isKey: key === null ? undefined : createIsKey(key),
     localOnly,
     frontDoor,

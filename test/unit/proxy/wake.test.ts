@@ -6,6 +6,7 @@ import type { Claim } from "../../../crds/claim.ts";
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 import { createKnownTenants } from "../../../edge/proxy/wake/known-tenants.ts";
 import { eventually } from "../../eventually.ts";
 import { FakeCluster } from "../edge/fake-cluster.ts";
@@ -447,6 +448,27 @@ test("a destroyed pod is replaced", async () => {
     endpoint: { ...endpoint, port: pod.target.port },
   });
   assert.match(await asked, /^HTTP\/1.1 200 /);
+});
+
+test("a tenant's rates count its requests, and the bytes of both ways, also those of strangers", async () => {
+  const counted: [string, number][] = [];
+  const rates = {
+    admit(tenantId: string) {
+      if (counted.length < 1) return;
+      throw new HttpError(429, `tenant "${tenantId}" has used up its requests`, { headers: { "retry-after": "7" } });
+    },
+    addBytes: (tenantId: string, bytes: number) => void counted.push([tenantId, bytes]),
+  };
+  const door = await startDoor({ rates });
+  door.addWorkload("app", "public");
+  await door.addInstance("alice", "app");
+  const post = get(HOST).replace("GET", "POST").replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\nhello");
+  const answer = await door.ask(post);
+  assert.match(answer, /^HTTP\/1.1 200 /);
+  const body = answer.slice(answer.indexOf("\r\n\r\n") + 4);
+  await eventually(() => counted.length > 0);
+  assert.equal(counted, [["alice", 5 + body.length]]);
+  assert.match(await door.ask(get(HOST)), /^HTTP\/1.1 429 [\s\S]*Retry-After: 7\r\n[\s\S]*alice\\" has used up/);
 });
 
 test("more requests of one tenant than may be are refused, and others come in", async () => {

@@ -39,9 +39,14 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
   const keys = { actorOf: (text: string) => (text === TENANT_KEY ? tenant : undefined), actorWithRef: () => undefined };
   let edge: TestEdge;
   let server: Server;
+  let mostTerminals: number | undefined;
+  const quotas = {
+    current: () => ({ of: () => ({ limits: { terminals: mostTerminals } }) }),
+    problem: () => undefined,
+  };
 
   test.before(async () => {
-    edge = testEdge({ exec: await insideExec(), apiKey: KEY, keys, clock: systemClock });
+    edge = testEdge({ exec: await insideExec(), apiKey: KEY, keys, quotas, clock: systemClock });
     edge.cluster.addWorkload("app");
     const { metadata } = edge.cluster.addClaim({ tenantId: "a", workloadRef: "app", status: active });
     const annotations = { [annotation.claim]: metadata.name, [annotation.claimUid]: metadata.uid ?? "" };
@@ -200,6 +205,44 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
     );
     const elsewhere = { origin: "https://elsewhere.example.com" };
     assert.match(await refusal(connect("/inst-a/terminal", [], elsewhere)), "403 a page of another site");
+  });
+
+  test("a tenant gets no more terminals than its quota allows, however many come at once", async () => {
+    const path = "/inst-a/terminal";
+    const open: WebSocket[] = [];
+    const refused: string[] = [];
+    mostTerminals = 2;
+    await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const socket = connect(path);
+        const outcome = refusal(socket).then(
+          (said) => refused.push(said),
+          () => open.push(socket),
+        );
+        await outcome;
+      }),
+    );
+    assert.is(open.length, 2);
+    assert.equal(
+      refused,
+      Array(4).fill('429 tenant "a" has 2 of 2 terminals open (terminals): close one, or raise the limit'),
+    );
+    const [first, second] = open;
+    first?.terminate();
+    // Its place is free once the edge has seen its end.
+    let third: WebSocket | undefined;
+    await eventually(async () => {
+      const socket = connect(path);
+      const isOpen = await refusal(socket).then(
+        () => false,
+        () => true,
+      );
+      if (isOpen) third = socket;
+      return isOpen;
+    });
+    second?.terminate();
+    third?.terminate();
+    mostTerminals = undefined;
   });
 
   test("the end of a key closes its terminal with 4401, cuts its streams, and leaves those of another key", async () => {
