@@ -3,8 +3,9 @@ import { programContainer } from "../claims/claim-pod.ts";
 import { withDefaults } from "../defaults.ts";
 import { bytesOf } from "../environment.ts";
 import type { Pod } from "../kubernetes.ts";
+import type { MostKept } from "../snapshots/snapshot-store.ts";
 import type { Workload } from "../workload.ts";
-import type { TenantQuota } from "./tenant-quotas.ts";
+import type { TenantLimits, TenantQuota } from "./tenant-quotas.ts";
 
 /** What claims take of their tenant's quota. */
 export interface Usage {
@@ -45,6 +46,13 @@ export function sum(usages: Iterable<Usage>): Usage {
     memoryMb += each.memoryMb;
   }
   return { activeClaims, vcpus, memoryMb };
+}
+
+/** What may be kept of a tenant's saved files: the lower of both limits. */
+export function mostKept(most: MostKept, limits: TenantLimits | undefined): MostKept {
+  const { snapshotMb } = limits ?? {};
+  if (snapshotMb === undefined) return most;
+  return { ...most, tenantBytes: Math.min(most.tenantBytes ?? Number.POSITIVE_INFINITY, snapshotMb * 2 ** 20) };
 }
 
 const words = {

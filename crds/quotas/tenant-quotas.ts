@@ -15,6 +15,8 @@ export interface TenantLimits {
   readonly requestsPerSecond?: number | undefined;
   /** Of the bodies of these requests and of their answers. */
   readonly bytesPerSecond?: number | undefined;
+  /** MB of the tenant's saved files, with older versions. */
+  readonly snapshotMb?: number | undefined;
   /** WebSockets that are attached to processes, on each replica of the edge. */
   readonly terminals?: number | undefined;
 }
@@ -52,6 +54,7 @@ const limitEntries = {
   requestsPerSecond: count,
   bytesPerSecond: count,
   terminals: count,
+  snapshotMb: count,
 };
 const className = v.pipe(
   v.string(),

@@ -108,7 +108,7 @@ function refusal(
   const ofTenant = others.ofTenant + bytes;
   const why =
     ofTenant > tenantBytes
-      ? `${shown(ofTenant, tenantBytes)} (TENANCY_SNAPSHOT_TENANT_LIMIT) for tenant "${tenantId}": delete snapshots of other workloads that it does not need, remove names of versions, or raise the limit`
+      ? `${shown(ofTenant, tenantBytes)} (TENANCY_SNAPSHOT_TENANT_LIMIT, or snapshotMb of its quota) for tenant "${tenantId}": delete snapshots of other workloads that it does not need, remove names of versions, or raise the limit`
       : `${shown(others.ofWorkload + bytes, workloadBytes)} (TENANCY_SNAPSHOT_WORKLOAD_LIMIT) for workload "${workloadRef}": delete snapshots of tenants that do not need them, remove names of versions, or raise the limit`;
   return new QuotaError(`Cannot store the archive: it would take ${why}`);
 }

@@ -149,6 +149,7 @@ function ignore(): void {
 export function saveOf(claim: Claim, pod: Pod, context: ClaimContext): Omit<SaveCall, "signal"> {
   return {
     session: sessionOf(claim),
+    limits: context.informers.quotas.current()?.of(claim.spec.tenantId).limits,
     overlayId: givenOverlayId(pod, claim),
     isErased: claim.metadata.annotations?.[annotation.erasedAt] !== undefined,
     isFenced: () => !context.isLeading(),

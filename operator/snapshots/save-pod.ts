@@ -1,6 +1,8 @@
 import { overlayRoots } from "../../crds/archive/overlay-roots.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { mostKept } from "../../crds/quotas/room.ts";
+import type { TenantLimits } from "../../crds/quotas/tenant-quotas.ts";
 import { allArchives } from "../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
@@ -31,6 +33,8 @@ export interface SaveCall {
   readonly session?: string | undefined;
   /** A checkpoint is an older version beside the newest archive. @default the archive becomes the newest */
   readonly kind?: "checkpoint" | undefined;
+  /** Of the tenant's quota. */
+  readonly limits?: TenantLimits | undefined;
   /** Of the directories that the tenant was given: no others are saved. @default any */
   readonly overlayId?: string | undefined;
   /** Whether the saved files were to be erased: the previous archive is then not relied on. @default false */
@@ -62,7 +66,7 @@ export function createPodSaves(options: {
     container: string,
   ) => Pick<SaveOverlayOptions, "exec" | "overlayDirs" | "timeoutMs" | "limits" | "pod">;
 }): PodSaves {
-  const { archives, looks, known, most, room, overlay } = options;
+  const { archives, looks, known, room, overlay } = options;
   const refused = createRefusedSaves();
   /** The uids of pods whose files changed between a list and the stop of the program: there, it is stopped first. */
   const busy = new Set<string>();
@@ -100,6 +104,7 @@ export function createPodSaves(options: {
 
   async function save(key: SnapshotKey, pod: Pod, call: SaveCall): Promise<SavedSnapshot> {
     const { session, kind, overlayId, isErased = false, signal, isFenced, onBytes, onFrozen } = call;
+    const most = mostKept(options.most, call.limits);
     const { uid = "" } = pod.metadata;
     const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
     const { revision: replaces, newest } = before;

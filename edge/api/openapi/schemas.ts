@@ -375,6 +375,7 @@ const shared = {
           vcpus: usedLimit("vCPUs of their instances together."),
           memoryMb: usedLimit("Memory of their instances together, in MB."),
           startsPerMinute: limitAlone("Instances that the tenant gets in 60 seconds."),
+          snapshotMb: usedLimit("MB of the tenant's saved files, with older versions."),
           requestsPerSecond: limitAlone(
             "Requests through each replica of the edge: to the front door, and of the tenant's keys to the API.",
           ),

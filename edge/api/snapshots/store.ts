@@ -5,6 +5,8 @@ import type { Cluster } from "../../../crds/client/cluster.ts";
 import type { EventRecorder } from "../../../crds/client/event-recorder.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import type { Log } from "../../../crds/log.ts";
+import type { CurrentQuotas } from "../../../crds/quotas/follow-quotas.ts";
+import { mostKept } from "../../../crds/quotas/room.ts";
 import { quote } from "../../../crds/quote.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import { type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
@@ -33,9 +35,18 @@ export interface SnapshotServices {
   readonly store: () => OpenedStore;
   /** How many versions and bytes are kept. */
   readonly most: MostKept;
+  readonly quotas: Pick<CurrentQuotas, "current">;
   /** Records Events about tenants' files. */
   readonly recorder: EventRecorder;
   readonly log: Log;
+}
+
+/** What may be kept of a tenant's saved files. */
+export function mostKeptOf(
+  { tenantId }: SnapshotKey,
+  { most, quotas }: Pick<SnapshotServices, "most" | "quotas">,
+): MostKept {
+  return mostKept(most, quotas.current()?.of(tenantId).limits);
 }
 
 /**

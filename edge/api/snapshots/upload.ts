@@ -18,7 +18,7 @@ import type { ApiRoute } from "../api-route.ts";
 import { readUploadedArchive } from "../uploaded-archive.ts";
 import { readWorkload } from "../workloads.ts";
 import { refuseWhileClaimed } from "./claims-of-snapshot.ts";
-import { askStore, lookAtSnapshots, type SnapshotServices } from "./store.ts";
+import { askStore, lookAtSnapshots, mostKeptOf, type SnapshotServices } from "./store.ts";
 import { untilStore } from "./until-store.ts";
 import {
   changed,
@@ -105,7 +105,8 @@ async function upload(
   services: UploadServices & { clientGone: AbortSignal },
 ): Promise<VersionRecord> {
   const { key, replaces } = to;
-  const { clock, clientGone, most, snapshotLimitBytes } = services;
+  const { clock, clientGone, snapshotLimitBytes } = services;
+  const most = mostKeptOf(key, services);
   const workload = await readWorkload(key.workloadRef, services);
   // An API server before 1.25 accepts invalid workloads, and the operator may not have checked it yet.
   const problem = workloadProblems(workload.spec, { allowUnknownFields: true }).find((said) =>

@@ -1,3 +1,6 @@
+import { bytesOfEach } from "../../../crds/snapshots/quota.ts";
+import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
+import { eachInPages, type PageFilter } from "../../../crds/snapshots/store-pages.ts";
 import { startDeadline } from "../../../crds/waits.ts";
 import { askStore, type SnapshotServices, storeState } from "./store.ts";
 
@@ -5,6 +8,26 @@ import { askStore, type SnapshotServices, storeState } from "./store.ts";
 export interface SnapshotTotals {
   readonly archives: number;
   readonly bytes: number;
+}
+
+/** The bytes of a tenant's saved files with their older versions. @throws HttpError as {@link askStore} does */
+export async function bytesOfTenant(
+  tenantId: string,
+  services: SnapshotServices,
+  clientGone: AbortSignal | undefined,
+): Promise<number> {
+  if ((await storeState(services)) === "none") return 0;
+  return await askStore(
+    async ({ archives }, call) => {
+      const entries: StoreEntry[] = [];
+      const read = (page: Pick<PageFilter, "after" | "limit">) =>
+        archives.list({ ...page, tenantId, versions: true }, call);
+      for await (const entry of eachInPages(read)) entries.push(entry);
+      const bytes = bytesOfEach(entries, (one) => one.metadata && `${one.workloadRef} ${one.metadata.sha256}`);
+      return bytes.reduce((sum, each) => sum + each, 0);
+    },
+    { ...services, clientGone },
+  );
 }
 
 const KEPT_MS = 60_000;

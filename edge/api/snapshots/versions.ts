@@ -16,7 +16,7 @@ import type { RoutedRequest } from "../../http/router.ts";
 import { type ApiRoute, bodySchema } from "../api-route.ts";
 import { readWorkload } from "../workloads.ts";
 import { refuseWhileClaimed } from "./claims-of-snapshot.ts";
-import { askStore, lookAtSnapshots, noSnapshot, type SnapshotServices } from "./store.ts";
+import { askStore, lookAtSnapshots, mostKeptOf, noSnapshot, type SnapshotServices } from "./store.ts";
 
 const digits = v.pipe(
   v.string(),
@@ -313,7 +313,8 @@ async function adopt(
   from: SnapshotKey & { readonly sha256: string },
   { replaces, ...services }: Acting & { replaces: string },
 ): Promise<VersionRecord> {
-  const { clock, most } = services;
+  const { clock } = services;
+  const most = mostKeptOf(key, services);
   const createdAt = new Date(clock.now()).toISOString();
   try {
     const committed = await askStore(

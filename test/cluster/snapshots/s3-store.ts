@@ -268,7 +268,10 @@ test("a tenant and a workload take no more than they may, and other tenants as b
   assert.instance(await errorOf(store.checkRoom(key, { ...asked, sizeBytes: 701 })), QuotaError);
   const refused = await errorOf(save(store, bytes(701), key, { most, keep: "history" }));
   assert.instance(refused, QuotaError);
-  assert.match(String(refused), /it would take .* \(TENANCY_SNAPSHOT_TENANT_LIMIT\) for tenant "a\.b"/);
+  assert.match(
+    String(refused),
+    /it would take .* \(TENANCY_SNAPSHOT_TENANT_LIMIT, or snapshotMb of its quota\) for tenant "a\.b"/,
+  );
   assert.equal([await load(store), (await store.look(key, call)).versions.length], [bytes(400), 1]);
   // What is history goes as far as it has to.
   await save(store, bytes(290), key, { most, keep: "history" });

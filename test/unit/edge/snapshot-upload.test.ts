@@ -179,6 +179,21 @@ test("what is stored is no larger than an archive may be, however tightly it cam
   assert.is(await unpacked(context), undefined);
 });
 
+test("a tenant's quota limits what it may upload, and shows what it has saved", async (context) => {
+  let snapshotMb = 0;
+  const quotas = { current: () => ({ of: () => ({ limits: { snapshotMb } }) }), problem: () => undefined };
+  const edge = testEdge({ store: context.served.store, clock: systemClock, quotas });
+  edge.cluster.addSnapshots();
+  edge.cluster.addWorkload("app", { filesystem: { overlayDirs: ["/data"] } });
+  const refused = await put({ ...context, edge }, tar);
+  assert.is(refused.status, 409);
+  assert.match(refused.error, /snapshotMb of its quota/);
+  snapshotMb = 1;
+  assert.is((await put({ ...context, edge }, tar)).status, 201);
+  const { json } = await edge.call("GET /api/v1/tenants/a/limits");
+  assert.equal(json, { tenantId: "a", limits: { snapshotMb: { limit: 1, used: 1 } } });
+});
+
 test("a tenant with a claim, a workload without files and ids that cannot be are refused before the body", async (context) => {
   const { edge } = context;
   edge.cluster.addClaim({ ...key, status: { phase: "Active" } });

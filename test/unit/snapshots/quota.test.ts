@@ -49,7 +49,7 @@ test("other snapshots count, and the message says whose and what to do", () => {
   assert.equal(within({ others, tenant: 11, workload: 6 }), []);
   assert.throws(
     () => within({ others, tenant: 10, workload: 6 }),
-    /it would take 11 MiB of 10 MiB \(TENANCY_SNAPSHOT_TENANT_LIMIT\) for tenant "a": delete snapshots of other/,
+    /it would take 11 MiB of 10 MiB \(TENANCY_SNAPSHOT_TENANT_LIMIT, or snapshotMb of its quota\) for tenant "a": delete snapshots of other/,
   );
   assert.throws(
     () => within({ others, tenant: 11, workload: 5 }),

@@ -11,6 +11,7 @@ import { QuotaError, type SnapshotStore } from "../../../crds/snapshots/snapshot
 import { SAY_FILE_SYSTEM, SAY_POD_TIME } from "../../../operator/snapshots/pods/pod-time.ts";
 import { TOOLS_BUSYBOX } from "../../../operator/snapshots/pods/pod-tools.ts";
 import { createSnapshots, type Snapshots } from "../../../operator/snapshots/snapshots.ts";
+import { errorOf } from "../../error-of.ts";
 import { localExec } from "./local-exec.ts";
 import { staticBusybox } from "./static-busybox.ts";
 import { call, key, load, MOST, save } from "./store-contract.ts";
@@ -95,8 +96,15 @@ test("nothing is sent where the tenant has no byte left, and all is once it has"
   await save(store, "x".repeat(2000), other);
   for (const tenantBytes of [1500, 2000]) {
     const said = await refusal(context.snapshots(tenantBytes), pod);
-    assert.match(said, /\(TENANCY_SNAPSHOT_TENANT_LIMIT\) for tenant "a\.b": delete snapshots of other workloads/);
+    assert.match(
+      said,
+      /\(TENANCY_SNAPSHOT_TENANT_LIMIT, or snapshotMb of its quota\) for tenant "a\.b": delete snapshots of other workloads/,
+    );
   }
+  const byQuota = await errorOf(
+    context.snapshots(10_000).save(key, pod, { signal, isFenced: () => false, limits: { snapshotMb: 0 } }),
+  );
+  assert.instance(byQuota, QuotaError, String(byQuota));
   assert.is(context.uploads, 0);
   await context.snapshots(10_000).save(key, pod, { signal, isFenced: () => false });
   assert.is(context.uploads, 1);

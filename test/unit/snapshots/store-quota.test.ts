@@ -30,7 +30,10 @@ test("a tenant's archives take no more than its limit, and a refusal leaves what
   const error = await errorOf(save(store, ofBytes(1100), key, { most }));
   assert.instance(error, QuotaError);
   assert.instance(error, StoreError);
-  assert.match(error.message, 'it would take 2.06 KiB of 2 KiB (TENANCY_SNAPSHOT_TENANT_LIMIT) for tenant "a.b"');
+  assert.match(
+    error.message,
+    'it would take 2.06 KiB of 2 KiB (TENANCY_SNAPSHOT_TENANT_LIMIT, or snapshotMb of its quota) for tenant "a.b"',
+  );
   assert.match(
     error.message,
     "delete snapshots of other workloads that it does not need, remove names of versions, or raise the limit",
