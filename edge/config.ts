@@ -14,6 +14,7 @@ import {
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
+import { type OidcConfig, oidcConfig, oidcEnvironment } from "./access/oidc/oidc-config.ts";
 import { isLoopback } from "./http/page-check.ts";
 import { type Network, parseNetwork } from "./proxy/entry/origin.ts";
 
@@ -41,6 +42,8 @@ export interface EdgeConfig {
   readonly buildNamespace: string;
   /** Namespace of the keys besides `apiKey`. Undefined: there are none. */
   readonly keysNamespace: string | undefined;
+  /** Whose tokens are accepted. Undefined: none are. */
+  readonly oidc: OidcConfig | undefined;
   /** Maximum size of an uploaded build context in bytes. */
   readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
@@ -117,6 +120,7 @@ const environment = v.object({
   ...storeEnvironment,
   TENANCY_BUILD_NAMESPACE: v.optional(namespaceName, "tenancy-builds"),
   TENANCY_KEYS_NAMESPACE: v.optional(namespaceName),
+  ...oidcEnvironment,
   TENANCY_BUILD_CONTEXT_LIMIT: v.optional(quantity, "256Mi"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
   TENANCY_PROXY_LISTEN: v.optional(listenAddress, "127.0.0.1:8081"),
@@ -212,6 +216,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     snapshotLimitBytes: bytesOf(values.TENANCY_SNAPSHOT_LIMIT ?? DEFAULT_SNAPSHOT_LIMIT),
     buildNamespace: values.TENANCY_BUILD_NAMESPACE,
     keysNamespace,
+    oidc: oidcConfig(values, { apiKey }),
     contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     stopDelayMs: values.TENANCY_STOP_DELAY * 1000,

@@ -10,6 +10,7 @@ import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
 import { watchKeys } from "./access/key-store.ts";
 import { createTenantRates } from "./access/tenant-rates.ts";
+import { createTokens } from "./access/tokens.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
 import { createAuthorize } from "./api/authorize.ts";
@@ -184,13 +185,15 @@ export async function startEdge(options: {
           ...{ clock: systemClock, timeOfDay: serverTime },
         })
       : undefined;
-  const access = createAccess({ config, keys, sessionMs: options.sessionMs });
+  const { oidc } = config;
+  const issued = oidc && createTokens({ oidc, clock: systemClock, log });
+  const access = createAccess({ config, keys, tokens: issued, sessionMs: options.sessionMs });
   const { checkPage, isKey } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
   const signingKeys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
   const tokens = createLinkTokens({
     keys: () => signingKeys?.current() ?? [],
-    isApiKey: (ref) => (keys === undefined ? false : keys.holds(ref)),
+    isApiKey: (ref) => issued?.holds(ref) ?? (keys === undefined ? false : keys.holds(ref)),
     now,
   });
   const links =
@@ -329,6 +332,7 @@ export async function startEdge(options: {
       await within(channels.close(), CLOSE_MS);
       await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
       watches.abort();
+      issued?.close();
       await Promise.all([cache.done, keys?.done, tracing?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
       return answered && hasDrained && forwarded;

@@ -2,18 +2,20 @@
 export const roles = ["admin", "platform", "tenant", "reader"] as const;
 export type Role = (typeof roles)[number];
 
-/** Who makes a request: the holder of a key, as the key says. */
+/** Who makes a request: the holder of a key or a token, as that says. */
 export interface Actor {
-  readonly kind: "root" | "key";
-  /** Of the key; `root` for TENANCY_API_KEY, or where no key is set. */
+  readonly kind: "root" | "key" | "person";
+  /** Of the key; `root` for TENANCY_API_KEY, or where no key is set; for a person the issuer's `sub`. */
   readonly id: string;
-  /** Identifies the key as it is: another one once the key is changed, or replaced by one with its id. */
+  /** Identifies the key or token as it is: another one once it is changed, or replaced by one with its id. */
   readonly ref: string;
   readonly role: Role;
   /** Ids of the tenants that it reaches, or the start of ids before a `*`. Undefined for all tenants. */
   readonly tenants: readonly string[] | undefined;
   /** Aborted when the key is deleted, changed or has expired: end what the actor has opened. */
   readonly ended: AbortSignal;
+  /** When a token ends, in milliseconds since the epoch. Undefined for keys, which others look up by `ref`. */
+  readonly endsAt?: number;
 }
 
 export const root: Actor = {

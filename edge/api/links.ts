@@ -82,7 +82,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
       access: tenantUse,
       summary: "Create a link to a tenant's instance",
       description:
-        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; deleting the API key that asked for it ends it, and removing the key that signed it ends all of that key's links.",
+        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; deleting the API key that asked for it ends it, one that a token asked for ends with that token, and removing the key that signed it ends all of that key's links.",
       body: bodySchema(linkBody),
       status: 201,
       answer: "Link",
@@ -107,8 +107,11 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
             `network.expose of workload ${quote(name)} is ${expose}, which does not allow links: set it to link`,
           );
         }
-        const expiresAt = Math.floor(clock.now() / 1000) + expiresInSeconds;
         const { actor = root } = request.caller ?? {};
+        const expiresAt = Math.min(
+          Math.floor(clock.now() / 1000) + expiresInSeconds,
+          Math.floor((actor.endsAt ?? Number.POSITIVE_INFINITY) / 1000),
+        );
         const by = actor === root ? undefined : actor.ref;
         const url = links.create({ workload: name, tenantId, ...(port !== undefined && { port }) }, expiresAt, by);
         if (url === undefined)

@@ -1,4 +1,5 @@
 import type { Keys } from "../access/key-store.ts";
+import type { Tokens } from "../access/tokens.ts";
 import type { EdgeConfig } from "../config.ts";
 import { createApiKeyCheck, createFindActor, createIsKey, type FindActor } from "./api-key.ts";
 import { createPageCheck, type PageCheck } from "./page-check.ts";
@@ -26,11 +27,14 @@ export interface Access {
 export function createAccess({
   config: { apiKey, corsOrigins: origins, localOnly, wsRequireKey },
   keys,
+  tokens,
   sessionMs,
 }: {
   config: Pick<EdgeConfig, "apiKey" | "corsOrigins" | "localOnly" | "wsRequireKey">;
   /** @default none but TENANCY_API_KEY */
   keys?: Keys | undefined;
+  /** Tokens that others issue. @default none */
+  tokens?: Tokens | undefined;
   sessionMs?: number | undefined;
 }): Access {
   const lifetime = sessionMs === undefined ? {} : { lifetimeMs: sessionMs };
@@ -41,7 +45,7 @@ export function createAccess({
     sessions,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
     findActor,
-    authenticate: findActor && createApiKeyCheck(findActor, sessions),
+    authenticate: findActor && createApiKeyCheck(findActor, sessions, tokens),
     asksForKey: apiKey !== undefined,
     requireKey: wsRequireKey,
     isClosed: apiKey !== undefined || localOnly,

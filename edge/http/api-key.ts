@@ -1,6 +1,7 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { type Actor, type Caller, root, rootCaller } from "../access/actor.ts";
 import type { Keys } from "../access/key-store.ts";
+import type { Tokens } from "../access/tokens.ts";
 import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 import type { Sessions } from "./session.ts";
@@ -28,11 +29,12 @@ export function createFindActor(apiKey: string, keys?: Pick<Keys, "actorOf">): F
 /**
  * Returns a check that throws 401 unless the request has one of these: `Authorization: Bearer <key>`, the subprotocol
  * `tenancy.bearer.<base64url of the key>` of a WebSocket handshake, or, without either, a valid session.
- * `Authorization: Basic` beside a session is ignored.
+ * `Authorization: Basic` beside a session is ignored. A token that others issue stands for a key.
  */
 export function createApiKeyCheck(
   findActor: FindActor,
   sessions?: Pick<Sessions, "find">,
+  tokens?: Pick<Tokens, "actorOf">,
 ): (request: Request) => Caller | Promise<Caller> {
   return (request) => {
     const header = request.headers.get("authorization");
@@ -47,9 +49,10 @@ export function createApiKeyCheck(
     return callerOf(presented);
   };
 
-  function callerOf(text: string): Caller {
-    const actor = findActor(text);
+  function callerOf(text: string): Caller | Promise<Caller> {
+    const actor = findActor(text) ?? tokens?.actorOf(text);
     if (actor === undefined) throw wrongKey();
+    if (actor instanceof Promise) return actor.then((found) => ({ actor: found }));
     return actor === root ? rootCaller : { actor };
   }
 }

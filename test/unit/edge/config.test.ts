@@ -29,6 +29,7 @@ test("defaults", () => {
     triggers: { claimWaitMs: 120_000, perTrigger: 16, inAll: 256, leaseMs: 10_000 },
     buildNamespace: "tenancy-builds",
     keysNamespace: undefined,
+    oidc: undefined,
     contextLimitBytes: 256 * 1024 * 1024,
     metricsListen: { hostname: "127.0.0.1", port: 9091 },
     stopDelayMs: 0,
@@ -66,6 +67,11 @@ test("every variable is read", () => {
       TENANCY_LEASE_SECONDS: "4",
       TENANCY_BUILD_NAMESPACE: "builders",
       TENANCY_KEYS_NAMESPACE: "keys",
+      TENANCY_OIDC_ISSUER: "https://login.example.com/realm/",
+      TENANCY_OIDC_AUDIENCE: "tenancy-api",
+      TENANCY_OIDC_ROLES: "a=b c=admin, customers=tenant",
+      TENANCY_OIDC_ROLE_CLAIM: "https://example.com/roles",
+      TENANCY_OIDC_TENANT_CLAIM: "tenant",
       TENANCY_BUILD_CONTEXT_LIMIT: "1G",
       TENANCY_PROXY_LISTEN: "0.0.0.0:90",
       TENANCY_PROXY_DOMAIN: "apps.example.com:8443",
@@ -98,6 +104,16 @@ test("every variable is read", () => {
       triggers: { claimWaitMs: 5000, perTrigger: 2, inAll: 3, leaseMs: 4000 },
       buildNamespace: "builders",
       keysNamespace: "keys",
+      oidc: {
+        issuer: "https://login.example.com/realm/",
+        audience: "tenancy-api",
+        roles: [
+          { group: "a=b c", role: "admin" },
+          { group: "customers", role: "tenant" },
+        ],
+        roleClaim: "https://example.com/roles",
+        tenantClaim: "tenant",
+      },
       contextLimitBytes: 1e9,
       metricsListen: { hostname: "0.0.0.0", port: 9100 },
       stopDelayMs: 6000,
@@ -214,6 +230,37 @@ test("keys have a namespace of their own, beside the key for everything", () => 
     assert.match(problemsOf({ ...set, [name]: "keys" }), "TENANCY_KEYS_NAMESPACE is keys, where others may create");
   assert.match(problemsOf({ ...set, TENANCY_KEYS_NAMESPACE: "tenancy" }), "TENANCY_KEYS_NAMESPACE is tenancy");
   assert.match(problemsOf({ ...set, TENANCY_KEYS_NAMESPACE: "A" }), "must be the name of a namespace");
+});
+
+test("an issuer of tokens is reached by TLS, and what it takes to trust one is set with it", () => {
+  const set = {
+    TENANCY_API_KEY: "k",
+    TENANCY_OIDC_ISSUER: "https://login.example.com",
+    TENANCY_OIDC_AUDIENCE: "tenancy-api",
+    TENANCY_OIDC_ROLES: "ops=admin",
+  };
+  assert.equal(loadConfig(set).oidc?.roleClaim, "groups");
+  for (const issuer of ["http://127.0.0.1:9/a", "http://localhost", "http://[::1]:9"])
+    assert.is(loadConfig({ ...set, TENANCY_OIDC_ISSUER: issuer }).oidc?.issuer, issuer);
+  for (const issuer of [
+    "http://login.example.com",
+    "http://127.0.0.1.example.com",
+    "login.example.com",
+    "https://a:b@login.example.com",
+    "https://login.example.com?a",
+    "https://login.example.com#a",
+    "file:///etc",
+  ])
+    assert.match(
+      problemsOf({ ...set, TENANCY_OIDC_ISSUER: issuer }),
+      "TENANCY_OIDC_ISSUER must be the issuer's https URL",
+    );
+  for (const text of ["ops", "ops=root", "=admin", "ops=admin,", "ops=ADMIN"])
+    assert.match(problemsOf({ ...set, TENANCY_OIDC_ROLES: text }), "TENANCY_OIDC_ROLES must be group=role");
+  assert.match(problemsOf({ ...set, TENANCY_OIDC_ROLES: "a=admin,a=reader" }), "must name each group once");
+  assert.match(problemsOf({ ...set, TENANCY_OIDC_ROLES: "a=tenant" }), "TENANCY_OIDC_TENANT_CLAIM is unset");
+  for (const name of ["TENANCY_API_KEY", "TENANCY_OIDC_AUDIENCE", "TENANCY_OIDC_ROLES", "TENANCY_OIDC_ISSUER"])
+    assert.match(problemsOf(Object.fromEntries(Object.entries(set).filter(([one]) => one !== name))), name);
 });
 
 test("an empty variable is a mistake, the key above all", () => {

@@ -2,6 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Exposure } from "../../../crds/network.ts";
+import type { Actor } from "../../../edge/access/actor.ts";
+import { holdsTokenRef, tokenRef } from "../../../edge/access/token-ref.ts";
 import { createLinks, findFrontDoor } from "../../../edge/proxy/entry/front-door.ts";
 import { createLinkTokens } from "../../../edge/proxy/entry/link-token.ts";
 import { readKeys } from "../../../edge/proxy/entry/signing-keys.ts";
@@ -49,6 +51,36 @@ test("answers an address with a token for the instance, which ends when it says"
     assert.equal(read, { tenantId, workload: "app", ...grant });
     assert.is(answer.headers.get("cache-control"), "no-store");
   }
+});
+
+test("a link that a token asked for ends with the token", async () => {
+  const { tokens, links } = linksFor();
+  const endsAt = NOW + 90_500;
+  const person = { kind: "person", id: "p", role: "platform", tenants: undefined, endsAt } as const;
+  const ref = tokenRef(person, { settings: "0123456789abcdef", endsAt });
+  const actor: Actor = { ...person, ref, ended: new AbortController().signal };
+  const edge = testEdge({
+    apiKey: "root",
+    links,
+    tokens: { actorOf: () => actor, holds: () => true, close: () => undefined },
+  });
+  edge.cluster.addWorkload("app", { network: { expose: "link", ports: [8080] } });
+  const headers = { authorization: "Bearer eyJ" };
+  const { json } = await edge.call("POST /api/v1/tenants/alice/links", { body: { workload: "app" }, headers });
+  const { url, expiresAt } = json as { url: string; expiresAt: string };
+  assert.is(Date.parse(expiresAt), NOW + 90_000);
+  const [, text] = url.split("tenancy-token=");
+  const holding = (settings: string, now = NOW) =>
+    createLinkTokens({
+      keys: () => readKeys(secret).keys,
+      isApiKey: (by) => holdsTokenRef(by, { settings: [settings], now }),
+      now: () => now,
+    }).read("link", text);
+  assert.is(holding("0123456789abcdef")?.by, ref);
+  // A front door with other settings, or without them.
+  assert.is(holding("fedcba9876543210"), undefined);
+  assert.is(tokens.read("link", text), undefined);
+  assert.is(holdsTokenRef(ref, { settings: ["0123456789abcdef"], now: endsAt }), false);
 });
 
 test("refuses what would be a dead address", async () => {

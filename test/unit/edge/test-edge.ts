@@ -12,6 +12,7 @@ import type { Tracer } from "../../../crds/tracing/tracer.ts";
 
 import { createKeyStore, type KeyStore, type Keys, withoutContent } from "../../../edge/access/key-store.ts";
 import { createTenantRates } from "../../../edge/access/tenant-rates.ts";
+import type { Tokens } from "../../../edge/access/tokens.ts";
 import { type Activity, createActivity } from "../../../edge/activity.ts";
 import { createAuthorize } from "../../../edge/api/authorize.ts";
 import type { ClaimServices } from "../../../edge/api/claims/claim-services.ts";
@@ -109,6 +110,8 @@ export function testEdge(
     keys?: Keys;
     /** @default there are none */
     quotas?: CurrentQuotas;
+    /** Tokens that others issue. @default none */
+    tokens?: Tokens;
     /** @default nothing is traced */
     tracer?: Tracer;
     /** Whether there is a namespace for keys. @default false */
@@ -147,7 +150,7 @@ export function testEdge(
   const { keys = keyStore } = options;
   const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, clock: shared.clock });
   const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
-  const authenticate = findActor && createApiKeyCheck(findActor, sessions);
+  const authenticate = findActor && createApiKeyCheck(findActor, sessions, options.tokens);
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
   const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
   const quotas = options.quotas ?? { current: () => noQuotas, problem: () => undefined };

@@ -1,0 +1,115 @@
+import { hash } from "node:crypto";
+import * as v from "valibot";
+import { isLoopback } from "../../http/page-check.ts";
+import { type Role, roles } from "../actor.ts";
+
+/** Whose tokens the edge accepts, and what they allow. */
+export interface OidcConfig {
+  /** As tokens have it in `iss`. */
+  readonly issuer: string;
+  /** Needed in `aud` of a bearer token. */
+  readonly audience: string;
+  /** The first one whose group is in a token decides. */
+  readonly roles: readonly { readonly group: string; readonly role: Role }[];
+  /** The claim with a token's groups. */
+  readonly roleClaim: string;
+  /** The claim with the ids of tenants. Undefined: there is no role `tenant`. */
+  readonly tenantClaim: string | undefined;
+}
+
+const claimName = v.pipe(
+  v.string(),
+  v.regex(/^[!-~]{1,200}$/, "must be the name of a claim: printable ASCII characters without spaces"),
+);
+
+const groupRoles = v.pipe(
+  v.string(),
+  v.transform((text) => text.split(",").map(parseGroupRole)),
+  v.custom<{ group: string; role: Role }[]>(
+    (list) => Array.isArray(list) && list.every((one) => one !== undefined),
+    `must be group=role, separated by commas; roles are ${roles.join(", ")}`,
+  ),
+  v.check(
+    (list) => new Set(list.map(({ group }) => group)).size === list.length,
+    "must name each group once, since a group has one role",
+  ),
+);
+
+/** The variables of {@link oidcConfig}. */
+export const oidcEnvironment = {
+  TENANCY_OIDC_ISSUER: v.optional(
+    v.pipe(
+      v.string(),
+      v.check(
+        isIssuer,
+        "must be the issuer's https URL as it is in its tokens, without user, query and fragment; http only for this machine",
+      ),
+    ),
+  ),
+  TENANCY_OIDC_AUDIENCE: v.optional(
+    v.pipe(v.string(), v.regex(/^[!-~]{1,255}$/, "must be printable ASCII characters without spaces")),
+  ),
+  TENANCY_OIDC_ROLES: v.optional(groupRoles),
+  TENANCY_OIDC_ROLE_CLAIM: v.optional(claimName),
+  TENANCY_OIDC_TENANT_CLAIM: v.optional(claimName),
+};
+
+/**
+ * @param options.apiKey TENANCY_API_KEY, without which no caller needs a token
+ * @throws Error that names the variable which is missing or has no effect
+ */
+export function oidcConfig(
+  values: v.InferOutput<v.ObjectSchema<typeof oidcEnvironment, undefined>>,
+  { apiKey }: { apiKey: string | undefined },
+): OidcConfig | undefined {
+  const { TENANCY_OIDC_ISSUER: issuer, TENANCY_OIDC_AUDIENCE: audience, TENANCY_OIDC_ROLES: granted } = values;
+  if (issuer === undefined) {
+    const set = Object.keys(oidcEnvironment).find((name) => values[name as keyof typeof values] !== undefined);
+    if (set === undefined) return undefined;
+    throw new Error(`${set} is set, but not TENANCY_OIDC_ISSUER; set both or neither`);
+  }
+  if (apiKey === undefined)
+    throw new Error(
+      "TENANCY_OIDC_ISSUER is set, but without TENANCY_API_KEY no caller needs a token; set both or neither",
+    );
+  if (audience === undefined)
+    throw new Error(
+      "TENANCY_OIDC_ISSUER is set, but not TENANCY_OIDC_AUDIENCE: without it, tokens for other services would be accepted",
+    );
+  if (granted === undefined)
+    throw new Error(
+      "TENANCY_OIDC_ISSUER is set, but not TENANCY_OIDC_ROLES: without it, no token has a role; set it to group=role",
+    );
+  const tenantClaim = values.TENANCY_OIDC_TENANT_CLAIM;
+  if (tenantClaim === undefined && granted.some(({ role }) => role === "tenant"))
+    throw new Error(
+      "TENANCY_OIDC_ROLES has the role tenant, but TENANCY_OIDC_TENANT_CLAIM is unset: set it to the claim with the tenants' ids",
+    );
+  return { issuer, audience, roles: granted, roleClaim: values.TENANCY_OIDC_ROLE_CLAIM ?? "groups", tenantClaim };
+}
+
+/** 16 hexadecimal digits that differ where what a token allows may differ. */
+export function digestOfOidc({ issuer, audience, roles: granted, roleClaim, tenantClaim }: OidcConfig): string {
+  return hash("sha256", JSON.stringify([issuer, audience, granted, roleClaim, tenantClaim])).slice(0, 16);
+}
+
+/** Whether a URL is of HTTPS, or of this machine, where nothing is between the edge and the server. */
+export function isSafeUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  return protocol === "https:" || (protocol === "http:" && isLoopback(hostname.replace(/^\[|\]$/g, "")));
+}
+
+function isIssuer(text: string): boolean {
+  if (!isSafeUrl(text) || /[?#\s]/.test(text)) return false;
+  const { username, password } = new URL(text);
+  return username === "" && password === "";
+}
+
+/** The last `=` separates, since names of groups may have one. */
+function parseGroupRole(text: string): { group: string; role: Role } | undefined {
+  const at = text.lastIndexOf("=");
+  const group = text.slice(0, Math.max(0, at)).trim();
+  const role = roles.find((one) => one === text.slice(at + 1).trim());
+  return group === "" || role === undefined ? undefined : { group, role };
+}

@@ -1,0 +1,58 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import type { Log } from "../../crds/log.ts";
+import { HttpError } from "../http/http-error.ts";
+import type { Actor } from "./actor.ts";
+import type { Fetch } from "./oidc/fetch-bounded.ts";
+import { createIssuer } from "./oidc/issuer.ts";
+import { digestOfOidc, type OidcConfig } from "./oidc/oidc-config.ts";
+import { createVerifyToken, refusedToken } from "./oidc/verify-token.ts";
+import { createTokenActors } from "./token-actors.ts";
+import { holdsTokenRef } from "./token-ref.ts";
+
+/** Bearer tokens that others issue. */
+export interface Tokens {
+  /**
+   * Who has the token; undefined for a text that is no token.
+   *
+   * @throws HttpError 401 for an invalid token, 403 for one without rights, 503 while it cannot be checked
+   */
+  actorOf(text: string): Actor | Promise<Actor> | undefined;
+  /** Whether what the actor with that `ref` has asked for is still valid; undefined for the `ref` of a key. */
+  holds(ref: string): boolean | undefined;
+  close(): void;
+}
+
+/** Header, payload and signature; a header of JSON begins like that. */
+const JWT = /^eyJ[\w-]+\.[\w-]+\.[\w-]+$/;
+const MAX_LENGTH = 8192;
+/** A token is verified again so often: a signing key that the issuer removes ends its tokens. */
+const RECHECK_MS = 600_000;
+
+/** Accepts the tokens of an issuer. */
+export function createTokens({
+  oidc,
+  ...options
+}: {
+  oidc: OidcConfig;
+  clock: Clock;
+  log: Log;
+  fetch?: Fetch;
+  keysMs?: number;
+  cooldownMs?: number;
+}): Tokens {
+  const { clock } = options;
+  const issuer = createIssuer({ ...options, issuer: oidc.issuer });
+  const verify = createVerifyToken({ issuer, config: oidc, clock });
+  const people = createTokenActors({ verify, recheckMs: RECHECK_MS, clock });
+  const settings = [digestOfOidc(oidc)];
+  return {
+    actorOf(text) {
+      if (!text.startsWith("eyJ")) return undefined;
+      if (text.length > MAX_LENGTH)
+        throw new HttpError(401, `the token is refused: it has more than ${MAX_LENGTH} characters`, refusedToken);
+      return JWT.test(text) ? people.actorOf(text) : undefined;
+    },
+    holds: (ref) => holdsTokenRef(ref, { settings, now: clock.now() }),
+    close: people.close,
+  };
+}
