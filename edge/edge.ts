@@ -155,7 +155,6 @@ export async function startEdge(options: {
   const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
   const kubectl = createKubectl({ namespace });
   const quotas = watchQuotas({ client, namespace, signal: watches.signal, log });
-  const rates = createTenantRates({ quotas, clock: steadyClock });
   const attachments = createAttachments({ clock: systemClock, quotas });
   const channels = createChannels({ exec, namespace });
   const builds = {
@@ -260,7 +259,7 @@ export async function startEdge(options: {
     ],
     authenticate: access.authenticate,
     authorize: createAuthorize(claims),
-    rates,
+    rates: createTenantRates({ quotas, clock: steadyClock }),
     checkPage,
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     tracer: tracing?.tracer,
@@ -289,7 +288,8 @@ export async function startEdge(options: {
         frontDoor,
         tokens,
         areKeysKnown: () => signingKeys?.isKnown() ?? false,
-        rates,
+        // Strangers at a public workload must not use up what the tenant may ask of the API.
+        rates: createTenantRates({ quotas, clock: steadyClock }),
         readNames: (filter) => readSnapshotNames(filter, services),
         activity,
         registry: metrics.registry,

@@ -75,9 +75,9 @@ function goesOn({ metadata, status }: Claim): boolean {
 function usedBy(claim: Claim, { room, informers, config }: ClaimContext): Usage | undefined {
   const { uid = "" } = claim.metadata;
   const given = room.given.get(uid);
-  // Bound by the leader before this one.
-  const isBound = () => claim.status?.phase !== "Error" && informers.pods.store.by("claimUid", uid).size > 0;
-  if (given === undefined && !holdsInstance(claim) && !isBound()) return undefined;
+  // Bound by the leader before this one, or not gone yet after a failure.
+  const hasPod = () => informers.pods.store.by("claimUid", uid).size > 0;
+  if (given === undefined && !holdsInstance(claim) && !hasPod()) return undefined;
   const { namespace } = config;
   const workload = () => informers.workloads.store.get({ namespace, name: claim.spec.workloadRef });
   return usageShown(claim) ?? given ?? usageOf(workload());
