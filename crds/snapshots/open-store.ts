@@ -6,6 +6,7 @@ import type { ClusterClient } from "../client/cluster-client.ts";
 import type { ClusterConfig } from "../client/config/cluster-config.ts";
 import { bytesOf, isQuantity } from "../environment.ts";
 import type { Log } from "../log.ts";
+import type { UsageStore } from "../usage/usage-store.ts";
 import { createContextClient } from "./context-client.ts";
 import { createS3Client } from "./s3/s3-client.ts";
 import { describeS3Place, type S3Place } from "./s3/s3-config.ts";
@@ -18,6 +19,7 @@ import { createStoreConnection } from "./store-connection.ts";
 import { createApiServerEndpoint, createDirectEndpoint, type StoreRights } from "./store-endpoint.ts";
 import { SNAPSHOTS_NAME } from "./store-folder.ts";
 import { checkVolumeIsLatest, createObjectMark, createVolumeMark, type StoreMark } from "./store-mark.ts";
+import { createUsageClient } from "./usage-client.ts";
 
 /** A helper pod runs before its program listens. On a busy node that takes seconds. */
 const HELPER_START_MS = 15_000;
@@ -27,6 +29,7 @@ export interface OpenedStore {
   readonly kind: StorePlace["kind"];
   readonly archives: SnapshotStore;
   readonly contexts: BuildContexts;
+  readonly usage: UsageStore;
   readonly mark: StoreMark;
   /**
    * Checks at the start whether the store can keep archives.
@@ -64,7 +67,8 @@ export function openStore(config: Pick<StoreConfig, "place" | "mayBeEmpty">, opt
       const { client, namespace } = options;
       const mark = createObjectMark({ client, namespace, mayBeEmpty, store: describeS3Place(place) });
       const archives = openS3Store(place, { ...options, wasMarked: mark.wasSeen });
-      return { kind: "s3", archives, contexts: archives.contexts, mark, check: archives.check, close: archives.close };
+      const { contexts, usageRecords: usage, check, close } = archives;
+      return { kind: "s3", archives, contexts, usage, mark, check, close };
     }
     default:
       return place satisfies never;
@@ -95,7 +99,8 @@ function openVolume(place: VolumePlace, options: OpenOptions & { mayBeEmpty: boo
   const contexts = createContextClient({ connection, volumeBytes: () => claimedBytes({ client, namespace }) });
   // The helper pod may be created later, so it is not checked.
   const check = ({ signal }: StoreCall) => checkVolumeIsLatest({ client, namespace }, signal);
-  return { kind: "volume", archives, contexts, mark, check, close: archives.close };
+  const usage = createUsageClient({ connection });
+  return { kind: "volume", archives, contexts, usage, mark, check, close: archives.close };
 }
 
 /** The requested size of the volume, which may be a folder on a larger disk. */

@@ -36,7 +36,7 @@ const EARLIER = "the snapshots server is of an earlier version, which reads whol
 const NO_CHECKPOINTS =
   "the snapshots server is of an earlier version, without checkpoints or names of them: it is replaced soon";
 /** The end of an earlier server's message. */
-const NO_SUCH_CALL = "there is no such call";
+export const NO_SUCH_CALL = "there is no such call";
 
 export interface StoreClientOptions {
   readonly connection: StoreConnection;

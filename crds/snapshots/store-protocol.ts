@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { isUsageHour } from "../usage/usage-hour.ts";
 import { countSchema, type SnapshotMetadata, sha256Schema, snapshotMetadataSchema } from "./snapshot-metadata.ts";
 import type { SnapshotVersion } from "./snapshot-store.ts";
 import { versionNameRule } from "./version-names.ts";
@@ -33,6 +34,9 @@ import { versionNameRule } from "./version-names.ts";
  * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it becomes the current one, and others are deleted |
  * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line if there is none |
  * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are deleted; the upload is deleted |
+ * | `PUT /v1/usage-records/<hour>/<batch>` with lines | `{}`: the usage records are on the disk |
+ * | `GET /v1/usage-records/<hour>/<hour>` | `recordsHeadSchema` as a line, then the records from one hour to the other |
+ * | `GET /v1/usage-until`, `PUT /v1/usage-until/<hour>` | `recordedUntilSchema`, `{}` |
  * | `POST /v1/touch` with keys, `POST /v1/tidy` | `{}` |
  * | `GET /v1/space`, `GET /v1/usage` | `spaceSchema`, `usageSchema` |
  */
@@ -113,6 +117,8 @@ export const usageSchema = v.object({
   workloads: v.record(v.string(), v.object({ archives: countSchema, bytes: countSchema })),
 });
 export const partHeadSchema = v.object({ range: v.object({ from: countSchema, to: countSchema }) });
+export const recordsHeadSchema = v.object({ sizeBytes: countSchema });
+export const recordedUntilSchema = v.object({ until: v.optional(v.pipe(v.string(), v.check(isUsageHour))) });
 export const contextHeadSchema = v.object({ sizeBytes: countSchema });
 export const keepContextSchema = v.object({
   id: v.pipe(v.string(), v.regex(UPLOAD_ID)),

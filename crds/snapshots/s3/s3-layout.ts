@@ -8,7 +8,8 @@ import type { SnapshotKey } from "../snapshot-key.ts";
  * - `heads/<tenant>/<workload>.json`: the head, which names the current archives,
  * - `used/<tenant>/<workload>`: an object whose time is when the key was last in use,
  * - `marked`: the mark of the store,
- * - `contexts/<workload>/<sha256>`: the context of a build.
+ * - `contexts/<workload>/<sha256>`: the context of a build,
+ * - `usage/<hour>/<batch>.ndjson`: usage records; `usage/until`: up to when running sessions are recorded.
  *
  * Neither a tenant nor a workload contains a slash. The prefix of another store may be inside this one's, such as
  * `archives`. So objects with other names than these are ignored.
@@ -24,6 +25,8 @@ export interface S3Layout {
   usedUnder(tenantId?: string): string;
   readonly archives: string;
   readonly contexts: string;
+  /** The prefix of usage records. */
+  readonly usage: string;
   /** The key of a head; undefined if the name is not that of a head. */
   keyOfHead(name: string): SnapshotKey | undefined;
   /** The key of an archive; undefined if the name is not that of an archive. */
@@ -44,7 +47,7 @@ export function s3Layout(given: string): S3Layout {
   const heads = `${prefix}heads/`;
   const contexts = `${prefix}contexts/`;
   return {
-    ...{ prefix, archives, contexts, mark: `${prefix}marked` },
+    ...{ prefix, archives, contexts, mark: `${prefix}marked`, usage: `${prefix}usage/` },
     head: ({ tenantId, workloadRef }) => `${heads}${tenantId}/${workloadRef}.json`,
     used: ({ tenantId, workloadRef }) => `${prefix}used/${tenantId}/${workloadRef}`,
     archive: ({ tenantId, workloadRef }, blob) => `${archives}${tenantId}/${workloadRef}/${blob}`,

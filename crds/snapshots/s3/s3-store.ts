@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { BuildContexts } from "../../builds/build-contexts.ts";
 import { type Clock, systemClock } from "../../client/clock.ts";
+import type { UsageStore } from "../../usage/usage-store.ts";
 import { orAborted } from "../../waits.ts";
 import { asOrdinary } from "../kept-versions.ts";
 import { limitCalls } from "../limit-calls.ts";
@@ -25,6 +26,7 @@ import { archivesOf, blobsOf, createS3Heads, metadataOf, newCommit, olderOf, typ
 import { s3Layout } from "./s3-layout.ts";
 import { createS3Lists } from "./s3-lists.ts";
 import { probeS3 } from "./s3-probe.ts";
+import { createS3Records } from "./s3-records.ts";
 import { createS3Tidy } from "./s3-tidy.ts";
 import { createS3Uploads } from "./s3-uploads.ts";
 import { createS3Usage } from "./s3-usage.ts";
@@ -49,6 +51,7 @@ export interface S3StoreOptions {
 
 export interface S3Store extends SnapshotStore {
   readonly contexts: BuildContexts;
+  readonly usageRecords: UsageStore;
   /**
    * Checks whether archives can be kept here.
    *
@@ -297,6 +300,7 @@ export function createS3Store(options: S3StoreOptions): S3Store {
     tidy: (call) => limited(call, tidy),
 
     contexts: createS3Contexts({ bucket, layout, uploads, limited }),
+    usageRecords: createS3Records({ bucket, layout, limited }),
     close: bucket.close,
   };
 }

@@ -29,6 +29,7 @@ import {
   touchSchema,
   UPLOAD_ID,
 } from "../../../crds/snapshots/store-protocol.ts";
+import { MOST_BATCH_BYTES } from "../../../crds/usage/usage-store.ts";
 import { sendPages } from "./send-pages.ts";
 import { createVolume } from "./store/volume.ts";
 import { READ_BYTES, type ReadSpace } from "./store/volume-files.ts";
@@ -148,6 +149,20 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
       case "DELETE contexts":
         await volume.eraseContexts(tenantId, workloadRef === "" ? undefined : checkId(workloadRef));
         return send(response, {});
+      case "PUT usage-records":
+        await volume.addRecords({
+          hour: tenantId,
+          name: workloadRef,
+          lines: await readText(request, MOST_BATCH_BYTES),
+        });
+        return send(response, {});
+      case "GET usage-records":
+        return await sendRecords(call, { from: tenantId, to: workloadRef });
+      case "GET usage-until":
+        return send(response, { until: await volume.recordedUntil() });
+      case "PUT usage-until":
+        await volume.setRecordedUntil(tenantId);
+        return send(response, {});
       case "GET list": {
         const [versions, uses] = ["versions", "uses"].map((name) => query.get(name) === "true");
         return await sendPages(call, (page) => volume.list({ ...page, versions: versions === true, uses }));
@@ -201,6 +216,15 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
   async function sendContext(call: Call, workload: string, sha256: string): Promise<void> {
     const found = await volume.openContext(workload, v.parse(sha256Schema, sha256));
     await sendFile(call, found && { ...found, head: { sizeBytes: found.sizeBytes }, from: 0, to: found.sizeBytes });
+  }
+
+  async function sendRecords({ response, signal }: Call, range: { from: string; to: string }): Promise<void> {
+    const { sizeBytes, content } = await volume.openRecords(range);
+    const head = Buffer.from(`${JSON.stringify({ sizeBytes })}\n`);
+    response.setHeader("content-type", "application/x-ndjson");
+    response.setHeader("content-length", head.length + sizeBytes);
+    response.write(head);
+    await pipeline(content, response, { signal });
   }
 
   function handle(request: IncomingMessage, response: ServerResponse): void {
@@ -356,16 +380,21 @@ function send(response: ServerResponse, content: object): void {
   response.end(body);
 }
 
-async function readJson(request: IncomingMessage): Promise<unknown> {
+async function readText(request: IncomingMessage, mostBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > MOST_BODY_BYTES) throw new RequestError(`Cannot read the request: more than ${MOST_BODY_BYTES} bytes`);
+    if (bytes > mostBytes) throw new RequestError(`Cannot read the request: more than ${mostBytes} bytes`);
     chunks.push(chunk);
   }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const text = await readText(request, MOST_BODY_BYTES);
   try {
-    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    return JSON.parse(text);
   } catch (cause) {
     throw new RequestError("Cannot read the request: it is not JSON", { cause });
   }

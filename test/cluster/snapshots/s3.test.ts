@@ -3,4 +3,5 @@
 // @limit 400
 import "./s3-contexts.ts";
 import "./s3-probe.ts";
+import "./s3-records.ts";
 import "./s3-store.ts";

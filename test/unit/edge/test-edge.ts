@@ -9,6 +9,7 @@ import { noQuotas } from "../../../crds/quotas/tenant-quotas.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
 import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
+import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 
 import { createKeyStore, type KeyStore, type Keys, withoutContent } from "../../../edge/access/key-store.ts";
 import { createTenantRates } from "../../../edge/access/tenant-rates.ts";
@@ -119,6 +120,7 @@ export function testEdge(
     /** @default none is there */
     store?: SnapshotStore;
     contexts?: BuildContexts;
+    usage?: UsageStore;
     /** @default volume */
     storeKind?: OpenedStore["kind"];
     /** Whether archives were seen. @default they were not */
@@ -216,7 +218,8 @@ export function testEdge(
     // Every call of one that was not given fails.
     const archives = store ?? ({} as SnapshotStore);
     const mark = { advice: "", wasSeen: async () => wasMarked(), remember: async () => undefined };
-    return { kind: storeKind, archives, contexts, mark, check: async () => undefined, close: () => undefined };
+    const usage = given.usage ?? ({} as UsageStore);
+    return { kind: storeKind, archives, contexts, usage, mark, check: async () => undefined, close: () => undefined };
   }
 
   return {

@@ -6,6 +6,8 @@ import { createContextClient } from "../../../crds/snapshots/context-client.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { createStoreClient } from "../../../crds/snapshots/store-client.ts";
 import { createStoreConnection, type StoreEndpoint } from "../../../crds/snapshots/store-connection.ts";
+import { createUsageClient } from "../../../crds/snapshots/usage-client.ts";
+import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 import { createSnapshotServer, type SnapshotServerOptions } from "../../../operator/snapshots/helper/server.ts";
 
 /** False where a file of test/cluster/snapshots runs the tests over object storage. */
@@ -23,6 +25,7 @@ export const clockWithoutPauses: Clock = {
 export interface ServedStore {
   readonly store: SnapshotStore;
   readonly contexts: BuildContexts;
+  readonly usage: UsageStore;
   readonly endpoint: StoreEndpoint;
   close(): Promise<void>;
 }
@@ -45,12 +48,14 @@ export async function serveStore(
   if (!isOverVolume) {
     const { makeObjectStore } = await import("./object-store.ts");
     const store = await makeObjectStore({ isMarked });
-    return { store, contexts: store.contexts, endpoint, close: () => close().finally(store.close) };
+    const { contexts, usageRecords: usage } = store;
+    return { store, contexts, usage, endpoint, close: () => close().finally(store.close) };
   }
   const connection = createStoreConnection({ endpoint: async () => endpoint });
   return {
     store: createStoreClient({ connection, wasMarked: async () => isMarked() }),
     contexts: createContextClient({ connection, volumeBytes: async () => options.volumeBytes }),
+    usage: createUsageClient({ connection }),
     endpoint,
     close,
   };

@@ -5,10 +5,12 @@ import { checkSnapshotKey, type SnapshotKey } from "../../../../crds/snapshots/s
 import type { Turns } from "./turns.ts";
 import { ifFolder, ifThere, placesOf, readStored, recordPath, removeIfEmpty } from "./volume-files.ts";
 import { isTaken, type VolumeOwner } from "./volume-owner.ts";
+import { RECORDS_FOLDER } from "./volume-records.ts";
 import type { VolumeState } from "./volume-state.ts";
 import type { VolumeTenants } from "./volume-tenants.ts";
 
 const LEFTOVER_MS = 24 * 3_600_000;
+const OWN: readonly string[] = [".contexts", RECORDS_FOLDER];
 
 /** The calls that visit all archives. */
 export interface VolumeSweep {
@@ -35,9 +37,9 @@ export function createVolumeSweep(options: {
   const { state, tenants, owner, turns, now } = options;
   const { root } = state;
 
-  /** The folders of tenants and of build contexts. */
+  /** The folders of tenants, of build contexts and of usage records. */
   async function* foldersOf(): AsyncGenerator<string> {
-    for await (const { name } of tenants.entries()) if (isTenantId(name) || name === ".contexts") yield name;
+    for await (const { name } of tenants.entries()) if (isTenantId(name) || OWN.includes(name)) yield name;
   }
 
   async function filesIn(folder: string, isOne: (name: string) => boolean): Promise<string[]> {

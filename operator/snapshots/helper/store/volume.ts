@@ -9,13 +9,14 @@ import { type ReadSpace, readSpace } from "./volume-files.ts";
 import { createVolumeList, type VolumeList } from "./volume-list.ts";
 import { createVolumeNames, type VolumeNames } from "./volume-names.ts";
 import { createVolumeOwner, type VolumeOwner } from "./volume-owner.ts";
+import { createVolumeRecords, type VolumeRecords } from "./volume-records.ts";
 import { createVolumeState, type VolumeState } from "./volume-state.ts";
 import { createVolumeSweep, type VolumeSweep } from "./volume-sweep.ts";
 import { createVolumeTenants } from "./volume-tenants.ts";
 import { createVolumeUploads, type VolumeUploads } from "./volume-uploads.ts";
 import { createVolumeUsage, type VolumeUsage } from "./volume-usage.ts";
 
-/** The archives and build contexts in a folder. Only commands of an earlier version change the folder beside this. */
+/** The archives, build contexts and usage records in a folder. Only commands of an earlier version change the folder beside this. */
 export interface Volume
   extends Pick<VolumeState, "look" | "open">,
     Pick<VolumeUploads, "receive" | "receiveKept" | "compose" | "discard">,
@@ -23,6 +24,7 @@ export interface Volume
     VolumeDeletions,
     VolumeNames,
     Omit<VolumeContexts, "holdsContext">,
+    VolumeRecords,
     Pick<VolumeList, "list" | "names">,
     Pick<VolumeSweep, "touch" | "tidy"> {
   readonly space: ReadSpace;
@@ -65,6 +67,7 @@ export function createVolume(options: VolumeOptions): Volume {
     ...createVolumeDeletions({ ...changes, changeIn }),
     ...createVolumeNames({ state, owner, changeIn }),
     ...contexts,
+    ...createVolumeRecords({ root, turns }),
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,
     async takeOver() {

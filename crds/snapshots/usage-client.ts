@@ -1,0 +1,65 @@
+import * as v from "valibot";
+import { HOUR_MS, hourAt, hourStart } from "../usage/usage-hour.ts";
+import { linesOf, type UsageStore } from "../usage/usage-store.ts";
+import { StoreError } from "./snapshot-store.ts";
+import { NO_SUCH_CALL } from "./store-client.ts";
+import type { StoreConnection } from "./store-connection.ts";
+import { recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
+
+const DAY_HOURS = 24;
+
+/** The usage records of a snapshots server. */
+export function createUsageClient({ connection }: { connection: StoreConnection }): UsageStore {
+  const { ask, openBytes, repeat, limited } = connection;
+
+  return {
+    append: ({ hour, name, lines }, call) =>
+      limited(call, async (signal) => {
+        const path = `/v1/usage-records/${hour}/${name}`;
+        const body = Buffer.from(lines);
+        await ifKnown(repeat(signal, () => ask(v.object({}), { method: "PUT", path, body, signal })));
+      }),
+
+    async *read({ from, to }, call) {
+      for (let hour = from; hour < to; ) {
+        const dayEnd = hourAt(hourStart(hour) + DAY_HOURS * HOUR_MS);
+        const next = dayEnd < to ? dayEnd : to;
+        const readHead = (line: string) => ({ expected: { ...readSize(line), sha256: undefined } });
+        const opened = await ifKnown(openBytes(`/v1/usage-records/${hour}/${next}`, { ...call, readHead }));
+        try {
+          if (opened !== undefined) yield* linesOf(opened.content);
+        } finally {
+          opened?.close();
+        }
+        hour = next;
+      }
+    },
+
+    recordedUntil: (call) =>
+      limited(call, async (signal) => {
+        const path = "/v1/usage-until";
+        return (await ifKnown(repeat(signal, () => ask(recordedUntilSchema, { method: "GET", path, signal })))).until;
+      }),
+
+    setRecordedUntil: (hour, call) =>
+      limited(call, async (signal) => {
+        const path = `/v1/usage-until/${hour}`;
+        await ifKnown(repeat(signal, () => ask(v.object({}), { method: "PUT", path, signal })));
+      }),
+  };
+}
+
+function readSize(line: string): { sizeBytes: number } {
+  return v.parse(recordsHeadSchema, JSON.parse(line));
+}
+
+/** @throws StoreError if the server is of an earlier version, without this call */
+async function ifKnown<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof StoreError && error.message.endsWith(NO_SUCH_CALL))) throw error;
+    const why = "the snapshots server is of an earlier version, without usage records: it is replaced soon";
+    throw new StoreError(why, { isTransient: true, cause: error });
+  }
+}

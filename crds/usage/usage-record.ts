@@ -1,0 +1,96 @@
+import * as v from "valibot";
+import type { ClaimSource } from "../claim.ts";
+import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "./usage-hour.ts";
+
+/**
+ * How the use of a pod ended. `released`: the claim was deleted, by a caller or for idleness; `expired`: it was deleted
+ * after its `expiresAt`; `destroyed`: the pod was destroyed on request; `moved`: the session goes on in another pod,
+ * with its files; `lost`: the pod was lost, and the session goes on in another one; `failed`: the claim went to `Error`.
+ */
+export const usageEnds = ["released", "expired", "destroyed", "moved", "lost", "failed"] as const;
+
+export type UsageEnd = (typeof usageEnds)[number];
+
+const count = v.pipe(v.number(), v.finite(), v.minValue(0));
+const time = v.pipe(
+  v.string(),
+  v.check((text) => !Number.isNaN(Date.parse(text)), "is not a time"),
+);
+
+/**
+ * What a session used in one hour of UTC. A session is one pod that a claim was given, from the moment at which the
+ * claim became `Active` to the end of that use.
+ */
+export const usageRecordSchema = v.object({
+  /** `<uid of the claim>.<uid of the pod>/<hour>`. A record that is written twice has the same id. */
+  id: v.pipe(v.string(), v.regex(/^[^/\s]+[/][-0-9T]+$/)),
+  kind: v.literal("session"),
+  tenantId: v.string(),
+  workload: v.string(),
+  /** The claim's `spec.labels`. */
+  labels: v.record(v.string(), v.string()),
+  source: v.picklist(["existing", "pool", "pool+data", "cold", "cold+data"] satisfies ClaimSource[]),
+  /** ISO 8601 times within the hour. */
+  from: time,
+  to: time,
+  /** CPUs of the workload's container (its limit, without sidecars) times seconds. */
+  vcpuSeconds: count,
+  /** MiB of the limit of its memory, times seconds. */
+  mibSeconds: count,
+  /** How the use ended; only in the last record of a session. */
+  end: v.optional(v.picklist(usageEnds)),
+});
+
+export type UsageRecord = v.InferOutput<typeof usageRecordSchema>;
+
+/** The use of a pod by a claim, as its records are made from it. */
+export interface UsageSession extends Pick<UsageRecord, "tenantId" | "workload" | "labels" | "source"> {
+  /** `<uid of the claim>.<uid of the pod>` */
+  readonly id: string;
+  /** In milliseconds since the epoch. */
+  readonly since: number;
+  readonly cpuMillis: number;
+  readonly memoryMib: number;
+}
+
+/**
+ * The records of a session, one for each hour.
+ *
+ * @param options.first the first hour; earlier ones are recorded already
+ * @param options.to the end of the use, or of the last whole hour, in milliseconds since the epoch
+ * @param options.end how the use ended. @default it goes on
+ */
+export function* recordsOf(
+  session: UsageSession,
+  { first, to, end }: { first: UsageHour; to: number; end?: UsageEnd | undefined },
+): Generator<UsageRecord> {
+  const { id, tenantId, workload, labels, source, since, cpuMillis, memoryMib } = session;
+  const until = Math.max(to, since);
+  const last = hourAt(Math.max(since, until - 1));
+  const begin = [first, hourAt(since)].reduce((a, b) => (a > b ? a : b));
+  for (const hour of hoursBetween(begin > last ? last : begin, hourAt(hourStart(last) + HOUR_MS))) {
+    const from = Math.max(since, hourStart(hour));
+    const ms = Math.max(0, Math.min(until, hourStart(hour) + HOUR_MS) - from);
+    yield {
+      ...{ id: `${id}/${hour}`, kind: "session", tenantId, workload, labels, source },
+      ...{ from: new Date(from).toISOString(), to: new Date(from + ms).toISOString() },
+      ...{ vcpuSeconds: (cpuMillis * ms) / 1e6, mibSeconds: (memoryMib * ms) / 1000 },
+      ...(hour === last && end !== undefined && { end }),
+    };
+  }
+}
+
+/** The session and the hour of a record. */
+export function partsOfId({ id }: Pick<UsageRecord, "id">): { readonly session: string; readonly hour: UsageHour } {
+  const [session = "", hour = ""] = id.split("/");
+  return { session, hour };
+}
+
+/**
+ * Which of two records with the same id counts: one that has an end, else the one that was used for less time. So
+ * neither a killed operator nor one that wrote too late makes a session longer.
+ */
+export function countedRecord(a: UsageRecord, b: UsageRecord): UsageRecord {
+  if ((a.end === undefined) !== (b.end === undefined)) return a.end === undefined ? b : a;
+  return a.to <= b.to ? a : b;
+}

@@ -1,0 +1,67 @@
+import * as v from "valibot";
+import type { StoreCall } from "../snapshots/snapshot-store.ts";
+import type { UsageHour } from "./usage-hour.ts";
+import { type UsageRecord, usageRecordSchema } from "./usage-record.ts";
+
+/** The most bytes of a batch. */
+export const MOST_BATCH_BYTES = 4 * 1024 * 1024;
+
+/** Names a batch: unique to the process that writes it. */
+const BATCH = /^[0-9a-z]{1,40}-\d{1,12}$/;
+
+/** Records of one hour that are added together. */
+export interface UsageBatch {
+  readonly hour: UsageHour;
+  /** Lower-case letters and digits, a dash and a number. */
+  readonly name: string;
+  /** One record a line. At most {@link MOST_BATCH_BYTES}. */
+  readonly lines: string;
+}
+
+/**
+ * The usage records in the snapshots store, beside the archives. They are only added. Every call throws the errors of
+ * `SnapshotStore`.
+ */
+export interface UsageStore {
+  /** Adds a batch. When it resolves, the records are on the disk. A repetition with the same name changes nothing. */
+  append(batch: UsageBatch, call: StoreCall): Promise<void>;
+  /**
+   * The records of the hours from one to another, without the second, in the order of hours. A record may occur more
+   * than once: see `countedRecord`. The call's time limit includes the reading.
+   *
+   * @returns some lines at a time
+   */
+  read(range: { readonly from: UsageHour; readonly to: UsageHour }, call: StoreCall): AsyncIterable<readonly string[]>;
+  /** The hour up to which running sessions are recorded; undefined before the first {@link setRecordedUntil}. */
+  recordedUntil(call: StoreCall): Promise<UsageHour | undefined>;
+  setRecordedUntil(hour: UsageHour, call: StoreCall): Promise<void>;
+}
+
+export function isBatchName(name: string): boolean {
+  return BATCH.test(name);
+}
+
+/** The record in a line; undefined for one of a kind that this version does not know. */
+export function parseRecord(line: string): UsageRecord | undefined {
+  const parsed = v.safeParse(usageRecordSchema, parseJson(line));
+  return parsed.success ? parsed.output : undefined;
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Cuts text that arrives in pieces into lines. An unfinished last line is dropped: no batch ends with one. */
+export async function* linesOf(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<string[]> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const piece of pieces) {
+    const lines = (rest + decoder.decode(piece, { stream: true })).split("\n");
+    rest = lines.pop() ?? "";
+    if (lines.length > 0) yield lines;
+  }
+}

@@ -1,0 +1,95 @@
+import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { hoursBetween, isUsageHour, type UsageHour } from "../../../../crds/usage/usage-hour.ts";
+import { isBatchName, MOST_BATCH_BYTES, type UsageBatch } from "../../../../crds/usage/usage-store.ts";
+import type { Turns } from "./turns.ts";
+import { ifThere, syncFolders } from "./volume-files.ts";
+
+/** No tenant id begins with a dot, so this folder never looks like a tenant's. */
+export const RECORDS_FOLDER = ".usage";
+const UNTIL = "until";
+const MOST_HOURS = 24;
+
+/** Batches of usage records on the snapshots volume: `.usage/<hour>/<batch>.ndjson`. */
+export interface VolumeRecords {
+  /** @throws TypeError if the hour or the name is not valid, or there are too many bytes */
+  addRecords(batch: UsageBatch): Promise<void>;
+  /** The batches of at most 24 hours, one after the other. If one was changed since they were listed, reading fails. */
+  openRecords(range: { from: string; to: string }): Promise<{ sizeBytes: number; content: AsyncIterable<Buffer> }>;
+  recordedUntil(): Promise<UsageHour | undefined>;
+  setRecordedUntil(hour: string): Promise<void>;
+}
+
+export function createVolumeRecords({ root, turns }: { root: string; turns: Turns }): VolumeRecords {
+  const top = join(root, RECORDS_FOLDER);
+
+  /** Writes a file under a temporary name, syncs it, and renames it. */
+  async function write(folder: string, name: string, text: string): Promise<void> {
+    // A volume that is not mounted must not look like an empty one.
+    await stat(root);
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const partial = join(folder, `.${name}.partial`);
+    const handle = await open(partial, "w", 0o600);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } catch (error) {
+      await rm(partial, { force: true });
+      throw error;
+    } finally {
+      await handle.close();
+    }
+    await rename(partial, join(folder, name));
+    await syncFolders(...new Set([folder, top, root]));
+  }
+
+  return {
+    async addRecords({ hour, name, lines }) {
+      checkHour(hour);
+      if (!isBatchName(name)) throw new TypeError(`Cannot add records: "${name}" is not a valid name of a batch`);
+      if (lines.length > MOST_BATCH_BYTES) throw new TypeError(`Cannot add records: over ${MOST_BATCH_BYTES} bytes`);
+      if (!lines.endsWith("\n")) throw new TypeError("Cannot add records: the last line has no end");
+      await turns.take(`${RECORDS_FOLDER}/${hour}/${name}`, () => write(join(top, hour), `${name}.ndjson`, lines));
+    },
+
+    async openRecords({ from, to }) {
+      checkHour(from);
+      checkHour(to);
+      const hours = [...hoursBetween(from, to)];
+      if (hours.length > MOST_HOURS) throw new TypeError(`Cannot read records: more than ${MOST_HOURS} hours`);
+      const files: { path: string; size: number }[] = [];
+      for (const hour of hours) {
+        const folder = join(top, hour);
+        const names = (await ifThere(readdir(folder))) ?? [];
+        for (const name of names.filter((one) => one.endsWith(".ndjson")).sort()) {
+          const path = join(folder, name);
+          files.push({ path, size: (await stat(path)).size });
+        }
+      }
+      return { sizeBytes: files.reduce((sum, { size }) => sum + size, 0), content: contentOf(files) };
+    },
+
+    async recordedUntil() {
+      const text = await ifThere(readFile(join(top, UNTIL), "utf8"));
+      const hour = text?.trim() ?? "";
+      return isUsageHour(hour) ? hour : undefined;
+    },
+
+    async setRecordedUntil(hour) {
+      checkHour(hour);
+      await turns.take(`${RECORDS_FOLDER}/${UNTIL}`, () => write(top, UNTIL, `${hour}\n`));
+    },
+  };
+}
+
+async function* contentOf(files: readonly { path: string; size: number }[]): AsyncGenerator<Buffer> {
+  for (const { path, size } of files) {
+    const content = await readFile(path);
+    if (content.length !== size) throw new Error(`${path} has changed since it was listed`);
+    if (size > 0) yield content;
+  }
+}
+
+function checkHour(hour: string): void {
+  if (!isUsageHour(hour)) throw new TypeError(`Cannot use records of "${hour}": an hour is like 2026-11-29T14`);
+}

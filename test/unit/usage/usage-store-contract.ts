@@ -1,0 +1,58 @@
+import type { Test } from "uvu";
+import * as assert from "uvu/assert";
+import type { UsageStore } from "../../../crds/usage/usage-store.ts";
+import { errorOf } from "../../error-of.ts";
+import { call } from "../snapshots/store-contract.ts";
+
+const HOURS = ["2026-11-28T23", "2026-11-29T00", "2026-11-30T10"] as const;
+
+/** What a store of usage records does, wherever it keeps them. */
+export function testUsageStore<T extends { usage: UsageStore }>(test: Test<T>): void {
+  test("records are read by hour, in order, each batch whole", async ({ usage }) => {
+    assert.equal(await linesIn(usage, HOURS[0], HOURS[2]), []);
+    const [first, second, third] = HOURS;
+    await usage.append({ hour: second, name: "b-2", lines: "second\nthird\n" }, call);
+    await usage.append({ hour: second, name: "b-1", lines: "first\n" }, call);
+    await usage.append({ hour: first, name: "b-3", lines: "ä zero\n" }, call);
+    await usage.append({ hour: third, name: "b-4", lines: "last\n" }, call);
+    assert.equal(await linesIn(usage, first, third), ["ä zero", "first", "second", "third"]);
+    assert.equal(await linesIn(usage, second, "2026-11-30T11"), ["first", "second", "third", "last"]);
+  });
+
+  test("a batch that is added again is there once", async ({ usage }) => {
+    const [hour] = HOURS;
+    for (let times = 0; times < 2; times += 1) await usage.append({ hour, name: "a-1", lines: "once\n" }, call);
+    assert.equal(await linesIn(usage, hour, HOURS[1]), ["once"]);
+  });
+
+  test("the hour up to which all is recorded is remembered", async ({ usage }) => {
+    assert.is(await usage.recordedUntil(call), undefined);
+    for (const hour of HOURS) await usage.setRecordedUntil(hour, call);
+    assert.is(await usage.recordedUntil(call), HOURS[2]);
+  });
+
+  test("reading can stop early", async ({ usage }) => {
+    const [hour] = HOURS;
+    for (let batch = 0; batch < 40; batch += 1)
+      await usage.append({ hour, name: `a-${batch}`, lines: "x\n".repeat(2000) }, call);
+    for await (const lines of usage.read({ from: hour, to: HOURS[1] }, call)) {
+      assert.ok(lines.length > 0);
+      break;
+    }
+    assert.is((await linesIn(usage, hour, HOURS[1])).length, 80_000);
+  });
+
+  test("an aborted call ends with its reason", async ({ usage }) => {
+    const [hour] = HOURS;
+    await usage.append({ hour, name: "a-1", lines: "x\n" }, call);
+    const signal = AbortSignal.abort(new Error("gone"));
+    const read = async () => await linesIn(usage, hour, HOURS[1], signal);
+    assert.is(((await errorOf(read())) as Error).message, "gone");
+  });
+}
+
+async function linesIn(usage: UsageStore, from: string, to: string, signal = call.signal): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const some of usage.read({ from, to }, { ...call, signal })) lines.push(...some);
+  return lines;
+}
