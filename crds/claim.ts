@@ -138,6 +138,19 @@ export const claimStatusSchema = Type.Object(
     claimedAt: Type.Optional(
       Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
     ),
+    usage: Type.Optional(
+      Type.Object(
+        {
+          since: Type.String({ description: "When the use of the instance began, ISO 8601.", format: "date-time" }),
+          cpuMillis: Type.Integer({
+            description: "Limit of the workload's container, in thousandths of a CPU.",
+            minimum: 0,
+          }),
+          memoryMib: Type.Integer({ description: "Limit of its memory, in MiB.", minimum: 0 }),
+        },
+        { description: "What usage records count for the instance; absent while nothing is counted." },
+      ),
+    ),
     expiresAt: Type.Optional(
       Type.String({ description: "The expiry that the operator follows, RFC 3339.", format: "date-time" }),
     ),

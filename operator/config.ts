@@ -82,6 +82,7 @@ const environment = v.object({
   TENANCY_SNAPSHOT_CONCURRENCY: v.optional(wholeNumber(1, 1000), "4"),
   TENANCY_SNAPSHOT_TIMEOUT: v.optional(seconds, "3600"),
   TENANCY_RELEASE_RETRY_LIMIT: v.optional(seconds, "86400"),
+  TENANCY_USAGE: v.optional(v.picklist(["on", "off"], "must be on or off"), "on"),
   TENANCY_REGISTRY: v.optional(
     v.pipe(
       v.string(),
@@ -130,6 +131,8 @@ export interface OperatorConfig {
   /** Which Secrets `network.credentials` can name. */
   secretPolicy: SecretPolicy;
   snapshots: SnapshotConfig;
+  /** Whether the usage of sessions is recorded in the store. */
+  usage: boolean;
   /** Undefined without a registry: workloads with a Dockerfile are refused. */
   builds: BuildConfig | undefined;
   /** Undefined: nothing is traced. */
@@ -270,6 +273,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
       timeoutMs: values.TENANCY_SNAPSHOT_TIMEOUT * 1000,
       retryLimitMs: values.TENANCY_RELEASE_RETRY_LIMIT * 1000,
     },
+    usage: values.TENANCY_USAGE === "on",
     builds:
       values.TENANCY_REGISTRY === undefined
         ? undefined

@@ -327,6 +327,12 @@ export function createMetrics() {
       labelNames: ["resource"],
       registers,
     }),
+    usageRecords: new Counter({
+      name: "tenancy_usage_records_total",
+      help: "Usage records: written to the store, or lost because the store failed for too long",
+      labelNames: ["result"],
+      registers,
+    }),
     poolClaims: new Counter({
       name: "tenancy_pool_claims_total",
       help: "Claims on workloads that have a pool: hit if the pool had a warm pod",

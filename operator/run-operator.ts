@@ -48,6 +48,7 @@ export async function runOperator(): Promise<void> {
       room: { maxArchiveBytes: config.snapshots.maxArchiveBytes, volumeBytes: config.snapshots.sizeBytes },
     }),
     contexts,
+    usage: config.usage ? opened.usage : undefined,
     exec,
     config,
     metrics,

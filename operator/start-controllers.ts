@@ -7,6 +7,7 @@ import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures
 import { keyAt, keyOf } from "../crds/client/watch/store.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
+import type { UsageStore } from "../crds/usage/usage-store.ts";
 import { createBuildMemory } from "./builds/context.ts";
 import { createClaimMemory, stopClaimWork, watchServices } from "./claim/context.ts";
 import { createClaimController } from "./claim/controller.ts";
@@ -23,8 +24,11 @@ import { createQueue } from "./queue.ts";
 import { type ReadImageConfig, readImageConfig } from "./registry/read-image-config.ts";
 import { createHelperStart } from "./snapshots/context.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
+import { mayHaveArchives } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import type { WholeContext } from "./start-caches.ts";
+import { createUsageController } from "./usage/controller.ts";
+import { createUsageRecorder } from "./usage/usage-recorder.ts";
 import { createWorkloadMemory } from "./workload/context.ts";
 import { createWorkloadController } from "./workload/controller.ts";
 
@@ -33,6 +37,7 @@ export function startControllers(options: {
   client: ClusterClient;
   snapshots: Snapshots;
   contexts: BuildContexts;
+  usage?: UsageStore | undefined;
   readImageConfig?: ReadImageConfig | undefined;
   exec?: Exec | undefined;
   config: OperatorConfig;
@@ -60,12 +65,25 @@ export function startControllers(options: {
     historySince: options.historySince,
     isLeading: () => term.writeTimeLeftMs() > 0,
   };
+  const usage =
+    options.usage &&
+    createUsageRecorder({
+      store: options.usage,
+      mayHaveStore: () => mayHaveArchives(context),
+      claims: () => informers.claims.store.values(),
+      onRecorded: enqueueClaim,
+      retryLimitMs: config.snapshots.retryLimitMs,
+      serverNow: ground.serverNow,
+      count: (result, records) => metrics.usageRecords.inc({ result }, records),
+      log,
+    });
   const context: WholeContext = {
     ...ground,
     ...createPodMemory(config),
     ...createPoolMemory({ events, onChange: enqueuePool }),
     ...createBuildMemory(config),
     ...createClaimMemory(options),
+    ...(usage && { usage }),
     ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
     ...createWorkloadMemory(),
     readImageConfig: options.readImageConfig ?? readImageConfig,
@@ -81,6 +99,7 @@ export function startControllers(options: {
     createHelperController(context),
     createArchivesController(context),
     createPoolStatusController(context),
+    createUsageController(context),
   ];
   const queue = createQueue({
     controllers,
@@ -104,7 +123,14 @@ export function startControllers(options: {
   async function stop(): Promise<void> {
     stopWatches();
     const { launcherEnds, feeds, imageReads } = context;
-    await Promise.all([queue.stop(), stopClaimWork(context), launcherEnds.stop(), feeds.stop(), imageReads.stop()]);
+    await Promise.all([
+      queue.stop(),
+      context.usage.stop(),
+      stopClaimWork(context),
+      launcherEnds.stop(),
+      feeds.stop(),
+      imageReads.stop(),
+    ]);
     context.snapshots.close();
     context.serviceWatch.close();
     await events.flush();

@@ -7,6 +7,7 @@ import { HistoryError } from "../crds/client/watch/listing.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
+import type { UsageStore } from "../crds/usage/usage-store.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
 import { failedSaveSince } from "./claim/claim-status.ts";
 import type { OperatorConfig } from "./config.ts";
@@ -27,6 +28,8 @@ export interface OperatorOptions {
   client: ClusterClient;
   snapshots: Snapshots;
   contexts: BuildContexts;
+  /** @default usage is not recorded */
+  usage?: UsageStore | undefined;
   /** @default from the image's registry */
   readImageConfig?: ReadImageConfig | undefined;
   /** Asks pods that do not become ready where they listen. @default they are not asked */

@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Claim, ClaimSource } from "../../crds/claim.ts";
-import { podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
+import { isDestroyed, podEndpoint, statusOverlayId } from "../../crds/claims/claim-pod.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { claims } from "../../crds/kinds.ts";
 import { annotation } from "../../crds/labels.ts";
 import { resourcesOf } from "../../crds/quotas/room.ts";
+import type { UsageEnd } from "../../crds/usage/usage-record.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { usageOf } from "../usage/usage-session.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
@@ -21,6 +23,7 @@ export async function conclude(claim: Claim, outcome: Outcome, context: ClaimCon
   const { status, after, requeueAfterMs } = writeOf(claim, outcome, context);
   if (status !== undefined) {
     const { uid = "", resourceVersion } = claim.metadata;
+    if (status.usage === null) await context.usage.endUse(claim, usageEndOf(claim, outcome));
     const written = await patchClaimStatus(claim, status, context).catch((error: unknown) => {
       if (after !== undefined && error instanceof NetworkError && error.requestWasSent)
         context.unansweredWrites.set(uid, { status, after, resourceVersion });
@@ -30,6 +33,13 @@ export async function conclude(claim: Claim, outcome: Outcome, context: ClaimCon
     await after?.(written);
   }
   return soonest(requeueAfterMs, outcome.requeueAfterMs);
+}
+
+function usageEndOf(claim: Claim, outcome: Exclude<Outcome, undefined>): UsageEnd {
+  if (!("next" in outcome)) return "lost";
+  if (outcome.next === "fail") return "failed";
+  if (isDestroyed(claim)) return "destroyed";
+  return outcome.next === "replace" && outcome.why?.reason === "Moved" ? "moved" : "lost";
 }
 
 /** Does what follows a write without an answer, such as its Event, once the claim shows that write. */
@@ -98,6 +108,7 @@ function failed(
       resumedFrom: null,
       restoredFrom: null,
       claimedAt: null,
+      usage: null,
       timeline,
     },
     after(written) {
@@ -135,6 +146,7 @@ function replaced(
       restoredFrom: null,
       overlayId: null,
       programRun: null,
+      usage: null,
       timeline: null,
       ...(saved !== undefined && { sessionSnapshot: saved }),
       // The files of the session are given up: the next pod begins another one.
@@ -180,6 +192,7 @@ function activated(
       overlayId: statusOverlayId(pod) ?? null,
       ...(programRun !== undefined && { programRun }),
       claimedAt: claimedAt.toISOString(),
+      ...(context.usage.isOn && { usage: usageOf(pod, claimedAt) }),
       timeline,
       ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,

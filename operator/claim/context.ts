@@ -20,6 +20,7 @@ import { createStartExplanations, type StartExplanations } from "../pod/explain-
 import type { PoolContext } from "../pool/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
+import { noUsage, type UsageRecorder } from "../usage/usage-recorder.ts";
 import { type ClaimStatusPatch, isWaiting, needsHelper } from "./claim-status.ts";
 import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
 import type { PodCheckpoints } from "./keep-checkpoints.ts";
@@ -96,6 +97,7 @@ export interface ClaimMemory {
   ownPods: Set<string>;
   /** By pod uid. */
   seenUses: SeenUses;
+  usage: UsageRecorder;
 }
 
 export interface ProgramStart {
@@ -185,6 +187,7 @@ export function createClaimMemory({
     room: createTenantRoom(),
     ownPods: new Set(),
     seenUses: new Map(),
+    usage: noUsage,
   };
 }
 
@@ -230,6 +233,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.timelines.forget(uid);
   memory.traces?.forget(uid);
   memory.room.given.delete(uid);
+  memory.usage.forget(claim);
 }
 
 /** Call this when a pod is gone. */

@@ -1,9 +1,10 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
+import { isDestroyed, isPodOf, podEndpoint } from "../../crds/claims/claim-pod.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { failureMessage, type PodState } from "../pod/pod-state.ts";
+import { usageOf } from "../usage/usage-session.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 
@@ -38,13 +39,17 @@ export async function followPod(
   // A program that keeps ending is reported once, until it runs again.
   const isRepeated = failure?.reason === PROGRAM_ENDED && shown !== undefined;
   const isNews = failure?.reason !== shown && !isRepeated && (failure !== undefined || state.state === "ready");
-  if (moved === undefined && !isNews && programRun === undefined && hasCurrentConditions(claim)) return claim;
+  // The claim became Active while usage was off, or under an earlier version.
+  const isUncounted = context.usage.isOn && claim.status?.usage === undefined && !isDestroyed(claim);
+  const hasChanged = moved !== undefined || isNews || programRun !== undefined || isUncounted;
+  if (!hasChanged && hasCurrentConditions(claim)) return claim;
   const written = await patchClaimStatus(
     claim,
     {
       phase: "Active",
       ...moved,
       ...(programRun !== undefined && { programRun }),
+      ...(isUncounted && { usage: usageOf(pod, new Date()) }),
       ...(isNews && { reason: null, message: null, ...failure }),
     },
     context,

@@ -30,6 +30,8 @@ const NOTE_LIMIT_MS = 20_000;
 export async function releaseClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
   context.traces?.releasing(claim);
+  // Its record is written while the pods end.
+  const usage = context.usage.endRelease(claim);
   const phase = claim.status?.phase;
   // Do not wait for a deleted pod whose node does not answer: the pod can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
@@ -70,6 +72,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
     return Number.isFinite(soonestMs) ? { requeueAfterMs: Math.max(100, soonestMs) } : undefined;
   }
   for (const { metadata } of bound()) forgetSave(metadata.uid ?? "", context);
+  if (!usage.mayGoOn) return { requeueAfterMs: usage.requeueAfterMs };
   const released = phase === "Released" ? claim : await finishRelease(claim, context);
   noteUse(released, context);
   if (released.status?.files === "discarded") dropCheckpoint(released, context);
@@ -81,7 +84,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
 
 async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim> {
   const { files, snapshot, overlayId, instanceId, sessionSnapshot } = claim.status ?? {};
-  const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null };
+  const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null, usage: null };
   // Its last pod was lost, and no other has been given to the tenant since.
   const isBetween = overlayId === undefined && sessionSnapshot === undefined && mayHaveCheckpoint(claim);
   if (isBetween && files === undefined)

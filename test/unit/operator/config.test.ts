@@ -26,6 +26,7 @@ test("has a default for everything", () => {
       ...{ size: "10Gi", sizeBytes: 10 * 1024 ** 3, maxArchiveBytes: 2.5 * 1024 ** 3, storageClass: undefined },
       ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
     },
+    usage: true,
     builds: undefined,
     tracing: undefined,
     logLevel: "info",
