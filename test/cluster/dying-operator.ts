@@ -8,6 +8,15 @@ const bun = join(import.meta.dirname, "../../node_modules/.bin/bun");
 /** Kinds whose writes count. */
 export const countedKinds = ["jobs", "pods", "tenancyclaims", "tenancyworkloads"];
 
+/** What the process is told of usage records: it adds them, and dies as well right after such a write. */
+export interface DyingRecorder {
+  readonly RECORDS_USAGE: string;
+  readonly TENANCY_SNAPSHOT_STORE?: string;
+  readonly TENANCY_SNAPSHOT_ENDPOINT?: string;
+  readonly AWS_ACCESS_KEY_ID?: string;
+  readonly AWS_SECRET_ACCESS_KEY?: string;
+}
+
 /** What the process is told of builds. */
 export interface DyingBuilder {
   readonly TENANCY_REGISTRY: string;
@@ -22,10 +31,10 @@ export interface DyingBuilder {
 export function startDyingOperator(
   kubeconfigPath: string,
   writes: number,
-  builder?: DyingBuilder,
+  told?: DyingBuilder | DyingRecorder,
 ): { exited: Promise<string>; kill(): void } {
   const script = join(import.meta.dirname, "operator-that-dies.ts");
-  const env = { ...process.env, ...builder, KUBECONFIG: kubeconfigPath };
+  const env = { ...process.env, ...told, KUBECONFIG: kubeconfigPath };
   const child: ChildProcess = spawn(bun, [script, String(writes)], {
     env,
     stdio: ["ignore", "inherit", "inherit"],

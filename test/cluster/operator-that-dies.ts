@@ -9,6 +9,7 @@ import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { openStore } from "../../crds/snapshots/open-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
+import type { UsageStore } from "../../crds/usage/usage-store.ts";
 import { operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
 import { createSnapshots } from "../../operator/snapshots/snapshots.ts";
@@ -24,19 +25,22 @@ let writesLeft = Number(process.argv[2]);
 
 async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise<T>): Promise<T> {
   const result = await write;
-  if (countedKinds.includes(resource.plural) && --writesLeft === 0) {
-    process.kill(process.pid, "SIGKILL");
-    await new Promise(() => undefined);
-  }
+  if (countedKinds.includes(resource.plural)) await countWrite();
   return result;
+}
+
+async function countWrite(): Promise<void> {
+  if (--writesLeft !== 0) return;
+  process.kill(process.pid, "SIGKILL");
+  await new Promise(() => undefined);
 }
 
 const cluster = await loadClusterConfig();
 const client = createClusterClient({ transport: createTransport({ config: cluster, role: "operator" }) });
-const { TENANCY_REGISTRY, PODS_FOLDER } = process.env;
+const { TENANCY_REGISTRY, PODS_FOLDER, RECORDS_USAGE, TENANCY_SNAPSHOT_STORE, TENANCY_SNAPSHOT_ENDPOINT } = process.env;
 const environment = {
   TENANCY_OPERATOR_LISTEN: "off",
-  TENANCY_REGISTRY,
+  ...{ TENANCY_REGISTRY, TENANCY_SNAPSHOT_STORE, TENANCY_SNAPSHOT_ENDPOINT },
   TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1",
 };
 const config = { ...operatorConfig(environment), leaseMs: LEASE_MS };
@@ -49,7 +53,14 @@ const dying: ClusterClient = {
 };
 const { namespace } = config;
 const { store } = config.snapshots;
-const { archives, contexts, mark } = openStore(store, { client, cluster, namespace });
+const { archives, contexts, mark, usage } = openStore(store, { client, cluster, namespace });
+const dyingUsage: UsageStore = {
+  ...usage,
+  async append(batch, call) {
+    await usage.append(batch, call);
+    await countWrite();
+  },
+};
 const exec = createExec({ config: cluster });
 const operator = startOperator({
   client: dying,
@@ -62,6 +73,7 @@ const operator = startOperator({
     timeoutMs: config.snapshots.timeoutMs,
   }),
   contexts: PODS_FOLDER === undefined ? contexts : (await serveStore(join(PODS_FOLDER, SNAPSHOTS_NAME))).contexts,
+  usage: RECORDS_USAGE === "true" ? dyingUsage : undefined,
   exec: PODS_FOLDER === undefined ? undefined : createFolderExec(PODS_FOLDER),
   config,
   metrics: createMetrics(),

@@ -14,6 +14,7 @@ import { claimName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Resource } from "../../crds/resource.ts";
 import type { Tracer } from "../../crds/tracing/tracer.ts";
+import type { UsageStore } from "../../crds/usage/usage-store.ts";
 import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
 import { type OperatorConfig, operatorConfig } from "../../operator/config.ts";
 import { createMetrics } from "../../operator/metrics.ts";
@@ -48,6 +49,8 @@ export interface Tenancy {
     /** Instead of archives on simulated nodes, where nothing runs that could make them. */
     snapshots?: Snapshots;
     contexts?: BuildContexts;
+    /** @default usage is not recorded */
+    usage?: UsageStore;
     /** @default the images of simulated nodes are in no registry */
     readImageConfig?: ReadImageConfig;
     /** Runs commands in pods. @default none are run but for archives */
@@ -179,6 +182,7 @@ export async function startTenancy(
         client: (overrides.wrap ?? ((whole) => whole))(createClusterClient({ transport: operatorTransport })),
         snapshots: overrides.snapshots ?? simulated.snapshots,
         contexts: overrides.contexts ?? simulated.contexts,
+        usage: overrides.usage,
         readImageConfig: overrides.readImageConfig ?? noRegistry,
         config: {
           ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1" }),
