@@ -109,7 +109,7 @@ export interface ApiRoute extends Route {
     | "application/octet-stream"
     | "websocket";
   /** The media type of another form that the answer can have. */
-  readonly alsoAnswers?: "application/gzip";
+  readonly alsoAnswers?: "application/gzip" | "text/csv";
   /** Whether the answer can be a stream of events instead. @default false */
   readonly streams?: boolean;
   /** Request headers that it reads. */

@@ -33,6 +33,7 @@ import { versionOf, versionRoutes } from "./snapshots/versions.ts";
 import { healthRoute, statsRoute } from "./system.ts";
 import { tenantRoutes } from "./tenants.ts";
 import { triggerRoutes } from "./triggers.ts";
+import { type UsageServices, usageRoutes } from "./usage/routes.ts";
 import { workloadRoutes } from "./workloads.ts";
 
 export type ApiServices = ClaimServices &
@@ -45,7 +46,8 @@ export type ApiServices = ClaimServices &
   LinkServices &
   KeyServices &
   LimitServices &
-  UploadServices & {
+  UploadServices &
+  UsageServices & {
     readonly cache: ClusterCache;
     readonly events: EventHub;
     /** Throws if a page of another site made the request; `/ws` does not serve those. */
@@ -96,6 +98,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ...sessionRoutes(services),
     ...keyRoutes(services),
     ...historyRoutes(services),
+    ...usageRoutes(services),
   ];
   return [...routes, ...openApiRoutes(routes, { asksForKey: services.asksForKey === true })];
 }

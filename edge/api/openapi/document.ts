@@ -73,6 +73,7 @@ const pathParameters: Readonly<Record<string, { description: string; schema: Ope
 };
 /** Raw bytes (https://spec.openapis.org/oas/v3.1.1.html#binary-data). */
 const rawSchema = { schema: {} };
+const csvExample = "tenantId,sessions,seconds\r\nalice,3,5400.5\r\n";
 
 /**
  * Generates the document of a route table.
@@ -219,6 +220,7 @@ function answered(
         description: "Success.",
         content: {
           "application/json": { schema: schemaOf(answer), example: exampleOf(answer) },
+          ...(alsoAnswers === "text/csv" && { [alsoAnswers]: { schema: { type: "string" }, example: csvExample } }),
           ...(streams && { "application/x-ndjson": rawSchema, "text/event-stream": rawSchema }),
         },
       };

@@ -64,6 +64,10 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Session: { asksForKey: true, active: true, expiresAt: "2026-11-26T21:30:00.000Z" },
   Key: key,
   CreatedKey: { ...key, key: `tk_${key.id}_pHqX0m2Vv5Yk7cT1nZ8rB4wL6dJ3sF9gQaUeIoKxMhE` },
+  Usage: {
+    ...{ tenantId: "alice", sessions: 3, seconds: 5400.5, vcpuSeconds: 10_801, mibSeconds: 2_765_056 },
+    sources: { pool: 2, "pool+data": 1 },
+  },
   Stats: {
     instances: { total: 4, byPhase: { Running: 4 } },
     claims: { total: 1, byPhase: { Active: 1 } },

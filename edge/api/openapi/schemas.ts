@@ -214,6 +214,23 @@ const shared = {
     { ...key, key: text("The key, for `Authorization: Bearer`; no other answer has it.") },
     { description: "A new key." },
   ),
+  Usage: Type.Object(
+    {
+      tenantId: Type.Optional(text("The tenant, by `tenant`.")),
+      workload: Type.Optional(text("The workload, by `workload`.")),
+      day: Type.Optional(Type.String({ description: "The day of UTC, by `day`.", format: "date" })),
+      sessions: Type.Integer({ description: "Sessions that ended.", minimum: 0 }),
+      seconds: Type.Number({ description: "Time of all instances together.", minimum: 0 }),
+      vcpuSeconds: Type.Number({ description: "CPU limits of the workloads, times seconds.", minimum: 0 }),
+      mibSeconds: Type.Number({ description: "Memory limits in MiB, times seconds.", minimum: 0 }),
+      sources: Type.Unsafe<Record<string, number>>({
+        type: "object",
+        additionalProperties: { type: "integer" },
+        description: "The sessions by how their instance was found.",
+      }),
+    },
+    { description: "What sessions used." },
+  ),
   Stats: Type.Object(
     {
       ...{ instances: counts("instances"), claims: counts("claims") },

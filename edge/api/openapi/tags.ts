@@ -10,6 +10,7 @@ export const tags = {
   events: "Changes as they happen.",
   session: "A browser's login.",
   keys: "Keys with a role.",
+  usage: "What tenants use.",
   system: "The service itself.",
 } as const;
 
@@ -22,6 +23,7 @@ const patterns: readonly [RegExp, Tag][] = [
   [/^\/ws$/, "events"],
   [/\/session$/, "session"],
   [/\/keys(\/|$)/, "keys"],
+  [/\/usage$/, "usage"],
   [/\/(instances)(\/|$)/, "instances"],
   [/\/(tenants|claims)(\/|$)/, "claims"],
   [/\/(workloads)(\/|$)/, "workloads"],

@@ -607,7 +607,7 @@ test("every GET route of the edge, the dump among them, its events, and the metr
     .map((path) => path.replace(/\/diff$/, `/diff?from=${newest}`));
   assert.ok(paths.includes("/api/v1/debug/resources") && paths.length > 10, paths.join(" "));
   // A list of files has their names.
-  const general = /\/(health|stats|session|history(\/claims)?|openapi.json|docs|files|diff\?from=\w+)$/;
+  const general = /\/(health|stats|session|history(\/claims)?|usage|openapi.json|docs|files|diff\?from=\w+)$/;
   // The workload's image is not built.
   const ofBuilds = /\/build(\/logs)?$/;
   for (const path of paths) {

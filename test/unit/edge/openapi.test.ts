@@ -18,6 +18,7 @@ import { rawTar } from "../archive/raw-tar.ts";
 import { checkpoint } from "../snapshots/checkpoint-contract.ts";
 import { call } from "../snapshots/store-contract.ts";
 import { serveStore } from "../snapshots/store-server.ts";
+import { usageLines } from "../usage/usage-lines.ts";
 import { answerProblems } from "./answer-problems.ts";
 import { answerCheckpoint } from "./claim-calls.ts";
 import { fakeKubectl } from "./fake-kubectl.ts";
@@ -202,6 +203,9 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /ws", "/ws"],
   ["GET /api/v1/history/claims", "/api/v1/history/claims"],
   ["GET /api/v1/history/claims", "/api/v1/history/claims?of=a"],
+  ["GET /api/v1/usage", "/api/v1/usage?from=2026-11-01&to=2026-12-01"],
+  ["GET /api/v1/usage", "/api/v1/usage?from=2026-11-01&to=2026-12-01&by=day&tenant=a"],
+  ["GET /api/v1/usage", "/api/v1/usage?from=2026-11-01&to=2027-12-01"],
   ["GET /api/v1/session", "/api/v1/session"],
   ["POST /api/v1/session", "/api/v1/session", { key: "secret-key" }],
   ["POST /api/v1/session", "/api/v1/session", {}],
@@ -257,7 +261,7 @@ test("every documented route is called, and every answer is as documented", asyn
   const edge = testEdge({
     kubectl: kubectl.command,
     store: served.store,
-    contexts: served.contexts,
+    ...{ contexts: served.contexts, usage: served.usage },
     exec: await insideExec(),
     clock: systemClock,
     hasKeys: true,
@@ -282,6 +286,8 @@ test("every documented route is called, and every answer is as documented", asyn
   cluster.addClaim({ ...saves, status: active });
   const { metadata: saved } = await checkpoint(served.store, "content", { session: "a", to: saves });
   await served.store.setName(saves, { sha256: saved.sha256, name: "v1" }, call);
+  const [lines] = usageLines([{ tenantId: "a", from: "2026-11-29T10:00:00Z", seconds: 60 }]);
+  await served.usage.append({ hour: "2026-11-29T10", name: "a-1", lines: lines ?? "" }, call);
   const answering = answerCheckpoint(edge, claimName(saves), { sha256: saved.sha256 });
   cluster.addPod("inst-a", "Running", {
     labels: { [label.tenant]: "a", [label.workload]: "app" },

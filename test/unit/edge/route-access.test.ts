@@ -43,7 +43,7 @@ function open(): TestEdge {
 /** The request of a route about a tenant, or one of its instances. */
 function about(route: string, tenant: string): string {
   const [method = "", pattern = ""] = route.split(" ");
-  const isList = /^GET \/api\/v1\/(claims|instances|snapshots)$/.test(route);
+  const isList = /^GET \/api\/v1\/(claims|instances|snapshots|usage)$/.test(route);
   const path = pattern
     .replace("/instances/{id}", `/instances/inst-${tenant}`)
     .replace("/tenants/{id}", `/tenants/${tenant}`)

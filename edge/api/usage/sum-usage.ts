@@ -1,0 +1,116 @@
+import { countedRecord, partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
+import { parseRecord } from "../../../crds/usage/usage-store.ts";
+
+/** What the sums are by. */
+export const usageGroups = ["tenant", "workload", "day"] as const;
+
+export type UsageGroup = (typeof usageGroups)[number];
+
+/** What the sessions of a tenant or a workload, or of a day of UTC, used. */
+export interface UsageSum {
+  /** The tenant id, the name of the workload, or a day such as `2026-11-29`. */
+  readonly key: string;
+  /** Sessions that ended. */
+  sessions: number;
+  /** Of all instances together. */
+  seconds: number;
+  vcpuSeconds: number;
+  mibSeconds: number;
+  /** The sessions by how their instance was found. */
+  readonly sources: Partial<Record<UsageRecord["source"], number>>;
+}
+
+export interface SumOptions {
+  readonly by: UsageGroup;
+  /** Only records of this tenant. @default all */
+  readonly tenantId?: string | undefined;
+  /** Only sums whose keys come after this one. @default all */
+  readonly after?: string | undefined;
+  /** The most sums. */
+  readonly limit: number;
+}
+
+/**
+ * Adds records up, each id once.
+ *
+ * Memory holds twice `limit` sums, and one record of each session of one hour, some 700 bytes: ids have their hour, and a
+ * store returns the records of an hour together.
+ *
+ * @param read lines of records, in the order of hours
+ * @returns a page of sums sorted by key, and the key of its last one if there are more
+ */
+export async function sumUsage(
+  read: AsyncIterable<readonly string[]>,
+  { by, tenantId, after = "", limit }: SumOptions,
+): Promise<{ sums: UsageSum[]; next: string | undefined }> {
+  const sums = new Map<string, UsageSum>();
+  /** Greater keys are on later pages; undefined while all fit. */
+  let greatest: string | undefined;
+  let hour = "";
+  const records = new Map<string, UsageRecord>();
+
+  function add(record: UsageRecord): void {
+    const key = keyOf(record, by);
+    if (greatest !== undefined && key > greatest) return;
+    const sum = sums.get(key) ?? { key, sessions: 0, seconds: 0, vcpuSeconds: 0, mibSeconds: 0, sources: {} };
+    sums.set(key, sum);
+    sum.seconds += (Date.parse(record.to) - Date.parse(record.from)) / 1000;
+    sum.vcpuSeconds += record.vcpuSeconds;
+    sum.mibSeconds += record.mibSeconds;
+    if (record.end !== undefined) {
+      sum.sessions += 1;
+      sum.sources[record.source] = (sum.sources[record.source] ?? 0) + 1;
+    }
+    if (sums.size >= 2 * limit) cut();
+  }
+
+  function cut(): void {
+    if (sums.size <= limit) return;
+    const keys = [...sums.keys()].sort();
+    for (const key of keys.splice(limit)) sums.delete(key);
+    greatest = keys.at(-1);
+  }
+
+  function endHour(): void {
+    for (const record of records.values()) add(record);
+    records.clear();
+  }
+
+  for await (const lines of read) {
+    for (const line of lines) {
+      const record = parseRecord(line);
+      if (record === undefined || (tenantId !== undefined && record.tenantId !== tenantId)) continue;
+      if (keyOf(record, by) <= after) continue;
+      const own = partsOfId(record).hour;
+      if (own !== hour) {
+        endHour();
+        hour = own;
+      }
+      const known = records.get(record.id);
+      records.set(record.id, known === undefined ? record : countedRecord(known, record));
+    }
+  }
+  endHour();
+  cut();
+  const sorted = [...sums.values()].sort((a, b) => (a.key < b.key ? -1 : 1)).map(rounded);
+  return { sums: sorted, next: greatest };
+}
+
+function keyOf(record: UsageRecord, by: UsageGroup): string {
+  switch (by) {
+    case "tenant":
+      return record.tenantId;
+    case "workload":
+      return record.workload;
+    case "day":
+      return record.from.slice(0, 10);
+    default:
+      return by satisfies never;
+  }
+}
+
+/** Sums of thousandths, which a binary fraction does not have. */
+function rounded({ seconds, vcpuSeconds, mibSeconds, ...sum }: UsageSum): UsageSum {
+  const exact = (value: number): number => Math.round(value * 1000) / 1000;
+  return { ...sum, seconds: exact(seconds), vcpuSeconds: exact(vcpuSeconds), mibSeconds: exact(mibSeconds) };
+}
