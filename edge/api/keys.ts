@@ -87,6 +87,7 @@ export function keyRoutes({ cluster, keys, timeOfDay }: KeyServices): ApiRoute[]
         const { namespace } = store;
         const secret = await asked(store, cluster(secrets).in(namespace).create(secretOfKey(record, { namespace })));
         store.add(secret);
+        request.audit?.about({ key: id });
         const { creationTimestamp: createdAt = "" } = secret.metadata;
         const answer = { ...keyResponse({ ...record, createdAt }), key: text };
         return jsonResponse(answer, { status: 201, headers: { "cache-control": "no-store" } });

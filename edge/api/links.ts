@@ -90,6 +90,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
       async handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const { workload: name, expiresInSeconds, port: given } = await readJson(request, linkBody);
+        request.audit?.about({ workload: name });
         if (links === undefined)
           throw new HttpError(
             409,

@@ -2,6 +2,7 @@ import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import type { Access } from "../http/access.ts";
 import type { PageCheck } from "../http/page-check.ts";
 import type { ApiRoute } from "./api-route.ts";
+import { type AuditServices, auditRoute } from "./audit.ts";
 import { type BuildServices, buildRoutes } from "./builds/routes.ts";
 import type { ClaimServices } from "./claims/claim-services.ts";
 import { readClaimRoutes } from "./claims/read-claims.ts";
@@ -46,6 +47,7 @@ export type ApiServices = ClaimServices &
   LinkServices &
   KeyServices &
   LimitServices &
+  AuditServices &
   UploadServices &
   UsageServices & {
     readonly cache: ClusterCache;
@@ -97,6 +99,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     eventsRoute(services),
     ...sessionRoutes(services),
     ...keyRoutes(services),
+    auditRoute(services),
     ...historyRoutes(services),
     ...usageRoutes(services),
   ];

@@ -83,6 +83,7 @@ export function sessionRoutes({ sessions, findActor, checkPage, clock }: Session
           }
           throw new HttpError(401, WRONG_KEY);
         }
+        request.audit?.by(actor);
         const { cookie, expiresAt } = await sessions.issue(request, actor);
         return answer({ active: true, expiresAt }, cookie);
       },
@@ -96,10 +97,13 @@ export function sessionRoutes({ sessions, findActor, checkPage, clock }: Session
       answer: "Session",
       errors: [403],
       public: true,
-      handle(request) {
+      async handle(request) {
         checkPage(request);
         if (sessions === undefined) return answer({ active: true });
         sessions.refuseOtherPages(request);
+        // A session that has ended, or cannot be checked now, is left as well.
+        const caller = await sessions.find(request).catch(() => undefined);
+        if (caller !== undefined) request.audit?.by(caller.actor);
         return answer({ active: false }, sessions.clear(request));
       },
     },

@@ -97,6 +97,7 @@ export function specRoutes<T extends SpecObject>(
         const { name, spec } = await readSpecBody<T["spec"]>(request, problemsOf);
         if (name === undefined) throw new HttpError(400, "body.name: is required");
         if (!nameRule.accepts(name)) throw new HttpError(400, `body.name: ${nameRule.says}, got ${quote(name)}`);
+        request.audit?.about({ [noun]: name });
         const { finalizers } = kind;
         const metadata = { name, namespace, ...(finalizers !== undefined && { finalizers }) };
         try {

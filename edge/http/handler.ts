@@ -3,14 +3,14 @@ import type { Tracer } from "../../crds/tracing/tracer.ts";
 import { type Caller, rootCaller } from "../access/actor.ts";
 import { type Authorize, adminsOnly } from "../access/authorize.ts";
 import type { TenantRates } from "../access/tenant-rates.ts";
+import type { Audit } from "../audit/audit.ts";
 import type { Access } from "./access.ts";
 import type { Cors } from "./cors.ts";
 import { HttpError } from "./http-error.ts";
 import { createPageCheck } from "./page-check.ts";
 import { endRequestSpan, startRequestSpan } from "./request-span.ts";
 import { errorResponse, isJson } from "./response.ts";
-import type { RequestContext } from "./router.ts";
-import { createRouter, type Route } from "./router.ts";
+import { createRouter, type RequestContext, type Route, type RoutedRequest } from "./router.ts";
 
 /** The edge's handler, the same on every runtime. It always returns a response, `{error}` in the worst case. */
 export type Handler = (request: Request, context?: RequestContext) => Promise<Response>;
@@ -44,6 +44,8 @@ export function createHandler(options: {
   /** Paths that are checked before the routes; the key, `checkPage` and `cors` do not apply to them. @default none */
   webhooks?: { find(path: string): AnswerWebhook | undefined } | undefined;
   log: Log;
+  /** @default no audit log */
+  audit?: Pick<Audit, "begin"> | undefined;
   /** @default no tracing */
   tracer?: Tracer | undefined;
   /** Prefix of the request ids of this process. */
@@ -80,6 +82,7 @@ export function createHandler(options: {
     authenticate: tracer === undefined ? authenticate : admit,
     authorize,
     rates: options.rates,
+    audit: options.audit,
   });
 
   return async (request, context = {}) => {
@@ -114,7 +117,8 @@ export function createHandler(options: {
     }
     if (options.isLeaving?.() === true) response.headers.set("connection", "close");
     cors?.allow(request, response);
-    const { route } = request as { route?: string };
+    const { route, audit } = request as Partial<Pick<RoutedRequest, "route" | "audit">>;
+    audit?.answered({ response, requestId });
     if (span !== undefined && admitted.has(request)) endRequestSpan(span, { method, route, status: response.status });
     onAnswered?.({
       method,

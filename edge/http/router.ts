@@ -6,6 +6,8 @@ import { answerAs } from "../access/answer-as.ts";
 import type { Authorize } from "../access/authorize.ts";
 import type { RouteAccess } from "../access/route-access.ts";
 import type { TenantRates } from "../access/tenant-rates.ts";
+import type { Audit, Trail } from "../audit/audit.ts";
+import { type Act, actOf } from "../audit/audit-record.ts";
 import type { SocketListener } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
 
@@ -20,6 +22,8 @@ export interface RoutedRequest extends Request {
   readonly caller?: Caller;
   /** Called with the number of bytes of the body that were read. */
   readonly onReceived?: (bytes: number) => void;
+  /** Its record in the audit log; undefined if it is left out. */
+  readonly audit?: Trail;
 }
 
 /** What an adapter provides for a request. */
@@ -36,6 +40,8 @@ export interface RequestContext {
    * @throws HttpError 400 if the runtime still finds an error
    */
   readonly upgrade?: (listener: SocketListener) => Response;
+  /** The IP address of a request's client, while it is connected. The same function for each request, if it can be. */
+  readonly peerOf?: (request: Request) => string | undefined;
   /** Span of the request, if traced. */
   readonly span?: Span;
 }
@@ -54,6 +60,9 @@ export interface Route {
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 }
 
+/** https://www.rfc-editor.org/rfc/rfc9110#name-safe-methods */
+const SAFE = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
+
 type Answer = (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;
 
 /**
@@ -71,10 +80,11 @@ export function createRouter(
     authorize: Authorize;
     /** @default no tenant's requests are limited */
     rates?: TenantRates | undefined;
+    audit?: Pick<Audit, "begin"> | undefined;
   },
 ): (request: Request, context: RequestContext) => Promise<Response> {
   const router = IttyRouter<RoutedRequest, [RequestContext], Response>();
-  const { authenticate, authorize, rates } = options;
+  const { authenticate, authorize, rates, audit } = options;
   const literal = createLiteralRoutes();
 
   for (const route of routes) on(route.method, route.path, answerOf(route));
@@ -84,11 +94,11 @@ export function createRouter(
   for (const [path, allowed] of methodsByPath(routes)) {
     const isPublic = routes.some((route) => route.path === path && route.public === true);
     const refuse = guarded({ public: isPublic }, (request) => refuseMethod(request, allowed));
-    on("ALL", path, refuse);
+    on("ALL", path, recordedIfUnsafe(refuse));
   }
   const served = [...new Set([...methodsByPath(routes).values()].flat())];
   const refuse = guarded({}, (request) => refusePath(request, served));
-  on("ALL", "*", refuse);
+  on("ALL", "*", recordedIfUnsafe(refuse));
 
   return async (request, context) => {
     const answer = literal.find(request);
@@ -107,21 +117,41 @@ export function createRouter(
   function answerOf(route: Route): Answer {
     const { query = {}, handle } = route;
     const known = query === "any" ? undefined : Object.keys(query);
-    return guarded(route, async (request, context) => {
-      const { actor } = request.caller ?? {};
-      const tenantId = actor && (await authorize(actor, request, route.access));
-      if (known !== undefined) refuseUnknownQuery(request, known);
-      if (actor === undefined || actor === root) return await handle(request, context);
-      const asked = { request, context, access: route.access };
-      if (tenantId === undefined || rates === undefined) return await answerAs(actor, asked, handle);
-      rates.admit(tenantId);
-      const count = (bytes: number): void => rates.addBytes(tenantId, bytes);
-      return await answerAs(
-        actor,
-        { ...asked, request: Object.assign(request, { onReceived: count }), onSent: count },
-        handle,
-      );
-    });
+    return recorded(
+      actOf(route),
+      guarded(route, async (request, context) => {
+        const { actor } = request.caller ?? {};
+        const tenantId = actor && (await authorize(actor, request, route.access));
+        if (known !== undefined) refuseUnknownQuery(request, known);
+        if (actor === undefined || actor === root) return await handle(request, context);
+        const asked = { request, context, access: route.access };
+        if (tenantId === undefined || rates === undefined) return await answerAs(actor, asked, handle);
+        rates.admit(tenantId);
+        const count = (bytes: number): void => rates.addBytes(tenantId, bytes);
+        const counted = Object.assign(request, { onReceived: count });
+        return await answerAs(actor, { ...asked, request: counted, onSent: count }, handle);
+      }),
+    );
+  }
+
+  /** Begins the record before anything can refuse the request; other routes pay nothing for the audit log. */
+  function recorded(act: Act | undefined, answer: Answer): Answer {
+    if (act === undefined || audit === undefined) return answer;
+    return (request, context) => {
+      const trail = audit.begin(request, act, context.peerOf);
+      const { upgrade } = context;
+      const followed =
+        upgrade === undefined || act === "change"
+          ? context
+          : { ...context, upgrade: (listener: SocketListener) => upgrade(trail.follow(listener)) };
+      return answer(Object.assign(request, { audit: trail }), followed);
+    };
+  }
+
+  /** Attempts to change something count, also where there is nothing. */
+  function recordedIfUnsafe(answer: Answer): Answer {
+    const change = recorded("change", answer);
+    return (request, context) => (SAFE.has(request.method) ? answer : change)(request, context);
   }
 
   function on(method: Route["method"] | "HEAD" | "ALL", path: string, answer: Answer): void {

@@ -21,6 +21,7 @@ const SILENT_SECONDS = 120;
  * natively.
  */
 export const serveBun: Serve = async ({ handler, listen, log }) => {
+  const peerOf = (request: Request): string | undefined => server.requestIP(request)?.address;
   const server = Bun.serve<SocketListener>({
     hostname: listen.hostname,
     port: listen.port,
@@ -36,6 +37,7 @@ export const serveBun: Serve = async ({ handler, listen, log }) => {
         mayBeSilent: () => bun.timeout(request, 0),
         // https://github.com/oven-sh/bun/pull/33660
         headWaits: true,
+        peerOf,
         upgrade(listener) {
           // Bun would select the first offer, which may contain the key.
           const selected = selectProtocol(request, listener.protocols);

@@ -18,6 +18,10 @@ interface DenoServer {
   shutdown(): Promise<void>;
 }
 
+interface DenoInfo {
+  readonly remoteAddr: { readonly hostname?: string };
+}
+
 interface DenoSocket extends EventTarget {
   readonly bufferedAmount: number;
   readonly readyState: number;
@@ -38,7 +42,7 @@ declare const Deno: {
       onListen(): void;
       onError(error: unknown): Response;
     },
-    handler: (request: Request) => Promise<Response>,
+    handler: (request: Request, info: DenoInfo) => Promise<Response>,
   ): DenoServer;
 };
 
@@ -51,7 +55,7 @@ declare const Deno: {
 export const serveDeno: Serve = async ({ handler, listen, log }) => {
   // Deno cannot abort the requests that a shutdown waits for, so those that exceed the grace period are answered.
   const giveUps = new Set<() => void>();
-  const answer = (request: Request): Promise<Response> =>
+  const answer = (request: Request, info: DenoInfo): Promise<Response> =>
     new Promise((resolve, reject) => {
       const giveUp = (): void => resolve(jsonResponse({ error: "the server is stopping; try again" }, { status: 503 }));
       giveUps.add(giveUp);
@@ -60,7 +64,7 @@ export const serveDeno: Serve = async ({ handler, listen, log }) => {
         upgraded = accept(request, listener);
         return switchingProtocols();
       };
-      handler(request, { upgrade })
+      handler(request, { upgrade, peerOf: () => info.remoteAddr.hostname })
         .then((response) => resolve(upgraded ?? response), reject)
         .finally(() => giveUps.delete(giveUp));
     });

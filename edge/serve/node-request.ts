@@ -21,6 +21,11 @@ export class NodeRequest {
     this.#outgoing = outgoing;
   }
 
+  /** The client's address, while it is connected. */
+  get peer(): string | undefined {
+    return this.#incoming.socket.remoteAddress;
+  }
+
   get headers(): Headers {
     if (this.#headers === undefined) {
       this.#headers = new Headers();

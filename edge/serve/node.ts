@@ -90,6 +90,8 @@ function refuse(socket: Duplex & { readonly _httpMessage?: unknown }, status: nu
   );
 }
 
+const plain: RequestContext = { peerOf: (request) => (request as unknown as NodeRequest).peer };
+
 async function answer(
   request: Request,
   {
@@ -100,7 +102,7 @@ async function answer(
   }: { handler: Handler; outgoing: ServerResponse; log: Log; upgrade?: RequestContext["upgrade"] },
 ): Promise<void> {
   try {
-    const response = await handler(request, upgrade === undefined ? {} : { upgrade });
+    const response = await handler(request, upgrade === undefined ? plain : { ...plain, upgrade });
     if (response.status !== SWITCHING_PROTOCOLS) await send(response, outgoing);
   } catch (error) {
     // Usually the client disconnected in the middle of a stream. What was sent stays; the rest must not look complete.

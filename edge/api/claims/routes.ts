@@ -119,6 +119,7 @@ export function claimRoutes(
         if (problems.length > 0) throw new HttpError(400, listed(problems));
         if (request.caller?.actor.role === "tenant") refuseReferences(given);
         const workloadRef = workloadOf(body);
+        request.audit?.about({ workload: workloadRef });
         const wanted = typeof body.resume === "object" ? body.resume.version : undefined;
         const version =
           wanted && (await services.versionOf({ tenantId, workloadRef }, wanted, clientGone ?? request.signal));
@@ -133,6 +134,8 @@ export function claimRoutes(
         };
         const options = { clientGone: () => clientGone ?? request.signal, span };
         const claim = await claimTenant(claimRequest, services, options);
+        request.audit?.about({ instance: claim.instanceId });
+        request.audit?.from(claim.source);
         // A new claim counts by its own time.
         if (claim.source === "existing" && claim.instanceId !== undefined) services.activity.touch(claim.instanceId);
         return jsonResponse(claim, { status: 201 });
@@ -152,6 +155,7 @@ export function claimRoutes(
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, extendBody);
         const key = { tenantId, workloadRef: workloadOf(body) };
+        request.audit?.about({ workload: key.workloadRef });
         const expiresAt = await extendClaim(key, services, { seconds: body.seconds, uid: body.uid });
         return jsonResponse({ status: "extended", tenantId, expiresAt });
       },
@@ -172,6 +176,7 @@ export function claimRoutes(
         const wait = queryFlag(request, "wait");
         const body = await readJson(request, releaseBody);
         const key = { tenantId, workloadRef: workloadOf(body) };
+        request.audit?.about({ workload: key.workloadRef });
         const gone = () => clientGone ?? request.signal;
         const files = await releaseTenant(key, services, { wait, uid: body.uid, clientGone: gone, span });
         return jsonResponse({ status: "released", tenantId, ...(files !== undefined && { files }) });
@@ -190,7 +195,9 @@ export function claimRoutes(
       async handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, releaseBody);
-        await discardFiles({ tenantId, workloadRef: workloadOf(body) }, services, { uid: body.uid });
+        const key = { tenantId, workloadRef: workloadOf(body) };
+        request.audit?.about({ workload: key.workloadRef });
+        await discardFiles(key, services, { uid: body.uid });
         return jsonResponse({ status: "discarded", tenantId });
       },
     },

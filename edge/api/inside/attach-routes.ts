@@ -51,6 +51,7 @@ export function attachRoutes({ base, access, query, errors, find }: InsidePlace,
     let listener: SocketListener | undefined;
     try {
       const pid = await pidOf(inside);
+      request.audit?.about({ pid: String(pid) });
       const input = createAttachedInput();
       const call = { pid, follow: true, input: true, ...parameters };
       const { answer: process, data } = await inside.open("attach", call, { input, limitMs: ENDLESS_MS });

@@ -112,9 +112,14 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     throw new HttpError(409, `${whose} that is Active: it is ${phase}; claim it first, or add ?wake=true`);
   }
 
-  async function wake(key: ClaimKey, clientGone: AbortSignal, { span }: RequestContext): Promise<string> {
-    const request = { ...key, resume: true, joins: true };
-    const { instanceId } = await claimTenant(request, services, { clientGone: () => clientGone, span });
+  async function wake(
+    { audit }: RoutedRequest,
+    key: ClaimKey,
+    { clientGone, span }: Pick<RequestContext, "span"> & { readonly clientGone: AbortSignal },
+  ): Promise<string> {
+    const claim = { ...key, resume: true, joins: true };
+    const { instanceId, source } = await claimTenant(claim, services, { clientGone: () => clientGone, span });
+    audit?.from(source);
     return instanceId ?? (await instanceOf(key));
   }
 
@@ -199,7 +204,8 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
         const isWaking = queryFlag(request, "wake");
         const clientGone = context.clientGone ?? request.signal;
         const key = { tenantId, workloadRef };
-        const name = isWaking ? await wake(key, clientGone, context) : await instanceOf(key);
+        const name = isWaking ? await wake(request, key, { ...context, clientGone }) : await instanceOf(key);
+        request.audit?.about({ instance: name });
         return await inside(name, { ...context, clientGone }, key);
       },
     },

@@ -72,6 +72,7 @@ export function fileRoutes(
       errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {
         const folder = queryPath(request, "folder");
+        if (folder !== "") request.audit?.about({ path: pathText(folder) });
         const depth = Number(queryText(request, "depth", depthRule) ?? 1);
         const limit = limitQuery(request) ?? DEFAULT_LIMIT;
         const after = queryPath(request, "after");
@@ -238,6 +239,7 @@ export function fileRoutes(
 function changeOf(request: RoutedRequest): { call: string; parameters: object } {
   const mkdir = queryFlag(request, "mkdir");
   const to = queryPath(request, "move");
+  if (to !== "") request.audit?.about({ toPath: pathText(to) });
   const replace = queryFlag(request, "replace");
   const mode = queryText(request, "mode", modeRule);
   const withMode = mode === undefined ? {} : { mode };

@@ -68,6 +68,7 @@ export function processRoutes(
         const most = !follow && !body.background && { mostOutput: MAX_OUTPUT_BYTES + 1 };
         const { answer, data } = await inside.open("start", { ...parameters, ...most }, { failure, limitMs });
         const started = { type: "process", process: processOf(answer) } as const;
+        request.audit?.about({ pid: String(started.process.pid) });
         if (body.background) {
           await bounded(data, 0);
           return jsonResponse(started.process);

@@ -135,6 +135,17 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   },
   ExecOutcome: { stdout: "hello\n", stderr: "", exitCode: 0 },
   Deliveries: { replica, since: createdAt, deliveries: [delivery] },
+  AuditLog: {
+    ...{ replica, since: createdAt, omitted: 0 },
+    records: [
+      {
+        ...{ time: at, requestId: `${replica}-42`, stage: "ResponseComplete", actor: { kind: "key", id: key.id } },
+        ...{ address: "10.1.0.7", act: "change", method: "POST", route: "/api/v1/tenants/:id/claim" },
+        object: { tenant: tenantId, workload: workloadRef, instance: instanceId },
+        ...{ status: 201, outcome: "done", source: "pool", ms: 41.5 },
+      },
+    ],
+  },
   TestDelivery: { ...delivery, test: true, contentType: "text/plain", body: "done" },
   TriggerSpec: triggerSpec,
   Trigger: { name: "nightly", spec: triggerSpec, status: { phase: "Active" }, createdAt },

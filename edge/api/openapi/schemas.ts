@@ -61,6 +61,36 @@ const counts = (what: string) =>
 const done = (word: string) => stringEnum([word], { description: "The action." });
 const createdAt = time("When it was created.");
 
+const auditRecord = Type.Object(
+  {
+    time: time("When the record was made."),
+    requestId: text("The request's `x-request-id`, which a client may choose."),
+    stage: stringEnum(["ResponseStarted", "ResponseComplete"], {
+      description: "`ResponseStarted`: a WebSocket was opened, or a streamed answer has begun.",
+    }),
+    actor: Type.Object(
+      {
+        kind: text("Such as `root` or `key`; `anonymous` where no key is required, `unknown` without a valid key."),
+        id: Type.Optional(text("Id of the key, person or account.")),
+      },
+      { description: "Who made the request." },
+    ),
+    address: Type.Optional(text("IP address of the client.")),
+    act: stringEnum(["change", "look"], { description: "Whether it can change something." }),
+    method: text("Method of the request; `_OTHER` for one that no route has."),
+    route: text("Pattern of the route; `*` for none."),
+    object: stringMap({ maxLength: 513 }, { description: "What the request is about, by the kind of thing." }),
+    status: Type.Integer({ description: "Status of the answer." }),
+    outcome: stringEnum(["done", "refused", "failed", "aborted"], {
+      description: "By the status. `aborted`: the client left before the answer.",
+    }),
+    source: Type.Optional(text("Where the pod of a claim came from.")),
+    closeCode: Type.Optional(Type.Integer({ description: "How the server closed a WebSocket." })),
+    ms: Type.Number({ minimum: 0, description: "Milliseconds since the request." }),
+  },
+  { description: "One request." },
+);
+
 const series = (description: string) =>
   Type.Array(Type.Integer({ minimum: 0, description: "In one step." }), {
     description: `${description} One number per step.`,
@@ -494,6 +524,18 @@ const shared = {
       }),
     },
     { description: "Results of a trigger's last events on one replica." },
+  ),
+  AuditLog: Type.Object(
+    {
+      replica: text("Name of the replica that answers; each has its own records."),
+      since: time("From then on the replica has every record."),
+      omitted: Type.Integer({
+        minimum: 0,
+        description: "Requests without a valid key that were too many to be recorded, since the replica's start.",
+      }),
+      records: Type.Array(auditRecord, { description: "Newest first.", maxItems: 1000 }),
+    },
+    { description: "Who changed or looked at what, on one replica." },
   ),
   TestDelivery: Type.Object(
     {

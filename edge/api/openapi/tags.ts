@@ -11,6 +11,7 @@ export const tags = {
   session: "A browser's login.",
   keys: "Keys with a role.",
   usage: "What tenants use.",
+  audit: "Who changed or looked at what.",
   system: "The service itself.",
 } as const;
 
@@ -24,6 +25,7 @@ const patterns: readonly [RegExp, Tag][] = [
   [/\/session$/, "session"],
   [/\/keys(\/|$)/, "keys"],
   [/\/usage$/, "usage"],
+  [/\/audit$/, "audit"],
   [/\/(instances)(\/|$)/, "instances"],
   [/\/(tenants|claims)(\/|$)/, "claims"],
   [/\/(workloads)(\/|$)/, "workloads"],

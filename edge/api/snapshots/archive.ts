@@ -6,7 +6,7 @@ import type { ApiRoute } from "../api-route.ts";
 import { packEntries } from "./pack-entries.ts";
 import { type AskedVersion, askForVersion, streamOf, versionSchema } from "./read-version.ts";
 import { entriesOfFolder, type WithSavedFiles } from "./saved-files.ts";
-import { attachment, pathSchema, queryPath } from "./saved-paths.ts";
+import { attachment, pathSchema, pathText, queryPath } from "./saved-paths.ts";
 import type { SnapshotServices } from "./store.ts";
 
 /** Each keeps the list of its files in memory to its end: 85 MB of 200 000. */
@@ -34,6 +34,7 @@ export function archiveRoute(services: SnapshotServices, withSavedFiles: WithSav
     errors: [404, 409, 503, 504],
     async handle(request, context) {
       const folder = queryPath(request, "folder");
+      if (folder !== "") request.audit?.about({ path: pathText(folder) });
       const asked = await askForVersion(request, { ...context, services });
       if (folder !== "") return await sendFolder(request, asked, folder);
       const { version, etag } = asked;

@@ -47,6 +47,7 @@ export function checkpointRoutes(services: ClaimServices & SnapshotServices): Ap
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, checkpointBody);
         const key = { tenantId, workloadRef: workloadOf(body) };
+        request.audit?.about({ workload: key.workloadRef, name: body.name });
         mayBeSilent?.();
         const sha256 = await makeCheckpoint(key, services, { name: body.name, uid: body.uid, clientGone });
         const kept = await lookAtSnapshots(key, services, clientGone);

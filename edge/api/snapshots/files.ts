@@ -40,6 +40,7 @@ export function savedFileRoutes(services: SnapshotServices, withSavedFiles: With
       errors: [404, 409, 503, 504],
       async handle(request, context) {
         const folder = queryPath(request, "folder");
+        if (folder !== "") request.audit?.about({ path: pathText(folder) });
         const recursive = queryFlag(request, "recursive");
         const page = readPage(request);
         const asked = await askForVersion(request, { ...context, services }, page.versions[0]);

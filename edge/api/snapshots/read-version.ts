@@ -56,6 +56,7 @@ export async function askForVersions<T extends readonly SnapshotMetadata[]>(
   mayBeSilent?.();
   const services = { ...given, clientGone };
   const chosen = choose(key, await lookAtSnapshots(key, services, clientGone));
+  request.audit?.about({ version: chosen.map(({ sha256 }) => sha256.slice(0, 16)).join(" ") });
   const asked = chosen.map((version): AskedVersion => {
     return {
       ...{ key, version, services, etag: `"${version.sha256}"` },

@@ -89,6 +89,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
       async handle(request, { clientGone, mayBeSilent }) {
         const key = keyOf(request);
         const body = await readJson(request, rollbackBody);
+        request.audit?.about({ version: body.version });
         mayBeSilent?.();
         return jsonResponse(await rollBack(key, body, { ...services, clientGone: clientGone ?? request.signal }));
       },
@@ -107,6 +108,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
       async handle(request, { clientGone, mayBeSilent }) {
         const key = keyOf(request);
         const body = await readJson(request, copyBody);
+        request.audit?.about({ version: body.version, toTenant: body.tenantId, toWorkload: body.workload });
         mayBeSilent?.();
         const copied = await copy(key, body, { ...services, clientGone: clientGone ?? request.signal });
         return jsonResponse(copied, { status: 201 });

@@ -370,6 +370,7 @@ const routes: [route: string, tries: { success: Try; missing?: Try; bad?: Try; e
       expected: "200 404 400 401 401 503",
     },
   ],
+  ["GET /api/v1/audit", { success: {}, bad: at("/audit?since=now"), expected: "200 - 400 401 401 200" }],
   ["GET /api/v1/openapi.json", { success: {}, expected: "200 - - 401 401 200" }],
   ["GET /docs", { success: {}, expected: "200 - - 401 401 200" }],
 ];

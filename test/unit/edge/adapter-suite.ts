@@ -87,6 +87,13 @@ export function adapterSuite(
     });
   });
 
+  test("passes the address of the client on", async () => {
+    await serving(
+      async (request, context) => Response.json(context?.peerOf?.(request)),
+      async ({ url }) => assert.is(await (await fetch(url)).json(), "127.0.0.1"),
+    );
+  });
+
   test("a JSON answer has the length of its bytes, its status and its headers", async () => {
     const headers = { "set-cookie": "a=b; Path=/", "x-more": "1" };
     await serving(

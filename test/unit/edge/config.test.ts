@@ -48,6 +48,7 @@ test("defaults", () => {
       logRate: 100,
     },
     tracing: undefined,
+    audit: "stdout",
     logLevel: "info",
   });
 });
@@ -87,6 +88,7 @@ test("every variable is read", () => {
       TENANCY_PROXY_LOG_RATE: "0",
       TENANCY_EDGE_METRICS_LISTEN: "0.0.0.0:9100",
       TENANCY_STOP_DELAY: "6",
+      TENANCY_AUDIT: "/var/log/tenancy/audit.jsonl",
       TENANCY_LOG_LEVEL: "debug",
       PATH: "/bin",
     }),
@@ -136,10 +138,14 @@ test("every variable is read", () => {
         logRate: 0,
       },
       tracing: undefined,
+      audit: "/var/log/tenancy/audit.jsonl",
       logLevel: "debug",
     },
   );
   assert.is(loadConfig({ TENANCY_EDGE_METRICS_LISTEN: "off" }).metricsListen, undefined);
+  assert.is(loadConfig({ TENANCY_AUDIT: "off" }).audit, undefined);
+  for (const wrong of ["stderr", "audit.jsonl", "/var/log/"])
+    assert.throws(() => loadConfig({ TENANCY_AUDIT: wrong }), /must be off, stdout, or the absolute path of a file/);
   assert.equal(loadConfig({ TENANCY_EDGE_ROLES: "gateway, api" }).roles, new Set(["gateway", "api"]));
 });
 

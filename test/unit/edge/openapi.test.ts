@@ -217,6 +217,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/keys/{id}", "/api/v1/keys/0000000000000000"],
   ["DELETE /api/v1/keys/{id}", "/api/v1/keys/$keyId"],
   ["DELETE /api/v1/keys/{id}", "/api/v1/keys/$keyId"],
+  ["GET /api/v1/audit", "/api/v1/audit?limit=1&act=change"],
+  ["GET /api/v1/audit", "/api/v1/audit?since=now"],
   ["GET /api/v1/openapi.json", "/api/v1/openapi.json"],
   ["GET /docs", "/docs"],
   ["GET /api/v1/claims", "/api/v1/claims?limit=1"],

@@ -7,6 +7,7 @@ import { root } from "../../../edge/access/actor.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { eventsRoute } from "../../../edge/api/events/routes.ts";
 import { healthRoute } from "../../../edge/api/system.ts";
+import { createAudit } from "../../../edge/audit/audit.ts";
 import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
 import type { EventSocket, SocketListener } from "../../../edge/http/event-socket.ts";
 import { createHandler, type Handler } from "../../../edge/http/handler.ts";
@@ -48,6 +49,43 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
 
   // The figures are printed before the timer.
   test.after(() => void (lingers && setTimeout(() => process.exit(), 200)));
+
+  test("the audit log has the start and the end of a socket that looks into an instance", async () => {
+    const lines: string[] = [];
+    const output = { write: (line: string) => void lines.push(line), close: async () => undefined };
+    const opened: EventSocket[] = [];
+    const listener: SocketListener = {
+      protocols: [],
+      onOpen: (socket) => void opened.push(socket),
+      onMessage: () => undefined,
+      onClose: () => undefined,
+    };
+    const path = "/api/v1/instances/:id/terminal";
+    const handler = createHandler({
+      routes: [{ method: "GET", path, handle: (_, { upgrade }) => upgrade?.(listener) ?? new Response() }],
+      audit: createAudit({ output, asksForKey: false, clock: systemClock }),
+      log: silentLog,
+      instance: "test",
+    });
+    const own = await serve({ handler, listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog });
+    const url = `${own.url.replace("http", "ws")}/api/v1/instances/inst-a/terminal`;
+    for (const closeCode of [1000, undefined]) {
+      [lines.length, opened.length] = [0, 0];
+      const socket = new WebSocket(url);
+      await eventually(() => opened.length === 1 && lines.length === 1);
+      if (closeCode === undefined) socket.terminate();
+      else opened[0]?.close(closeCode, "the process has ended");
+      await eventually(() => lines.length === 2);
+      const [start, end] = lines.map((line) => JSON.parse(line));
+      assert.equal([start.stage, start.status, start.address], ["ResponseStarted", 101, "127.0.0.1"]);
+      const { stage, ms, time, closeCode: code, ...rest } = end;
+      assert.equal([stage, code], ["ResponseComplete", closeCode]);
+      assert.ok(ms >= start.ms && time >= start.time);
+      const { stage: _, ms: __, time: ___, ...same } = start;
+      assert.equal(rest, same);
+    }
+    await own.stop({ graceMs: 500 });
+  });
 
   function handlerOf(
     events: EventHub,

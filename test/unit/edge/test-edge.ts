@@ -4,6 +4,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
+import { label } from "../../../crds/labels.ts";
 import type { CurrentQuotas } from "../../../crds/quotas/follow-quotas.ts";
 import { noQuotas } from "../../../crds/quotas/tenant-quotas.ts";
 import type { OpenedStore } from "../../../crds/snapshots/open-store.ts";
@@ -22,6 +23,7 @@ import { createEventHub, type EventHub } from "../../../edge/api/events/event-hu
 import { type Attachments, createAttachments } from "../../../edge/api/inside/attachments.ts";
 import type { Links } from "../../../edge/api/links.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
+import { createAudit } from "../../../edge/audit/audit.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
@@ -32,6 +34,7 @@ import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { type Channels, createChannels } from "../../../edge/inside/channels.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
+import type { Network } from "../../../edge/proxy/entry/origin.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { memoryInformer } from "../memory-informer.ts";
 import { BUILD_NAMESPACE, FakeCluster, KEYS_NAMESPACE, NAMESPACE } from "./fake-cluster.ts";
@@ -58,12 +61,14 @@ export interface TestEdge {
   sessions: Sessions | undefined;
   log: LogLine[];
   answers: AnsweredRequest[];
+  /** Lines of the audit log. */
+  audited: string[];
   /** Events of the cluster. */
   recorded: RecordedEvent[];
   /** Sends a request; a body that is no string goes as JSON. */
   call(
     target: string,
-    options?: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },
+    options?: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal; peer?: string },
   ): Promise<Answer>;
 }
 
@@ -104,6 +109,8 @@ export function testEdge(
     /** TENANCY_CORS_ORIGIN. */
     origins?: string[];
     localOnly?: boolean;
+    /** TENANCY_PROXY_TRUSTED. */
+    trusted?: Network[];
     /** Of `/ws`. */
     requireKey?: boolean;
     links?: Links;
@@ -134,6 +141,7 @@ export function testEdge(
   const log: LogLine[] = [];
   const answers: AnsweredRequest[] = [];
   const recorded: RecordedEvent[] = [];
+  const audited: string[] = [];
   const logAt = (level: string) => (fields: object, message: string) => void log.push({ level, fields, message });
   let ids = 0;
   const logger = { debug: logAt("debug"), info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
@@ -157,13 +165,24 @@ export function testEdge(
   const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
   const quotas = options.quotas ?? { current: () => noQuotas, problem: () => undefined };
   const attachments = createAttachments({ clock: shared.clock, quotas });
+  const audit = createAudit({
+    output: { write: (line) => void audited.push(line), close: async () => undefined },
+    ...{ asksForKey: apiKey !== undefined, apiKey, trusted: options.trusted ?? [] },
+    ...{ clock: shared.clock, steadyNow: shared.clock.now },
+    ownerOf(name) {
+      const { labels = {} } = cache.pods.store.get({ namespace: NAMESPACE, name })?.metadata ?? {};
+      return { tenant: labels[label.tenant], workload: labels[label.workload] };
+    },
+  });
   const handler = createHandler({
+    audit,
     routes: apiRoutes({
       asksForKey: apiKey !== undefined,
       requireKey,
       authenticate,
       sessions,
       findActor,
+      audit,
       activity,
       events,
       history,
@@ -233,17 +252,19 @@ export function testEdge(
     sessions,
     log,
     answers,
+    audited,
     recorded,
-    async call(target, { body, headers = {}, signal } = {}) {
+    async call(target, { body, headers = {}, signal, peer = "192.0.2.7" } = {}) {
       const [method = "GET", path = "/"] = target.split(" ");
       const init: RequestInit = { method, headers };
       if (body !== undefined) init.body = typeof body === "string" ? body : JSON.stringify(body);
       if (body !== undefined && headers["content-type"] === undefined) {
         init.headers = { "content-type": "application/json", ...headers };
       }
+      const peerOf = () => peer;
       const response = await handler(
         new Request(`http://edge.test${path}`, init),
-        signal === undefined ? {} : { clientGone: signal },
+        signal === undefined ? { peerOf } : { peerOf, clientGone: signal },
       );
       const text = await response.text();
       const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
