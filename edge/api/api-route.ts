@@ -13,7 +13,7 @@ export const errorMeanings = {
   405: "The route does not support this method; `Allow` lists the supported ones.",
   408: "The body did not arrive in time.",
   409: "The object already exists, or its state does not allow this.",
-  410: "Another pod of this name has taken the instance's place, or another replica answers than that of the page before.",
+  410: "Another pod of this name has taken the instance's place.",
   413: "The body is too large: over 1 MiB, or a build context over its limit.",
   416: "The file has no such part; nothing was sent.",
   426: "The request is no WebSocket handshake.",
