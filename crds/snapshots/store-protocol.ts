@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { isUsageHour } from "../usage/usage-hour.ts";
+import { isBatchName } from "../usage/usage-store.ts";
 import { countSchema, type SnapshotMetadata, sha256Schema, snapshotMetadataSchema } from "./snapshot-metadata.ts";
 import type { SnapshotVersion } from "./snapshot-store.ts";
 import { versionNameRule } from "./version-names.ts";
@@ -36,6 +37,7 @@ import { versionNameRule } from "./version-names.ts";
  * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are deleted; the upload is deleted |
  * | `PUT /v1/usage-records/<hour>/<batch>` with lines | `{}`: the usage records are on the disk |
  * | `GET /v1/usage-records/<hour>/<hour>` | `recordsHeadSchema` as a line, then the records from one hour to the other |
+ * | `GET /v1/usage-batches/<hour>`, `POST /v1/usage-batches/<hour>/drop` with `batchesSchema` | `batchesSchema`, `{}` |
  * | `GET /v1/usage-until`, `PUT /v1/usage-until/<hour>` | `recordedUntilSchema`, `{}` |
  * | `POST /v1/touch` with keys, `POST /v1/tidy` | `{}` |
  * | `GET /v1/space`, `GET /v1/usage` | `spaceSchema`, `usageSchema` |
@@ -118,6 +120,7 @@ export const usageSchema = v.object({
 });
 export const partHeadSchema = v.object({ range: v.object({ from: countSchema, to: countSchema }) });
 export const recordsHeadSchema = v.object({ sizeBytes: countSchema });
+export const batchesSchema = v.object({ names: v.array(v.pipe(v.string(), v.check(isBatchName))) });
 export const recordedUntilSchema = v.object({ until: v.optional(v.pipe(v.string(), v.check(isUsageHour))) });
 export const contextHeadSchema = v.object({ sizeBytes: countSchema });
 export const keepContextSchema = v.object({

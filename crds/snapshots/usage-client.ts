@@ -4,7 +4,7 @@ import { linesOf, type UsageStore } from "../usage/usage-store.ts";
 import { StoreError } from "./snapshot-store.ts";
 import { NO_SUCH_CALL } from "./store-client.ts";
 import type { StoreConnection } from "./store-connection.ts";
-import { recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
+import { batchesSchema, recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
 
 const DAY_HOURS = 24;
 
@@ -34,6 +34,19 @@ export function createUsageClient({ connection }: { connection: StoreConnection 
         hour = next;
       }
     },
+
+    batches: (hour, call) =>
+      limited(call, async (signal) => {
+        const path = `/v1/usage-batches/${hour}`;
+        return (await ifKnown(repeat(signal, () => ask(batchesSchema, { method: "GET", path, signal })))).names;
+      }),
+
+    drop: ({ hour, names }, call) =>
+      limited(call, async (signal) => {
+        const path = `/v1/usage-batches/${hour}/drop`;
+        const body = Buffer.from(JSON.stringify({ names }));
+        await ifKnown(repeat(signal, () => ask(v.object({}), { method: "POST", path, body, signal })));
+      }),
 
     recordedUntil: (call) =>
       limited(call, async (signal) => {

@@ -19,8 +19,8 @@ export interface UsageBatch {
 }
 
 /**
- * The usage records in the snapshots store, beside the archives. They are only added. Every call throws the errors of
- * `SnapshotStore`.
+ * The usage records in the snapshots store, beside the archives. A record is only added, and never changed. Every call
+ * throws the errors of `SnapshotStore`.
  */
 export interface UsageStore {
   /** Adds a batch. When it resolves, the records are on the disk. A repetition with the same name changes nothing. */
@@ -32,6 +32,10 @@ export interface UsageStore {
    * @returns some lines at a time
    */
   read(range: { readonly from: UsageHour; readonly to: UsageHour }, call: StoreCall): AsyncIterable<readonly string[]>;
+  /** The names of an hour's batches. */
+  batches(hour: UsageHour, call: StoreCall): Promise<readonly string[]>;
+  /** Deletes batches whose records were added again in others. Missing ones are ignored. */
+  drop(batches: { readonly hour: UsageHour; readonly names: readonly string[] }, call: StoreCall): Promise<void>;
   /** The hour up to which running sessions are recorded; undefined before the first {@link setRecordedUntil}. */
   recordedUntil(call: StoreCall): Promise<UsageHour | undefined>;
   setRecordedUntil(hour: UsageHour, call: StoreCall): Promise<void>;

@@ -1,17 +1,28 @@
 import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
-import { HOUR_MS, hourAt, hourStart } from "../../crds/usage/usage-hour.ts";
+import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
 import type { ClaimContext } from "../claim/context.ts";
 import type { Controller } from "../controller.ts";
 
 /** A new leader has more urgent work first. */
 const FIRST_MS = 30_000;
+/** A new leader merges what leaders before it have left. */
+const FIRST_MERGED_HOURS = 24;
 
-/** Records each hour of the sessions that go on after it. */
+/** Records each hour of the sessions that go on after it, and merges the batches of the hour before that. */
 export function createUsageController(context: ClaimContext): Controller<"usage"> {
   const { cluster, config, usage } = context;
   // A claim may have become Active under an earlier leader, whose last write arrives this late.
   const delayMs = config.leaseMs + 5000;
+  let mergedUntil: UsageHour | undefined;
+
+  async function merge(until: UsageHour, signal: AbortSignal): Promise<void> {
+    for (const hour of hoursBetween(mergedUntil ?? before(until, FIRST_MERGED_HOURS), until)) {
+      await usage.mergeBatches(hour, signal);
+      mergedUntil = before(hour, -1);
+    }
+  }
+
   return {
     name: "usage",
     priority: 3,
@@ -21,7 +32,12 @@ export function createUsageController(context: ClaimContext): Controller<"usage"
     async reconcile(_key, { signal }) {
       const hour = hourAt(systemClock.now() - delayMs);
       await usage.recordHours(hour, { list: async () => (await cluster(claims).list({ signal })).items, signal });
+      await merge(before(hour, 1), signal);
       return { requeueAfterMs: Math.max(1000, hourStart(hour) + HOUR_MS + delayMs - systemClock.now()) };
     },
   };
+}
+
+function before(hour: UsageHour, hours: number): UsageHour {
+  return hourAt(hourStart(hour) - hours * HOUR_MS);
 }

@@ -14,6 +14,7 @@ import {
 } from "../../crds/usage/usage-record.ts";
 import { parseRecord, type UsageStore } from "../../crds/usage/usage-store.ts";
 import { createDeferred, type Deferred, orAborted, sleep, TimeLimitError, withTimeLimit } from "../../crds/waits.ts";
+import { mergeBatches } from "./merge-batches.ts";
 import { releasedAt, usageSessionOf } from "./usage-session.ts";
 
 /** Ends of sessions that come within this time are written together. */
@@ -56,6 +57,8 @@ export interface UsageRecorder {
    * @param list returns all claims, from the API server
    */
   recordHours(hour: UsageHour, options: { list: () => Promise<readonly Claim[]>; signal: AbortSignal }): Promise<void>;
+  /** Merges the batches of an hour in which nothing is recorded any more. */
+  mergeBatches(hour: UsageHour, signal: AbortSignal): Promise<void>;
   /** Call this when the claim is gone. */
   forget(claim: Claim): void;
   stop(): Promise<void>;
@@ -67,6 +70,7 @@ export const noUsage: UsageRecorder = {
   endRelease: () => GO_ON,
   endUse: async () => undefined,
   recordHours: async () => undefined,
+  mergeBatches: async () => undefined,
   forget: () => undefined,
   stop: async () => undefined,
 };
@@ -320,6 +324,12 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
       await append(records, callOf(signal));
       await store.setRecordedUntil(hour, callOf(signal));
       until = hour;
+    },
+
+    async mergeBatches(hour, signal) {
+      if (!(await options.mayHaveStore())) return;
+      const nameOf = (): string => [term, ++batches].join("-");
+      await mergeBatches(hour, { store, nameOf, call: { signal, timeoutMs: READ_LIMIT_MS } });
     },
 
     forget(claim) {

@@ -1,7 +1,8 @@
 import { isUsageHour } from "../../usage/usage-hour.ts";
-import { linesOf, type UsageStore } from "../../usage/usage-store.ts";
+import { isBatchName, linesOf, type UsageStore } from "../../usage/usage-store.ts";
 import { linkSignals } from "../../waits.ts";
 import type { LimitCall } from "../limit-calls.ts";
+import { StoreError } from "../snapshot-store.ts";
 import { inTurns } from "./in-turns.ts";
 import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import type { S3Layout } from "./s3-layout.ts";
@@ -33,7 +34,9 @@ export function createS3Records({
   }
 
   async function readBatch(key: string, signal: AbortSignal): Promise<string[]> {
-    const { body } = bucket.expect(await bucket.send({ method: "GET", key, signal }), "read usage records", 200);
+    const answer = await bucket.send({ method: "GET", key, signal });
+    if (isMissing(answer)) throw new StoreError("the usage records were merged in the meantime", { isTransient: true });
+    const { body } = bucket.expect(answer, "read usage records", 200);
     const lines: string[] = [];
     for await (const some of linesOf(once(body))) lines.push(...some);
     return lines;
@@ -62,6 +65,18 @@ export function createS3Records({
         reading.close();
       }
     },
+
+    batches: (hour, call) =>
+      limited(call, async (signal) => {
+        const objects = await bucket.list(`${layout.usage}${hour}/`, signal);
+        const names = objects.map(({ key }) => /([^/]+)\.ndjson$/.exec(key)?.[1] ?? "");
+        return names.filter(isBatchName);
+      }),
+
+    drop: ({ hour, names }, call) =>
+      limited(call, async (signal) => {
+        await inTurns(names, (name) => bucket.erase(`${layout.usage}${hour}/${name}.ndjson`, signal));
+      }),
 
     recordedUntil: (call) =>
       limited(call, async (signal) => {

@@ -17,6 +17,7 @@ import {
 } from "../../../crds/snapshots/snapshot-store.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
 import {
+  batchesSchema,
   commitSchema,
   keepContextSchema,
   MARK,
@@ -158,6 +159,13 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         return send(response, {});
       case "GET usage-records":
         return await sendRecords(call, { from: tenantId, to: workloadRef });
+      case "GET usage-batches":
+        return send(response, { names: await volume.batches(tenantId) });
+      case "POST usage-batches": {
+        const { names } = v.parse(batchesSchema, await readJson(request));
+        await volume.dropRecords({ hour: tenantId, names });
+        return send(response, {});
+      }
       case "GET usage-until":
         return send(response, { until: await volume.recordedUntil() });
       case "PUT usage-until":

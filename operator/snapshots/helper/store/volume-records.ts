@@ -16,6 +16,8 @@ export interface VolumeRecords {
   addRecords(batch: UsageBatch): Promise<void>;
   /** The batches of at most 24 hours, one after the other. If one was changed since they were listed, reading fails. */
   openRecords(range: { from: string; to: string }): Promise<{ sizeBytes: number; content: AsyncIterable<Buffer> }>;
+  batches(hour: string): Promise<string[]>;
+  dropRecords(batches: { hour: string; names: readonly string[] }): Promise<void>;
   recordedUntil(): Promise<UsageHour | undefined>;
   setRecordedUntil(hour: string): Promise<void>;
 }
@@ -46,7 +48,7 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
   return {
     async addRecords({ hour, name, lines }) {
       checkHour(hour);
-      if (!isBatchName(name)) throw new TypeError(`Cannot add records: "${name}" is not a valid name of a batch`);
+      checkName(name);
       if (lines.length > MOST_BATCH_BYTES) throw new TypeError(`Cannot add records: over ${MOST_BATCH_BYTES} bytes`);
       if (!lines.endsWith("\n")) throw new TypeError("Cannot add records: the last line has no end");
       await turns.take(`${RECORDS_FOLDER}/${hour}/${name}`, () => write(join(top, hour), `${name}.ndjson`, lines));
@@ -69,6 +71,18 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
       return { sizeBytes: files.reduce((sum, { size }) => sum + size, 0), content: contentOf(files) };
     },
 
+    async batches(hour) {
+      checkHour(hour);
+      const names = (await ifThere(readdir(join(top, hour)))) ?? [];
+      return names.flatMap((name) => /^(.+)\.ndjson$/.exec(name)?.[1] ?? []).filter(isBatchName);
+    },
+
+    async dropRecords({ hour, names }) {
+      checkHour(hour);
+      for (const name of names) checkName(name);
+      for (const name of names) await rm(join(top, hour, `${name}.ndjson`), { force: true });
+    },
+
     async recordedUntil() {
       const text = await ifThere(readFile(join(top, UNTIL), "utf8"));
       const hour = text?.trim() ?? "";
@@ -88,6 +102,10 @@ async function* contentOf(files: readonly { path: string; size: number }[]): Asy
     if (content.length !== size) throw new Error(`${path} has changed since it was listed`);
     if (size > 0) yield content;
   }
+}
+
+function checkName(name: string): void {
+  if (!isBatchName(name)) throw new TypeError(`Cannot use records: "${name}" is not a valid name of a batch`);
 }
 
 function checkHour(hour: string): void {
