@@ -160,7 +160,11 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     throw new Error(empty.map((name) => `${name} is empty: give it a value or unset it`).join("\n"));
   const checked = v.safeParse(environment, env);
   if (!checked.success) {
-    throw new Error(environmentProblems(checked.issues, { env, hidden: ["TENANCY_API_KEY"] }).join("\n"));
+    throw new Error(
+      environmentProblems(checked.issues, { env, hidden: ["TENANCY_API_KEY", "TENANCY_OIDC_CLIENT_SECRET"] }).join(
+        "\n",
+      ),
+    );
   }
   const values = checked.output;
   const listen = values.TENANCY_LISTEN;

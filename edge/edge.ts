@@ -23,6 +23,7 @@ import { deliveryRoutes } from "./api/deliveries.ts";
 import { createEventHub } from "./api/events/event-hub.ts";
 import { publishChanges } from "./api/events/publish-change.ts";
 import { createAttachments } from "./api/inside/attachments.ts";
+import { loginRoutes } from "./api/login.ts";
 import { type ApiServices, apiRoutes } from "./api/routes.ts";
 import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
@@ -197,8 +198,8 @@ export async function startEdge(options: {
           ...{ clock: systemClock, timeOfDay: serverTime },
         })
       : undefined;
-  const { oidc } = config;
-  const issued = oidc && createTokens({ oidc, clock: systemClock, log });
+  const { oidc, apiKey } = config;
+  const issued = oidc && apiKey !== undefined ? createTokens({ oidc, apiKey, clock: systemClock, log }) : undefined;
   const audit = createAudit({
     output: auditOutput,
     ...{ asksForKey: config.apiKey !== undefined, apiKey: config.apiKey, trusted: config.proxy.trusted },
@@ -210,7 +211,7 @@ export async function startEdge(options: {
     onOmitted: () => metrics.auditLost("unauthenticated"),
   });
   const access = createAccess({ config, keys, tokens: issued, sessionMs: options.sessionMs });
-  const { checkPage, isKey } = access;
+  const { checkPage, isKey, login, sessions } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
   const signingKeys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
   const tokens = createLinkTokens({
@@ -279,6 +280,7 @@ export async function startEdge(options: {
     webhooks: gateway?.webhooks,
     routes: [
       ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
+      ...(isApi && login !== undefined && sessions !== undefined ? loginRoutes({ login, sessions, checkPage }) : []),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
     authenticate: access.authenticate,
@@ -358,6 +360,7 @@ export async function startEdge(options: {
       await within(Promise.all([activity.close(), recorder.flush(), audit.close()]), FLUSH_MS);
       watches.abort();
       issued?.close();
+      sessions?.close();
       await Promise.all([cache.done, keys?.done, tracing?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
       return answered && hasDrained && forwarded;

@@ -1,9 +1,11 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
+import { createDerivedKey } from "../http/derived-key.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { Actor } from "./actor.ts";
 import type { Fetch } from "./oidc/fetch-bounded.ts";
 import { createIssuer } from "./oidc/issuer.ts";
+import { createLogin, type Login } from "./oidc/login.ts";
 import { digestOfOidc, type OidcConfig } from "./oidc/oidc-config.ts";
 import { createVerifyToken, refusedToken } from "./oidc/verify-token.ts";
 import { createTokenActors } from "./token-actors.ts";
@@ -19,6 +21,8 @@ export interface Tokens {
   actorOf(text: string): Actor | Promise<Actor> | undefined;
   /** Whether what the actor with that `ref` has asked for is still valid; undefined for the `ref` of a key. */
   holds(ref: string): boolean | undefined;
+  /** Undefined where people log in with a key only. */
+  readonly login: Login | undefined;
   close(): void;
 }
 
@@ -28,12 +32,18 @@ const MAX_LENGTH = 8192;
 /** A token is verified again so often: a signing key that the issuer removes ends its tokens. */
 const RECHECK_MS = 600_000;
 
-/** Accepts the tokens of an issuer. */
+/**
+ * Accepts the tokens of an issuer.
+ *
+ * @param options.apiKey TENANCY_API_KEY, from which the key comes that signs logins
+ */
 export function createTokens({
   oidc,
+  apiKey,
   ...options
 }: {
   oidc: OidcConfig;
+  apiKey: string;
   clock: Clock;
   log: Log;
   fetch?: Fetch;
@@ -41,18 +51,27 @@ export function createTokens({
   cooldownMs?: number;
 }): Tokens {
   const { clock } = options;
+  const { audience, login } = oidc;
   const issuer = createIssuer({ ...options, issuer: oidc.issuer });
-  const verify = createVerifyToken({ issuer, config: oidc, clock });
-  const people = createTokenActors({ verify, recheckMs: RECHECK_MS, clock });
+  const people =
+    audience === undefined
+      ? undefined
+      : createTokenActors({
+          verify: createVerifyToken({ issuer, config: oidc, audience, clock }),
+          recheckMs: RECHECK_MS,
+          clock,
+        });
   const settings = [digestOfOidc(oidc)];
+  const signingKey = createDerivedKey(apiKey, "tenancy oidc login v1");
   return {
     actorOf(text) {
-      if (!text.startsWith("eyJ")) return undefined;
+      if (people === undefined || !text.startsWith("eyJ")) return undefined;
       if (text.length > MAX_LENGTH)
         throw new HttpError(401, `the token is refused: it has more than ${MAX_LENGTH} characters`, refusedToken);
       return JWT.test(text) ? people.actorOf(text) : undefined;
     },
     holds: (ref) => holdsTokenRef(ref, { settings, now: clock.now() }),
-    close: people.close,
+    login: login && createLogin({ ...options, issuer, config: { ...oidc, login }, signingKey }),
+    close: () => people?.close(),
   };
 }

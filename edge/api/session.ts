@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../crds/client/clock.ts";
 import { sleep } from "../../crds/waits.ts";
+import type { Login } from "../access/oidc/login.ts";
 import { type FindActor, WRONG_KEY } from "../http/api-key.ts";
 import { HttpError } from "../http/http-error.ts";
 import { readJson } from "../http/read-json.ts";
@@ -26,20 +27,23 @@ export interface SessionServices {
   readonly sessions?: Sessions | undefined;
   /** Finds the actor of a key's text. */
   readonly findActor?: FindActor | undefined;
+  /** The login of people at a provider. @default there is none */
+  readonly login?: Pick<Login, "provider"> | undefined;
   /** Throws if the request names a host that the edge does not serve. */
   readonly checkPage: (request: Request) => void;
   readonly clock: Clock;
 }
 
 /** `GET`, `POST` and `DELETE /api/v1/session`: the session that a browser gets for the key. */
-export function sessionRoutes({ sessions, findActor, checkPage, clock }: SessionServices): ApiRoute[] {
+export function sessionRoutes({ sessions, findActor, login, checkPage, clock }: SessionServices): ApiRoute[] {
   let waiting = 0;
 
   function answer(session: { active: boolean; expiresAt?: number | undefined }, cookie?: string): Response {
     const { active, expiresAt } = session;
     const ends = expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() };
     const headers = { "cache-control": "no-store", ...(cookie !== undefined && { "set-cookie": cookie }) };
-    return jsonResponse({ asksForKey: sessions !== undefined, active, ...ends }, { headers });
+    const provider = login === undefined ? {} : { provider: login.provider };
+    return jsonResponse({ asksForKey: sessions !== undefined, active, ...ends, ...provider }, { headers });
   }
 
   return [

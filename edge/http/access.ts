@@ -1,4 +1,5 @@
 import type { Keys } from "../access/key-store.ts";
+import type { Login } from "../access/oidc/login.ts";
 import type { Tokens } from "../access/tokens.ts";
 import type { EdgeConfig } from "../config.ts";
 import { createApiKeyCheck, createFindActor, createIsKey, type FindActor } from "./api-key.ts";
@@ -11,6 +12,8 @@ export interface Access {
   readonly checkPage: PageCheck;
   /** Undefined where no key is set. */
   readonly sessions: Sessions | undefined;
+  /** The login of people at a provider. Undefined where there is none. */
+  readonly login: Login | undefined;
   /** Whether a text is TENANCY_API_KEY. Undefined where it is not set. */
   readonly isKey: ReturnType<typeof createIsKey> | undefined;
   /** Finds the actor of a key's text. Undefined where no key is set. */
@@ -38,11 +41,13 @@ export function createAccess({
   sessionMs?: number | undefined;
 }): Access {
   const lifetime = sessionMs === undefined ? {} : { lifetimeMs: sessionMs };
-  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, ...lifetime });
+  const login = tokens?.login;
+  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, login, ...lifetime });
   const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
   return {
     checkPage: createPageCheck({ localOnly, origins }),
     sessions,
+    login,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
     findActor,
     authenticate: findActor && createApiKeyCheck(findActor, sessions, tokens),

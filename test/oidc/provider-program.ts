@@ -16,8 +16,9 @@ const AUDIENCE = process.env.AUDIENCE ?? "tenancy-api";
 let rotations = 0;
 let listener: (...parameters: unknown[]) => void;
 const server = createServer((request, response) => listener(request, response));
-server.listen(Number(process.env.PORT ?? 0), "127.0.0.1", async () => {
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+// Another name than the edge's, so that its pages are another site to a browser.
+server.listen(0, "localhost", async () => {
+  const issuer = `http://localhost:${(server.address() as AddressInfo).port}`;
   listener = await start(issuer);
   process.stdout.write(`${JSON.stringify({ issuer })}\n`);
   createInterface({ input: process.stdin })

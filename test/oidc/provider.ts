@@ -10,6 +10,12 @@ export interface OidcProvider {
   readonly issuer: string;
   /** A token for a program, by its client credentials. `urn:tenancy` stands for the audience `tenancy-api`. */
   tokenFor(program: string, resource?: string): Promise<string>;
+  /**
+   * Logs an account in as a person does in a browser of its own, from the address that a client has sent it to.
+   *
+   * @returns the address that the provider sends the browser back to
+   */
+  signIn(account: string, address: string): Promise<string>;
   /** Replaces the signing keys while it runs. */
   rotate(): Promise<void>;
   stop(): Promise<void>;
@@ -55,6 +61,20 @@ export async function startOidcProvider(
       if (!response.ok) throw new Error(`the provider answered ${response.status}: ${text}`);
       return JSON.parse(text).access_token;
     },
+    async signIn(account, address) {
+      const cookies = new Map<string, string>();
+      let url = address;
+      for (let step = 0; step < 10; step += 1) {
+        const isForm = new URL(url).pathname.startsWith("/interaction/");
+        const prompt = isForm && (await visit(url, cookies)).text.includes('value="consent"') ? "consent" : "login";
+        const body = new URLSearchParams({ prompt, login: account, password: account });
+        const { location, text, status } = await visit(url, cookies, isForm ? body : undefined);
+        if (location === null) throw new Error(`the provider answered ${status}: ${text}`);
+        url = new URL(location, url).href;
+        if (new URL(url).origin !== issuer) return url;
+      }
+      throw new Error(`the login of ${account} does not end`);
+    },
     async rotate() {
       child.stdin.write("rotate\n");
       await nextLine();
@@ -64,4 +84,18 @@ export async function startOidcProvider(
       await exited;
     },
   };
+}
+
+async function visit(url: string, cookies: Map<string, string>, body?: URLSearchParams) {
+  const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  const response = await fetch(url, {
+    redirect: "manual",
+    headers: { cookie },
+    ...(body !== undefined && { method: "POST", body }),
+  });
+  for (const header of response.headers.getSetCookie()) {
+    const [pair = ""] = header.split(";");
+    cookies.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
+  }
+  return { status: response.status, location: response.headers.get("location"), text: await response.text() };
 }

@@ -2,6 +2,7 @@ import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from "j
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
+import { HttpError } from "../../http/http-error.ts";
 import { type Fetch, fetchBounded } from "./fetch-bounded.ts";
 import { isSafeUrl } from "./oidc-config.ts";
 
@@ -11,8 +12,11 @@ const endpoint = v.pipe(v.string(), v.check(isSafeUrl, "must be an https URL"));
 const metadataSchema = v.object({
   issuer: v.string(),
   jwks_uri: endpoint,
-  authorization_endpoint: v.optional(endpoint),
-  token_endpoint: v.optional(endpoint),
+  authorization_endpoint: v.exactOptional(endpoint),
+  token_endpoint: v.exactOptional(endpoint),
+  token_endpoint_auth_methods_supported: v.exactOptional(v.array(v.string())),
+  id_token_signing_alg_values_supported: v.exactOptional(v.array(v.string())),
+  authorization_response_iss_parameter_supported: v.exactOptional(v.boolean()),
 });
 export type IssuerMetadata = v.InferOutput<typeof metadataSchema>;
 
@@ -30,6 +34,12 @@ export interface Issuer {
 /** The issuer cannot be reached, or does not describe itself as it must. */
 export class IssuerError extends Error {
   override readonly name = "IssuerError";
+}
+
+/** The answer while an {@link IssuerError} is the cause. */
+export function issuerAway(cause: unknown): HttpError {
+  const headers = { "retry-after": "5" };
+  return new HttpError(503, "the issuer of tokens cannot be reached; try again shortly", { cause, headers });
 }
 
 /** How long a description of the issuer is used before it is read again. */

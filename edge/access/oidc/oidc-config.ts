@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import * as v from "valibot";
+import { wholeNumber } from "../../../crds/environment.ts";
 import { isLoopback } from "../../http/page-check.ts";
 import { type Role, roles } from "../actor.ts";
 
@@ -7,19 +8,49 @@ import { type Role, roles } from "../actor.ts";
 export interface OidcConfig {
   /** As tokens have it in `iss`. */
   readonly issuer: string;
-  /** Needed in `aud` of a bearer token. */
-  readonly audience: string;
+  /** Needed in `aud` of a bearer token. Undefined: there are no bearer tokens. */
+  readonly audience: string | undefined;
   /** The first one whose group is in a token decides. */
   readonly roles: readonly { readonly group: string; readonly role: Role }[];
   /** The claim with a token's groups. */
   readonly roleClaim: string;
   /** The claim with the ids of tenants. Undefined: there is no role `tenant`. */
   readonly tenantClaim: string | undefined;
+  /** How people log into the dashboard. Undefined: only with a key. */
+  readonly login: OidcLoginConfig | undefined;
 }
+
+export interface OidcLoginConfig {
+  readonly clientId: string;
+  /** Undefined for a public client. */
+  readonly clientSecret: string | undefined;
+  /** Where the provider sends browsers back to. */
+  readonly redirectUrl: string;
+  /** Separated by spaces. */
+  readonly scopes: string;
+  /** How long a person's session lasts. */
+  readonly sessionMs: number;
+}
+
+/** A person who is disabled at the provider keeps a session for that long. */
+const SESSION_SECONDS = 14_400;
+/** The path of `redirectUrl`. */
+const CALLBACK_PATH = "/api/v1/session/oidc/callback";
+const CLIENT_VARIABLES = [
+  "TENANCY_OIDC_CLIENT_SECRET",
+  "TENANCY_OIDC_REDIRECT_URL",
+  "TENANCY_OIDC_SCOPES",
+  "TENANCY_OIDC_SESSION",
+] as const;
 
 const claimName = v.pipe(
   v.string(),
   v.regex(/^[!-~]{1,200}$/, "must be the name of a claim: printable ASCII characters without spaces"),
+);
+
+const word = v.pipe(
+  v.string(),
+  v.regex(/^[!-~]{1,255}$/, "must be 1 to 255 printable ASCII characters without spaces"),
 );
 
 const groupRoles = v.pipe(
@@ -46,12 +77,30 @@ export const oidcEnvironment = {
       ),
     ),
   ),
-  TENANCY_OIDC_AUDIENCE: v.optional(
-    v.pipe(v.string(), v.regex(/^[!-~]{1,255}$/, "must be printable ASCII characters without spaces")),
-  ),
+  TENANCY_OIDC_AUDIENCE: v.optional(word),
   TENANCY_OIDC_ROLES: v.optional(groupRoles),
   TENANCY_OIDC_ROLE_CLAIM: v.optional(claimName),
   TENANCY_OIDC_TENANT_CLAIM: v.optional(claimName),
+  TENANCY_OIDC_CLIENT_ID: v.optional(word),
+  TENANCY_OIDC_CLIENT_SECRET: v.optional(
+    v.pipe(v.string(), v.regex(/^[ -~]{1,1024}$/, "must be 1 to 1024 printable ASCII characters")),
+  ),
+  TENANCY_OIDC_REDIRECT_URL: v.optional(
+    v.pipe(
+      v.string(),
+      v.check(
+        (text) => isIssuer(text) && new URL(text).pathname === CALLBACK_PATH,
+        `must be the edge's https URL for browsers with the path ${CALLBACK_PATH}; http only for this machine`,
+      ),
+    ),
+  ),
+  TENANCY_OIDC_SCOPES: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^([!-~]+ )*openid( [!-~]+)*$/, "must be scopes, separated by spaces, of which one is openid"),
+    ),
+  ),
+  TENANCY_OIDC_SESSION: v.optional(wholeNumber(60, 43_200)),
 };
 
 /**
@@ -72,9 +121,10 @@ export function oidcConfig(
     throw new Error(
       "TENANCY_OIDC_ISSUER is set, but without TENANCY_API_KEY no caller needs a token; set both or neither",
     );
-  if (audience === undefined)
+  const login = loginConfig(values);
+  if (audience === undefined && login === undefined)
     throw new Error(
-      "TENANCY_OIDC_ISSUER is set, but not TENANCY_OIDC_AUDIENCE: without it, tokens for other services would be accepted",
+      "TENANCY_OIDC_ISSUER is set; set TENANCY_OIDC_AUDIENCE too, so that its tokens for this service are accepted, or TENANCY_OIDC_CLIENT_ID for the login of people",
     );
   if (granted === undefined)
     throw new Error(
@@ -85,12 +135,42 @@ export function oidcConfig(
     throw new Error(
       "TENANCY_OIDC_ROLES has the role tenant, but TENANCY_OIDC_TENANT_CLAIM is unset: set it to the claim with the tenants' ids",
     );
-  return { issuer, audience, roles: granted, roleClaim: values.TENANCY_OIDC_ROLE_CLAIM ?? "groups", tenantClaim };
+  return {
+    issuer,
+    audience,
+    roles: granted,
+    roleClaim: values.TENANCY_OIDC_ROLE_CLAIM ?? "groups",
+    tenantClaim,
+    login,
+  };
+}
+
+function loginConfig(
+  values: v.InferOutput<v.ObjectSchema<typeof oidcEnvironment, undefined>>,
+): OidcLoginConfig | undefined {
+  const { TENANCY_OIDC_CLIENT_ID: clientId, TENANCY_OIDC_REDIRECT_URL: redirectUrl } = values;
+  if (clientId === undefined) {
+    const set = CLIENT_VARIABLES.find((name) => values[name] !== undefined);
+    if (set === undefined) return undefined;
+    throw new Error(`${set} is set, but not TENANCY_OIDC_CLIENT_ID; set both or neither`);
+  }
+  if (redirectUrl === undefined)
+    throw new Error(
+      `TENANCY_OIDC_CLIENT_ID is set, but not TENANCY_OIDC_REDIRECT_URL: set it to https://<the edge's host>${CALLBACK_PATH}, as it is registered at the provider`,
+    );
+  return {
+    clientId,
+    clientSecret: values.TENANCY_OIDC_CLIENT_SECRET,
+    redirectUrl,
+    scopes: values.TENANCY_OIDC_SCOPES ?? "openid",
+    sessionMs: (values.TENANCY_OIDC_SESSION ?? SESSION_SECONDS) * 1000,
+  };
 }
 
 /** 16 hexadecimal digits that differ where what a token allows may differ. */
-export function digestOfOidc({ issuer, audience, roles: granted, roleClaim, tenantClaim }: OidcConfig): string {
-  return hash("sha256", JSON.stringify([issuer, audience, granted, roleClaim, tenantClaim])).slice(0, 16);
+export function digestOfOidc({ issuer, audience, roles: granted, roleClaim, tenantClaim, login }: OidcConfig): string {
+  const deciding = [issuer, audience, granted, roleClaim, tenantClaim, login?.clientId];
+  return hash("sha256", JSON.stringify(deciding)).slice(0, 16);
 }
 
 /** Whether a URL is of HTTPS, or of this machine, where nothing is between the edge and the server. */

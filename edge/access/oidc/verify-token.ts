@@ -4,7 +4,7 @@ import { HttpError } from "../../http/http-error.ts";
 import type { TokenGrant } from "../token-actors.ts";
 import { tokenRef } from "../token-ref.ts";
 import { rightsOf } from "./claims.ts";
-import { type Issuer, IssuerError } from "./issuer.ts";
+import { type Issuer, IssuerError, issuerAway } from "./issuer.ts";
 import { digestOfOidc, type OidcConfig } from "./oidc-config.ts";
 
 /** How far the issuer's clock may be off. */
@@ -45,11 +45,7 @@ export async function verifyJwt(
     return { ...payload, sub, exp };
   } catch (error) {
     if (error instanceof HttpError) throw error;
-    if (error instanceof IssuerError)
-      throw new HttpError(503, "the issuer of the token cannot be reached; try again shortly", {
-        cause: error,
-        headers: { "retry-after": "5" },
-      });
+    if (error instanceof IssuerError) throw issuerAway(error);
     // jose's messages name claims and never repeat a value.
     if (error instanceof errors.JOSEError) throw refused(error.message, error);
     throw error;
@@ -64,12 +60,13 @@ export async function verifyJwt(
 export function createVerifyToken(options: {
   issuer: Issuer;
   config: OidcConfig;
+  audience: string;
   clock: Clock;
 }): (text: string) => Promise<TokenGrant> {
   const { config } = options;
   const settings = digestOfOidc(config);
   return async (text) => {
-    const claims = await verifyJwt(text, { ...options, audience: config.audience });
+    const claims = await verifyJwt(text, options);
     return personOf(claims, { config, settings, endsAt: (claims.exp + SKEW_SECONDS) * 1000 });
   };
 }

@@ -236,6 +236,7 @@ const shared = {
       asksForKey: Type.Boolean({ description: "Whether the server requires a key." }),
       active: Type.Boolean({ description: "Whether the caller has a session, or needs none." }),
       expiresAt: Type.Optional(time("When the session ends.")),
+      provider: Type.Optional(text("The host of the OpenID provider at which people can log in.")),
     },
     { description: "A browser's session, which replaces the key." },
   ),

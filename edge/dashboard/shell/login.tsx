@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { CallError, isLoginAsked } from "../api/call.ts";
 import { retryFeed } from "../api/kinds.ts";
-import { logIn } from "../api/session.ts";
+import { logIn, session } from "../api/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 
 /** Asks for the key on top of the page, so that typed input is kept. */
@@ -12,6 +12,7 @@ export function Login() {
 function KeyForm() {
   const [problem, setProblem] = useState("");
   const [isBusy, setBusy] = useState(false);
+  const provider = session.value?.provider;
 
   async function submit(form: HTMLFormElement): Promise<void> {
     const field = form.elements.namedItem("key") as HTMLInputElement;
@@ -58,8 +59,18 @@ function KeyForm() {
           <button type="submit" class="primary" aria-disabled={isBusy}>
             Log in
           </button>
+          {provider !== undefined && (
+            <button type="button" onClick={() => location.assign(`/api/v1/session/oidc?to=${here()}`)}>
+              Sign in with {provider}
+            </button>
+          )}
         </div>
       </form>
     </Dialog>
   );
+}
+
+/** The page to continue on. */
+function here(): string {
+  return encodeURIComponent(location.pathname + location.search);
 }

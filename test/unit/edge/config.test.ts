@@ -73,6 +73,11 @@ test("every variable is read", () => {
       TENANCY_OIDC_ROLES: "a=b c=admin, customers=tenant",
       TENANCY_OIDC_ROLE_CLAIM: "https://example.com/roles",
       TENANCY_OIDC_TENANT_CLAIM: "tenant",
+      TENANCY_OIDC_CLIENT_ID: "dashboard",
+      TENANCY_OIDC_CLIENT_SECRET: "s3cret text",
+      TENANCY_OIDC_REDIRECT_URL: "https://tenancy.example.com/api/v1/session/oidc/callback",
+      TENANCY_OIDC_SCOPES: "openid groups",
+      TENANCY_OIDC_SESSION: "60",
       TENANCY_BUILD_CONTEXT_LIMIT: "1G",
       TENANCY_PROXY_LISTEN: "0.0.0.0:90",
       TENANCY_PROXY_DOMAIN: "apps.example.com:8443",
@@ -115,6 +120,13 @@ test("every variable is read", () => {
         ],
         roleClaim: "https://example.com/roles",
         tenantClaim: "tenant",
+        login: {
+          clientId: "dashboard",
+          clientSecret: "s3cret text",
+          redirectUrl: "https://tenancy.example.com/api/v1/session/oidc/callback",
+          scopes: "openid groups",
+          sessionMs: 60_000,
+        },
       },
       contextLimitBytes: 1e9,
       metricsListen: { hostname: "0.0.0.0", port: 9100 },
@@ -265,6 +277,27 @@ test("an issuer of tokens is reached by TLS, and what it takes to trust one is s
     assert.match(problemsOf({ ...set, TENANCY_OIDC_ROLES: text }), "TENANCY_OIDC_ROLES must be group=role");
   assert.match(problemsOf({ ...set, TENANCY_OIDC_ROLES: "a=admin,a=reader" }), "must name each group once");
   assert.match(problemsOf({ ...set, TENANCY_OIDC_ROLES: "a=tenant" }), "TENANCY_OIDC_TENANT_CLAIM is unset");
+  const client = {
+    ...set,
+    TENANCY_OIDC_CLIENT_ID: "dashboard",
+    TENANCY_OIDC_REDIRECT_URL: "https://edge.example.com/api/v1/session/oidc/callback",
+  };
+  const { TENANCY_OIDC_AUDIENCE: _, ...people } = client;
+  assert.equal(loadConfig(people).oidc?.login, {
+    clientId: "dashboard",
+    clientSecret: undefined,
+    redirectUrl: client.TENANCY_OIDC_REDIRECT_URL,
+    scopes: "openid",
+    sessionMs: 14_400_000,
+  });
+  for (const url of ["https://edge.example.com/", "http://edge.example.com/api/v1/session/oidc/callback", "/callback"])
+    assert.match(problemsOf({ ...client, TENANCY_OIDC_REDIRECT_URL: url }), "TENANCY_OIDC_REDIRECT_URL must be");
+  for (const scopes of ["profile", "openidx", "openid  groups"])
+    assert.match(problemsOf({ ...client, TENANCY_OIDC_SCOPES: scopes }), "TENANCY_OIDC_SCOPES must be");
+  assert.match(problemsOf({ ...set, TENANCY_OIDC_CLIENT_SECRET: "a" }), "but not TENANCY_OIDC_CLIENT_ID");
+  assert.not.match(problemsOf({ ...client, TENANCY_OIDC_CLIENT_SECRET: "s3cret\n" }), "s3cret");
+  const { TENANCY_OIDC_REDIRECT_URL: __, ...nowhere } = client;
+  assert.match(problemsOf(nowhere), "but not TENANCY_OIDC_REDIRECT_URL");
   for (const name of ["TENANCY_API_KEY", "TENANCY_OIDC_AUDIENCE", "TENANCY_OIDC_ROLES", "TENANCY_OIDC_ISSUER"])
     assert.match(problemsOf(Object.fromEntries(Object.entries(set).filter(([one]) => one !== name))), name);
 });

@@ -62,7 +62,7 @@ test("a link that a token asked for ends with the token", async () => {
   const edge = testEdge({
     apiKey: "root",
     links,
-    tokens: { actorOf: () => actor, holds: () => true, close: () => undefined },
+    tokens: { actorOf: () => actor, holds: () => true, login: undefined, close: () => undefined },
   });
   edge.cluster.addWorkload("app", { network: { expose: "link", ports: [8080] } });
   const headers = { authorization: "Bearer eyJ" };

@@ -22,7 +22,7 @@ test.before(async () => {
     stranger: { groups: ["others"] },
   });
   const config = { ...oidc, issuer: provider.issuer };
-  tokens = createTokens({ oidc: config, clock: systemClock, log: silentLog, cooldownMs: 0 });
+  tokens = createTokens({ apiKey: "root", oidc: config, clock: systemClock, log: silentLog, cooldownMs: 0 });
   edge = testEdge({ apiKey: "root", requireKey: true, tokens, clock: systemClock });
 });
 test.after(async () => {

@@ -22,6 +22,7 @@ import type { Deliverer } from "../../../edge/api/deliveries.ts";
 import { createEventHub, type EventHub } from "../../../edge/api/events/event-hub.ts";
 import { type Attachments, createAttachments } from "../../../edge/api/inside/attachments.ts";
 import type { Links } from "../../../edge/api/links.ts";
+import { loginRoutes } from "../../../edge/api/login.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createAudit } from "../../../edge/audit/audit.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
@@ -158,7 +159,9 @@ export function testEdge(
   const checkPage = createPageCheck({ localOnly, origins });
   const keyStore = options.hasKeys === true ? createTestKeys() : undefined;
   const { keys = keyStore } = options;
-  const sessions = apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, clock: shared.clock });
+  const login = options.tokens?.login;
+  const sessions =
+    apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, login, clock: shared.clock });
   const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
   const authenticate = findActor && createApiKeyCheck(findActor, sessions, options.tokens);
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
@@ -174,46 +177,51 @@ export function testEdge(
       return { tenant: labels[label.tenant], workload: labels[label.workload] };
     },
   });
+  const pages = login === undefined || sessions === undefined ? [] : loginRoutes({ login, sessions, checkPage });
   const handler = createHandler({
     audit,
-    routes: apiRoutes({
-      asksForKey: apiKey !== undefined,
-      requireKey,
-      authenticate,
-      sessions,
-      findActor,
-      audit,
-      activity,
-      events,
-      history,
-      links: options.links,
-      keys: keyStore,
-      quotas,
-      instance: "test",
-      gateway: () => options.gateway,
-      checkPage,
-      kubectl: createKubectl({ namespace: NAMESPACE, command }),
-      channels,
-      attachments,
-      store: () => openedStore(options),
-      most: options.most ?? { history: 3, replaced: 3 },
-      snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
-      recorder: { record: (event) => void recorded.push(event), flush: async () => undefined },
-      log: logger,
-      builds: {
-        namespace: BUILD_NAMESPACE,
-        kubectl: createKubectl({ namespace: BUILD_NAMESPACE, command }),
-        contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
-      },
-      ...{ ...shared, timeOfDay },
-      tracer: options.tracer,
-      waiters: cluster.waiters,
-      findLivePod: createFindLivePod(shared),
-      randomId: () => `attempt-${++ids}`,
-      secretsKey: async () => Buffer.from(options.secretsKey ?? ""),
-      waitLimitMs: options.waitLimitMs ?? 30_000,
-      admission: options.admission,
-    }),
+    routes: [
+      ...apiRoutes({
+        asksForKey: apiKey !== undefined,
+        requireKey,
+        authenticate,
+        sessions,
+        login,
+        findActor,
+        audit,
+        activity,
+        events,
+        history,
+        links: options.links,
+        keys: keyStore,
+        quotas,
+        instance: "test",
+        gateway: () => options.gateway,
+        checkPage,
+        kubectl: createKubectl({ namespace: NAMESPACE, command }),
+        channels,
+        attachments,
+        store: () => openedStore(options),
+        most: options.most ?? { history: 3, replaced: 3 },
+        snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
+        recorder: { record: (event) => void recorded.push(event), flush: async () => undefined },
+        log: logger,
+        builds: {
+          namespace: BUILD_NAMESPACE,
+          kubectl: createKubectl({ namespace: BUILD_NAMESPACE, command }),
+          contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
+        },
+        ...{ ...shared, timeOfDay },
+        tracer: options.tracer,
+        waiters: cluster.waiters,
+        findLivePod: createFindLivePod(shared),
+        randomId: () => `attempt-${++ids}`,
+        secretsKey: async () => Buffer.from(options.secretsKey ?? ""),
+        waitLimitMs: options.waitLimitMs ?? 30_000,
+        admission: options.admission,
+      }),
+      ...pages,
+    ],
     authenticate,
     authorize: createAuthorize(shared),
     rates: createTenantRates({ quotas, clock: shared.clock }),

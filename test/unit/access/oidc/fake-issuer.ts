@@ -18,6 +18,7 @@ export const oidc: OidcConfig = {
   ],
   roleClaim: "groups",
   tenantClaim: "tenants",
+  login: undefined,
 };
 
 /** An issuer whose faults a test chooses; test/oidc has a real one. */

@@ -24,7 +24,7 @@ async function stage(options: { keysMs?: number; cooldownMs?: number; alg?: stri
   const clock = manualClock(START);
   const issuer = fakeIssuer(clock.now);
   await issuer.addKey("first", options.alg);
-  const tokens = createTokens({ oidc, clock, log: silentLog, fetch: issuer.fetch, ...options });
+  const tokens = createTokens({ apiKey: "root", oidc, clock, log: silentLog, fetch: issuer.fetch, ...options });
   return { clock, issuer, tokens };
 }
 
@@ -296,6 +296,7 @@ test("what a token has asked for ends with a change of the settings that decide"
     { roles: [...oidc.roles].reverse() },
   ]) {
     const changed = createTokens({
+      apiKey: "root",
       oidc: { ...oidc, ...change },
       clock: on.clock,
       log: silentLog,
