@@ -90,7 +90,7 @@ export const claimStatusSchema = Type.Object(
           vcpus: Type.Integer({ description: "CPU count.", minimum: 0 }),
           memoryMb: Type.Integer({ description: "Memory in MB.", minimum: 0 }),
         },
-        { description: "What the instance may use, which counts for its tenant's quota." },
+        { description: "What the instance may use, which its tenant's quota and usage records count." },
       ),
     ),
     endpoint: Type.Optional(
@@ -138,18 +138,11 @@ export const claimStatusSchema = Type.Object(
     claimedAt: Type.Optional(
       Type.String({ description: "When the instance was bound, ISO 8601.", format: "date-time" }),
     ),
-    usage: Type.Optional(
-      Type.Object(
-        {
-          since: Type.String({ description: "When the use of the instance began, ISO 8601.", format: "date-time" }),
-          cpuMillis: Type.Integer({
-            description: "Limit of the workload's container, in thousandths of a CPU.",
-            minimum: 0,
-          }),
-          memoryMib: Type.Integer({ description: "Limit of its memory, in MiB.", minimum: 0 }),
-        },
-        { description: "What usage records count for the instance; absent while nothing is counted." },
-      ),
+    usageSince: Type.Optional(
+      Type.String({
+        description: "From when usage records count the instance, ISO 8601; absent while nothing is counted.",
+        format: "date-time",
+      }),
     ),
     expiresAt: Type.Optional(
       Type.String({ description: "The expiry that the operator follows, RFC 3339.", format: "date-time" }),

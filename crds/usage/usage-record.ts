@@ -50,8 +50,8 @@ export interface UsageSession extends Pick<UsageRecord, "tenantId" | "workload" 
   readonly id: string;
   /** In milliseconds since the epoch. */
   readonly since: number;
-  readonly cpuMillis: number;
-  readonly memoryMib: number;
+  readonly vcpus: number;
+  readonly memoryMb: number;
 }
 
 /**
@@ -65,7 +65,7 @@ export function* recordsOf(
   session: UsageSession,
   { first, to, end }: { first: UsageHour; to: number; end?: UsageEnd | undefined },
 ): Generator<UsageRecord> {
-  const { id, tenantId, workload, labels, source, since, cpuMillis, memoryMib } = session;
+  const { id, tenantId, workload, labels, source, since, vcpus, memoryMb } = session;
   const until = Math.max(to, since);
   const last = hourAt(Math.max(since, until - 1));
   const begin = [first, hourAt(since)].reduce((a, b) => (a > b ? a : b));
@@ -75,7 +75,7 @@ export function* recordsOf(
     yield {
       ...{ id: `${id}/${hour}`, kind: "session", tenantId, workload, labels, source },
       ...{ from: new Date(from).toISOString(), to: new Date(from + ms).toISOString() },
-      ...{ vcpuSeconds: (cpuMillis * ms) / 1e6, mibSeconds: (memoryMib * ms) / 1000 },
+      ...{ vcpuSeconds: (vcpus * ms) / 1000, mibSeconds: (memoryMb * ms) / 1000 },
       ...(hour === last && end !== undefined && { end }),
     };
   }

@@ -9,7 +9,6 @@ import type { UsageEnd } from "../../crds/usage/usage-record.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
 import type { ReconcileResult } from "../queue.ts";
-import { usageOf } from "../usage/usage-session.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { nextRevision } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
@@ -23,7 +22,7 @@ export async function conclude(claim: Claim, outcome: Outcome, context: ClaimCon
   const { status, after, requeueAfterMs } = writeOf(claim, outcome, context);
   if (status !== undefined) {
     const { uid = "", resourceVersion } = claim.metadata;
-    if (status.usage === null) await context.usage.endUse(claim, usageEndOf(claim, outcome));
+    if (status.usageSince === null) await context.usage.endUse(claim, usageEndOf(claim, outcome));
     const written = await patchClaimStatus(claim, status, context).catch((error: unknown) => {
       if (after !== undefined && error instanceof NetworkError && error.requestWasSent)
         context.unansweredWrites.set(uid, { status, after, resourceVersion });
@@ -108,7 +107,7 @@ function failed(
       resumedFrom: null,
       restoredFrom: null,
       claimedAt: null,
-      usage: null,
+      usageSince: null,
       timeline,
     },
     after(written) {
@@ -146,7 +145,7 @@ function replaced(
       restoredFrom: null,
       overlayId: null,
       programRun: null,
-      usage: null,
+      usageSince: null,
       timeline: null,
       ...(saved !== undefined && { sessionSnapshot: saved }),
       // The files of the session are given up: the next pod begins another one.
@@ -192,7 +191,7 @@ function activated(
       overlayId: statusOverlayId(pod) ?? null,
       ...(programRun !== undefined && { programRun }),
       claimedAt: claimedAt.toISOString(),
-      ...(context.usage.isOn && { usage: usageOf(pod, claimedAt) }),
+      ...(context.usage.isOn && { usageSince: claimedAt.toISOString() }),
       timeline,
       ...(podRevisionOf(pod) !== currentRevision(claim) && { podIncarnation: podRevisionOf(pod) }),
       attempt: claim.metadata.annotations?.[annotation.attempt] ?? null,

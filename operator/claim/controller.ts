@@ -298,8 +298,8 @@ async function leavePod(claim: Claim, current: Pod | undefined, context: ClaimCo
   const wasDestroyed = isDestroyed(claim);
   if (current !== undefined) await deletePod(current, context);
   if (wasDestroyed && isAnswered(claim)) {
-    if (claim.status?.endpoint === undefined && claim.status?.usage === undefined) return undefined;
-    return { next: "write", status: { phase: "Active", endpoint: null, usage: null } };
+    if (claim.status?.endpoint === undefined && claim.status?.usageSince === undefined) return undefined;
+    return { next: "write", status: { phase: "Active", endpoint: null, usageSince: null } };
   }
   const pod = await readClaimPod(claim, context);
   const isLeft =

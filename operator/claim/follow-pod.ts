@@ -3,8 +3,8 @@ import { isDestroyed, isPodOf, podEndpoint } from "../../crds/claims/claim-pod.t
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
+import { resourcesOf } from "../../crds/quotas/room.ts";
 import { failureMessage, type PodState } from "../pod/pod-state.ts";
-import { usageOf } from "../usage/usage-session.ts";
 import { type ClaimStatusPatch, hasCurrentConditions, PROGRAM_ENDED, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 
@@ -40,7 +40,7 @@ export async function followPod(
   const isRepeated = failure?.reason === PROGRAM_ENDED && shown !== undefined;
   const isNews = failure?.reason !== shown && !isRepeated && (failure !== undefined || state.state === "ready");
   // The claim became Active while usage was off, or under an earlier version.
-  const isUncounted = context.usage.isOn && claim.status?.usage === undefined && !isDestroyed(claim);
+  const isUncounted = context.usage.isOn && claim.status?.usageSince === undefined && !isDestroyed(claim);
   const hasChanged = moved !== undefined || isNews || programRun !== undefined || isUncounted;
   if (!hasChanged && hasCurrentConditions(claim)) return claim;
   const written = await patchClaimStatus(
@@ -49,7 +49,7 @@ export async function followPod(
       phase: "Active",
       ...moved,
       ...(programRun !== undefined && { programRun }),
-      ...(isUncounted && { usage: usageOf(pod, new Date()) }),
+      ...(isUncounted && { usageSince: new Date().toISOString(), resources: resourcesOf(pod) ?? null }),
       ...(isNews && { reason: null, message: null, ...failure }),
     },
     context,

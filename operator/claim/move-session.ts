@@ -27,7 +27,10 @@ export async function moveSession(claim: Claim, pod: Pod | undefined, context: C
   const { reason, instanceId: name, instanceUid = "" } = claim.status ?? {};
   // A destroyed instance is not replaced until it is claimed again.
   if (isDestroyed(claim))
-    return { next: "write", status: { phase: "Active", reason: null, message: null, endpoint: null, usage: null } };
+    return {
+      next: "write",
+      status: { phase: "Active", reason: null, message: null, endpoint: null, usageSince: null },
+    };
   if (reason !== MOVING) {
     // A stale claim can lack the mark of a pod that was destroyed on purpose: its files are not to be saved.
     if (!(await isCurrent(claim, context))) return RECHECK;

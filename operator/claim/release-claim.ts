@@ -84,7 +84,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
 
 async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim> {
   const { files, snapshot, overlayId, instanceId, sessionSnapshot } = claim.status ?? {};
-  const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null, usage: null };
+  const status: ClaimStatusPatch = { phase: "Released", reason: null, message: null, endpoint: null, usageSince: null };
   // Its last pod was lost, and no other has been given to the tenant since.
   const isBetween = overlayId === undefined && sessionSnapshot === undefined && mayHaveCheckpoint(claim);
   if (isBetween && files === undefined)

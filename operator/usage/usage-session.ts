@@ -1,32 +1,17 @@
-import type { Claim, ClaimStatus } from "../../crds/claim.ts";
-import { programContainer } from "../../crds/claims/claim-pod.ts";
-import { bytesOf, isQuantity } from "../../crds/environment.ts";
-import type { Pod } from "../../crds/kubernetes.ts";
+import type { Claim } from "../../crds/claim.ts";
 import { HOUR_MS, hourAt, hourStart } from "../../crds/usage/usage-hour.ts";
 import type { UsageEnd, UsageSession } from "../../crds/usage/usage-record.ts";
 
 /** Times of objects have whole seconds. */
 const RESOLUTION_MS = 1000;
 
-/** What a claim's status says of the use of its pod, from the limits of the workload's container. */
-export function usageOf(pod: Pod, since: Date): NonNullable<ClaimStatus["usage"]> {
-  const { cpu = "0", memory = "0" } = programContainer(pod.spec)?.resources?.limits ?? {};
-  const cpuMillis = cpu.endsWith("m") ? Number.parseInt(cpu, 10) : Math.round(Number(cpu) * 1000);
-  return {
-    since: since.toISOString(),
-    cpuMillis: Number.isFinite(cpuMillis) ? cpuMillis : 0,
-    memoryMib: isQuantity(memory) ? Math.round(bytesOf(memory) / 1024 ** 2) : 0,
-  };
-}
-
 /** The use of a pod that a claim's status shows; undefined if there is none, or its end is recorded. */
 export function usageSessionOf({ metadata, spec, status }: Claim): UsageSession | undefined {
-  const { usage, instanceUid, source } = status ?? {};
-  if (usage === undefined || instanceUid === undefined || source === undefined) return undefined;
+  const { usageSince, instanceUid, source, resources = { vcpus: 0, memoryMb: 0 } } = status ?? {};
+  if (usageSince === undefined || instanceUid === undefined || source === undefined) return undefined;
   const { tenantId, workloadRef: workload, labels = {} } = spec;
-  const { cpuMillis, memoryMib } = usage;
   const id = `${metadata.uid}.${instanceUid}`;
-  return { id, tenantId, workload, labels, source, since: Date.parse(usage.since), cpuMillis, memoryMib };
+  return { id, tenantId, workload, labels, source, since: Date.parse(usageSince), ...resources };
 }
 
 /**

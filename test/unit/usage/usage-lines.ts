@@ -18,7 +18,7 @@ export function usageLines(sessions: readonly UsedBy[]): string[] {
     const since = Date.parse(from);
     const session = {
       ...{ id: `${tenantId}-${index}.pod`, tenantId, workload, labels: {}, source, since },
-      ...{ cpuMillis: 2000, memoryMib: 100 },
+      ...{ vcpus: 2, memoryMb: 100 },
     };
     const options = { first: hourAt(since), to: since + seconds * 1000, end: end ?? undefined };
     return [...recordsOf(session, options)].map((record) => `${JSON.stringify(record)}\n`).join("");

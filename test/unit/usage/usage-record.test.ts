@@ -11,7 +11,7 @@ const test = suite("usage records");
 const at = (time: string): number => Date.parse(`2026-11-29T${time}Z`);
 const session: UsageSession = {
   ...{ id: "claim.pod", tenantId: "alice", workload: "hello", labels: { team: "a" }, source: "pool" },
-  ...{ since: at("10:59:30.500"), cpuMillis: 2000, memoryMib: 512 },
+  ...{ since: at("10:59:30.500"), vcpus: 2, memoryMb: 512 },
 };
 
 test("a session has one record for each hour, which add up to its use; the last one has its end", () => {

@@ -58,7 +58,8 @@ function claimOf(name: string, { since, deleted }: { since: string; deleted?: st
     spec: { tenantId: name, workloadRef: "hello" },
     status: {
       ...{ phase: "Active", source: "pool", instanceId: `inst-${name}`, instanceUid: `pod-${name}` },
-      usage: { since: `${DAY}${since}Z`, cpuMillis: 1000, memoryMib: 10 },
+      usageSince: `${DAY}${since}Z`,
+      resources: { vcpus: 1, memoryMb: 10 },
     },
   };
 }
@@ -186,7 +187,7 @@ test("without a store nothing is recorded, and nothing waits", async (context) =
 test("a claim that never was Active has no session", async (context) => {
   const recorder = context.lead();
   const claim = claimOf("alice", { since: "09:00:00", deleted: "09:59:59" });
-  const { usage: _, ...status } = claim.status ?? { phase: "Pending" };
+  const { usageSince: _, ...status } = claim.status ?? { phase: "Pending" };
   assert.ok(recorder.endRelease({ ...claim, status }).mayGoOn);
   await recorder.endUse({ ...claim, status }, "failed");
   assert.equal(await records(context.usage), []);
