@@ -2,6 +2,7 @@ import { pattern } from "../../crds/schema/patterns.ts";
 import { adminOnly } from "../access/route-access.ts";
 import type { Audit } from "../audit/audit.ts";
 import type { AuditRecord } from "../audit/audit-record.ts";
+import { asciiJson } from "../audit/audit-text.ts";
 import { HttpError } from "../http/http-error.ts";
 import { type PathRule, queryText, queryWords, tenantIdRule } from "../http/parameters.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -74,10 +75,13 @@ export function auditRoute({ audit, instance }: AuditServices): ApiRoute {
     errors: [409],
     handle(request) {
       const matches = filterOf(request);
+      // Most lines can be left out without parsing them.
+      const texts = [request.query.actor, request.query.tenant].flatMap((text) => (text ? [asciiJson(text)] : []));
       const limit = limitQuery(request) ?? DEFAULT_LIMIT;
       const before = cursorOf(request);
       const found: { id: number; record: AuditRecord }[] = [];
       for (const { id, line } of audit.newest(before)) {
+        if (!texts.every((text) => line.includes(text))) continue;
         const { audit: _, ...record } = JSON.parse(line) as AuditRecord & { audit: true };
         if (!matches(record)) continue;
         found.push({ id, record });

@@ -21,7 +21,7 @@ interface Kept {
 
 /**
  * Keeps 10 000 lines, and at most 8 MiB of them. Beyond that the oldest line of the actor with the most text is
- * dropped: an actor who makes many requests cannot displace what others have done.
+ * dropped (docs/decisions/audit-log.md#the-oldest-record-of-the-actor-with-the-most-goes-first).
  *
  * @param options.now milliseconds since the epoch
  */

@@ -36,7 +36,7 @@ interface OutputOptions {
 }
 
 /**
- * Opens the output. A file is appended to, and opened again once its path names another file or none, as after
+ * Opens the output (docs/decisions/audit-log.md#no-request-waits-for-the-lines). A file is appended to, and opened again once its path names another file or none, as after
  * logrotate.
  *
  * @param target `stdout`, or the path of a file

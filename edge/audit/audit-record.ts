@@ -64,7 +64,7 @@ interface AuditedRoute {
 
 /**
  * What a request of a route is in the audit log; undefined if it is left out. A look is each read that a key of the
- * role `reader` may not make: those keys see the service, and not what is in an instance or a snapshot.
+ * role `reader` may not make (docs/decisions/audit-log.md#what-is-recorded-follows-from-the-route-table).
  */
 export function actOf({ method, public: isPublic = false, access }: AuditedRoute): Act | undefined {
   if (method !== "GET") return "change";

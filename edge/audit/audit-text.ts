@@ -45,10 +45,12 @@ function cut(text: string): string {
  * two lines, and no terminal for a command. `audit` comes first, which no line of the log has.
  */
 export function lineOf(content: AuditRecord | AuditNote): string {
-  return JSON.stringify({ audit: true, ...content }).replace(
-    /[^ -~]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return asciiJson({ audit: true, ...content });
+}
+
+/** JSON as it is in a line. */
+export function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** A line that stands for records that were not written. */
