@@ -42,11 +42,13 @@ export function loginRoutes({
       method: "GET",
       path: CALLBACK_PATH,
       public: true,
+      act: "change",
       query: "any",
       async handle(request: RoutedRequest) {
         checkPage(request);
         const { grant, to, cookie } = await login.finish(request);
         const actor = { ...grant, ended: new AbortController().signal };
+        request.audit?.by(actor);
         const session = await sessions.issue(request, actor, { isSecure: login.isSecure });
         return redirect(to, [cookie, session.cookie]);
       },

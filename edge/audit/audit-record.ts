@@ -60,13 +60,15 @@ interface AuditedRoute {
   readonly method: string;
   readonly public?: boolean;
   readonly access?: { readonly roles: readonly string[] };
+  readonly act?: Act | "none";
 }
 
 /**
  * What a request of a route is in the audit log; undefined if it is left out. A look is each read that a key of the
  * role `reader` may not make (docs/decisions/audit-log.md#what-is-recorded-follows-from-the-route-table).
  */
-export function actOf({ method, public: isPublic = false, access }: AuditedRoute): Act | undefined {
+export function actOf({ method, public: isPublic = false, access, act }: AuditedRoute): Act | undefined {
+  if (act !== undefined) return act === "none" ? undefined : act;
   if (method !== "GET") return "change";
   if (isPublic) return undefined;
   return access?.roles.includes("reader") ? undefined : "look";

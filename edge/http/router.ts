@@ -55,6 +55,8 @@ export interface Route {
   readonly public?: boolean;
   /** Which keys may call it. @default only those of the role admin */
   readonly access?: RouteAccess;
+  /** What the audit log says of a request. @default as {@link actOf} derives it */
+  readonly act?: Act | "none";
   /** The known query parameters by name; any other is a 400. @default none */
   readonly query?: Readonly<Record<string, object>> | "any";
   readonly handle: (request: RoutedRequest, context: RequestContext) => Response | Promise<Response>;

@@ -52,6 +52,8 @@ export function instanceRoutes(services: InstanceServices): ApiRoute[] {
       method: "POST",
       path: `${ONE}/activity`,
       access: instanceUse,
+      // Programs send it every few seconds.
+      act: "none",
       summary: "Report that a pod is in use",
       description: "Postpones its idle release. Claim calls and exec count by themselves.",
       answer: doneSchema("active", "instance"),
