@@ -44,6 +44,8 @@ export interface EdgeConfig {
   readonly keysNamespace: string | undefined;
   /** Whose tokens are accepted. Undefined: none are. */
   readonly oidc: OidcConfig | undefined;
+  /** What a ServiceAccount's token must be issued for. Undefined: none are accepted. */
+  readonly accountAudience: string | undefined;
   /** Maximum size of an uploaded build context in bytes. */
   readonly contextLimitBytes: number;
   /** Undefined: no listener for metrics and probes. */
@@ -123,6 +125,11 @@ const environment = v.object({
   TENANCY_BUILD_NAMESPACE: v.optional(namespaceName, "tenancy-builds"),
   TENANCY_KEYS_NAMESPACE: v.optional(namespaceName),
   ...oidcEnvironment,
+  TENANCY_SERVICE_ACCOUNTS: v.optional(v.picklist(["on", "off"], "must be on or off"), "off"),
+  TENANCY_SERVICE_ACCOUNT_AUDIENCE: v.optional(
+    v.pipe(v.string(), v.regex(/^[!-~]{1,255}$/, "must be 1 to 255 printable ASCII characters without spaces")),
+    "tenancy.dev",
+  ),
   TENANCY_BUILD_CONTEXT_LIMIT: v.optional(quantity, "256Mi"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
   TENANCY_PROXY_LISTEN: v.optional(listenAddress, "127.0.0.1:8081"),
@@ -200,6 +207,12 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
         "namespace of their own",
     );
   }
+  const hasAccounts = values.TENANCY_SERVICE_ACCOUNTS === "on";
+  if (hasAccounts && apiKey === undefined) {
+    throw new Error(
+      "TENANCY_SERVICE_ACCOUNTS is on, but without TENANCY_API_KEY no caller needs a token; set both or neither",
+    );
+  }
   const corsOrigins = new Set(values.TENANCY_CORS_ORIGIN ?? []);
   if (apiKey === undefined && corsOrigins.has("*")) {
     throw new Error(
@@ -227,6 +240,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     buildNamespace: values.TENANCY_BUILD_NAMESPACE,
     keysNamespace,
     oidc: oidcConfig(values, { apiKey }),
+    accountAudience: hasAccounts ? values.TENANCY_SERVICE_ACCOUNT_AUDIENCE : undefined,
     contextLimitBytes: bytesOf(values.TENANCY_BUILD_CONTEXT_LIMIT),
     metricsListen: values.TENANCY_EDGE_METRICS_LISTEN,
     stopDelayMs: values.TENANCY_STOP_DELAY * 1000,

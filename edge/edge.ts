@@ -198,8 +198,11 @@ export async function startEdge(options: {
           ...{ clock: systemClock, timeOfDay: serverTime },
         })
       : undefined;
-  const { oidc, apiKey } = config;
-  const issued = oidc && apiKey !== undefined ? createTokens({ oidc, apiKey, clock: systemClock, log }) : undefined;
+  const { oidc, apiKey, accountAudience } = config;
+  const accounts =
+    accountAudience === undefined ? undefined : { client, config: { audience: accountAudience, namespace } };
+  const isIssued = apiKey !== undefined && (oidc !== undefined || accounts !== undefined);
+  const issued = isIssued ? createTokens({ oidc, accounts, apiKey, clock: systemClock, log }) : undefined;
   const audit = createAudit({
     output: auditOutput,
     ...{ asksForKey: config.apiKey !== undefined, apiKey: config.apiKey, trusted: config.proxy.trusted },

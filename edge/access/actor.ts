@@ -4,14 +4,19 @@ export type Role = (typeof roles)[number];
 
 /** Who makes a request: the holder of a key or a token, as that says. */
 export interface Actor {
-  readonly kind: "root" | "key" | "person";
-  /** Of the key; `root` for TENANCY_API_KEY, or where no key is set; for a person the issuer's `sub`. */
+  readonly kind: "root" | "key" | "person" | "serviceAccount";
+  /**
+   * Of the key; `root` for TENANCY_API_KEY, or where no key is set; for a person the issuer's `sub`, for an account its
+   * user name.
+   */
   readonly id: string;
   /** Identifies the key or token as it is: another one once it is changed, or replaced by one with its id. */
   readonly ref: string;
   readonly role: Role;
   /** Ids of the tenants that it reaches, or the start of ids before a `*`. Undefined for all tenants. */
   readonly tenants: readonly string[] | undefined;
+  /** Whether it may use the routes of claims for every tenant, whatever its role. @default false */
+  readonly mayClaim?: boolean;
   /** Aborted when the key is deleted, changed or has expired: end what the actor has opened. */
   readonly ended: AbortSignal;
   /** When a token ends, in milliseconds since the epoch. Undefined for keys, which others look up by `ref`. */

@@ -16,7 +16,7 @@ const HIDDEN = "not shown to a key of the role reader";
  * @throws HttpError 401 if the key has ended and the handler has failed; as the handler does
  */
 export async function answerAs<T extends Request>(
-  { role, ended }: Actor,
+  { role, ended, mayClaim }: Actor,
   {
     request,
     context,
@@ -42,7 +42,8 @@ export async function answerAs<T extends Request>(
   if (!isJson(response.headers) && response.body !== null)
     return cutWhenGone(response, response.body, { gone, onSent });
   gone.close();
-  const hidesTexts = role === "reader" && access?.whose !== undefined && isJson(response.headers);
+  const isClaiming = mayClaim === true && access?.claims === true;
+  const hidesTexts = role === "reader" && !isClaiming && access?.whose !== undefined && isJson(response.headers);
   return hidesTexts ? await withoutTexts(response) : response;
 }
 

@@ -10,6 +10,8 @@ export interface RouteAccess {
    * @default it reaches the whole service, which a key of some tenants may not
    */
   readonly whose?: "tenant" | "instance" | "query" | "own";
+  /** Whether an actor with `mayClaim` may call it. @default false */
+  readonly claims?: true;
 }
 
 /** Only for `admin`. */
@@ -22,8 +24,13 @@ export const serviceView: RouteAccess = { roles: ["platform", "reader"] };
 export const tenantLists: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "query" };
 /** Acts on a tenant's things, or shows what is in them. */
 export const tenantUse: RouteAccess = { roles: ["platform", "tenant"], whose: "tenant" };
+/** Claims, extends and releases. */
+export const claimUse: RouteAccess = { ...tenantUse, claims: true };
 /** Shows a tenant's things from outside. */
 export const tenantView: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "tenant" };
+/** Shows claims. */
+export const claimView: RouteAccess = { ...tenantView, claims: true };
+export const claimLists: RouteAccess = { ...tenantLists, claims: true };
 export const instanceUse: RouteAccess = { roles: ["platform", "tenant"], whose: "instance" };
 export const instanceView: RouteAccess = { roles: ["platform", "tenant", "reader"], whose: "instance" };
 /** Shows nothing of tenants, or leaves out what the key does not reach. */

@@ -36,11 +36,12 @@ const MAX_TIMER_MS = 3_600_000;
  * again: what it has opened ends if it is no longer valid, or gives something else. While it cannot be checked, its
  * calls are refused, and what is open stays open.
  *
+ * @param options.verify `isKnown` for a token that is stored
  * @param options.most how many tokens of one person or account are stored @default 1000
  * @param options.mostInAll @default 20000
  */
 export function createTokenActors(options: {
-  verify: (text: string) => Promise<TokenGrant>;
+  verify: (text: string, options: { isKnown: boolean }) => Promise<TokenGrant>;
   recheckMs: number;
   clock: Clock;
   most?: number;
@@ -100,7 +101,7 @@ export function createTokenActors(options: {
   }
 
   async function verified(text: string, digest: string): Promise<Actor> {
-    const grant = await verify(text).catch((error: unknown) => {
+    const grant = await verify(text, { isKnown: entries.has(digest) }).catch((error: unknown) => {
       const failed = entries.get(digest);
       if (failed !== undefined && error instanceof HttpError && error.status < 500) failed.end();
       else if (failed !== undefined) failed.isStale = true;

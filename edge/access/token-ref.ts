@@ -11,10 +11,10 @@ const REF = /^[ps]-([0-9a-f]{16})-([0-9a-z]{6,8})-[0-9a-f]{16}$/;
  * @param settings 16 hexadecimal digits that differ where the settings differ which decide what a token allows
  */
 export function tokenRef(
-  { kind, id, role, tenants }: Pick<Actor, "kind" | "id" | "role" | "tenants">,
+  { kind, id, role, tenants, mayClaim }: Pick<Actor, "kind" | "id" | "role" | "tenants" | "mayClaim">,
   { settings, endsAt }: { settings: string; endsAt: number },
 ): string {
-  const digest = hash("sha256", JSON.stringify([kind, id, role, tenants])).slice(0, 16);
+  const digest = hash("sha256", JSON.stringify([kind, id, role, tenants, mayClaim])).slice(0, 16);
   return `${kind[0]}-${settings}-${Math.floor(endsAt / 1000).toString(36)}-${digest}`;
 }
 

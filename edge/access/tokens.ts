@@ -1,14 +1,16 @@
 import type { Clock } from "../../crds/client/clock.ts";
+import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Log } from "../../crds/log.ts";
 import { createDerivedKey } from "../http/derived-key.ts";
 import { HttpError } from "../http/http-error.ts";
+import { type AccountConfig, createVerifyAccount, digestOfAccounts, isOfAccount } from "./accounts/verify-account.ts";
 import type { Actor } from "./actor.ts";
 import type { Fetch } from "./oidc/fetch-bounded.ts";
 import { createIssuer } from "./oidc/issuer.ts";
 import { createLogin, type Login } from "./oidc/login.ts";
 import { digestOfOidc, type OidcConfig } from "./oidc/oidc-config.ts";
 import { createVerifyToken, refusedToken } from "./oidc/verify-token.ts";
-import { createTokenActors } from "./token-actors.ts";
+import { createTokenActors, type TokenActors } from "./token-actors.ts";
 import { holdsTokenRef } from "./token-ref.ts";
 
 /** Bearer tokens that others issue. */
@@ -31,18 +33,27 @@ const JWT = /^eyJ[\w-]+\.[\w-]+\.[\w-]+$/;
 const MAX_LENGTH = 8192;
 /** A token is verified again so often: a signing key that the issuer removes ends its tokens. */
 const RECHECK_MS = 600_000;
+/** Each is a review every minute. */
+const MOST_ACCOUNTS = { most: 100, mostInAll: 1000 };
+
+/** The same for an account, which the API server may have deleted. */
+const RECHECK_ACCOUNT_MS = 60_000;
 
 /**
- * Accepts the tokens of an issuer.
+ * Accepts the tokens of an issuer, and of the cluster's ServiceAccounts.
  *
+ * @param options.oidc @default no issuer
+ * @param options.accounts @default no ServiceAccounts
  * @param options.apiKey TENANCY_API_KEY, from which the key comes that signs logins
  */
 export function createTokens({
   oidc,
+  accounts,
   apiKey,
   ...options
 }: {
-  oidc: OidcConfig;
+  oidc?: OidcConfig | undefined;
+  accounts?: { client: Pick<ClusterClient, "create">; config: AccountConfig } | undefined;
   apiKey: string;
   clock: Clock;
   log: Log;
@@ -51,27 +62,54 @@ export function createTokens({
   cooldownMs?: number;
 }): Tokens {
   const { clock } = options;
-  const { audience, login } = oidc;
-  const issuer = createIssuer({ ...options, issuer: oidc.issuer });
-  const people =
-    audience === undefined
-      ? undefined
-      : createTokenActors({
-          verify: createVerifyToken({ issuer, config: oidc, audience, clock }),
-          recheckMs: RECHECK_MS,
-          clock,
-        });
-  const settings = [digestOfOidc(oidc)];
-  const signingKey = createDerivedKey(apiKey, "tenancy oidc login v1");
+  const settings = [...(oidc ? [digestOfOidc(oidc)] : []), ...(accounts ? [digestOfAccounts(accounts.config)] : [])];
+  const ofIssuer = oidc && createPeople(oidc);
+  const ofAccounts =
+    accounts &&
+    createTokenActors({
+      verify: createVerifyAccount(accounts),
+      recheckMs: RECHECK_ACCOUNT_MS,
+      clock,
+      ...MOST_ACCOUNTS,
+    });
+
+  function createPeople(config: OidcConfig) {
+    const { audience, login } = config;
+    const issuer = createIssuer({ ...options, issuer: config.issuer });
+    const signingKey = createDerivedKey(apiKey, "tenancy oidc login v1");
+    const verify = audience === undefined ? undefined : createVerifyToken({ issuer, config, audience, clock });
+    return {
+      actors: verify && createTokenActors({ verify, recheckMs: RECHECK_MS, clock }),
+      login: login && createLogin({ ...options, issuer, config: { ...config, login }, signingKey }),
+    };
+  }
+
+  function actorsFor(text: string): TokenActors | undefined {
+    const isAccounts = accounts !== undefined && isOfAccount(text, accounts.config.audience);
+    return isAccounts ? ofAccounts : ofIssuer?.actors;
+  }
+
   return {
     actorOf(text) {
-      if (people === undefined || !text.startsWith("eyJ")) return undefined;
+      if (!text.startsWith("eyJ")) return undefined;
       if (text.length > MAX_LENGTH)
         throw new HttpError(401, `the token is refused: it has more than ${MAX_LENGTH} characters`, refusedToken);
-      return JWT.test(text) ? people.actorOf(text) : undefined;
+      if (!JWT.test(text)) return undefined;
+      const actors = actorsFor(text);
+      if (actors !== undefined) return actors.actorOf(text);
+      if (accounts === undefined) return undefined;
+      const { audience } = accounts.config;
+      throw new HttpError(
+        401,
+        `the token is refused: it is no ServiceAccount's for the audience ${audience}`,
+        refusedToken,
+      );
     },
     holds: (ref) => holdsTokenRef(ref, { settings, now: clock.now() }),
-    login: login && createLogin({ ...options, issuer, config: { ...oidc, login }, signingKey }),
-    close: () => people?.close(),
+    login: ofIssuer?.login,
+    close() {
+      ofIssuer?.actors?.close();
+      ofAccounts?.close();
+    },
   };
 }

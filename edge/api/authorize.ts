@@ -13,19 +13,19 @@ import { findInstance, instanceNotFound } from "./instances/instance.ts";
 export function createAuthorize(services: Parameters<typeof findInstance>[1]): Authorize {
   return (actor, request, access = adminOnly) => {
     const { role, tenants } = actor;
-    if (role === "admin") return undefined;
+    if (role === "admin" || (actor.mayClaim === true && access.claims === true)) return undefined;
     if (!access.roles.includes(role))
       throw new HttpError(403, `a key of the role ${role} may not make this request; it needs ${rolesOf(access)}`);
     if (tenants === undefined) return undefined;
     switch (access.whose) {
       case undefined:
-        throw new HttpError(403, `this key reaches ${tenants.join(", ")} only, and this request is about all tenants`);
+        throw new HttpError(403, `this key reaches ${named(tenants)} only, and this request is about all tenants`);
       case "own":
         return undefined;
       case "query": {
         const tenantId = queryText(request, "tenant", tenantIdRule);
         if (tenantId === undefined)
-          throw new HttpError(403, `this key reaches ${tenants.join(", ")} only: name one of them with ?tenant=`);
+          throw new HttpError(403, `this key reaches ${named(tenants)} only: name one of them with ?tenant=`);
         return requireTenant(actor, tenantId);
       }
       case "tenant":
@@ -42,6 +42,10 @@ export function createAuthorize(services: Parameters<typeof findInstance>[1]): A
         return access.whose satisfies never;
     }
   };
+}
+
+function named(tenants: readonly string[]): string {
+  return tenants.length === 0 ? "no tenant" : tenants.join(", ");
 }
 
 function rolesOf({ roles }: RouteAccess): string {

@@ -40,6 +40,8 @@ export interface LinkServices {
 const DEFAULT_SECONDS = 3600;
 /** Upper limit of TENANCY_PROXY_LINK_MAX. */
 const MOST_SECONDS = 31_536_000;
+/** The front door does not see the end of a ServiceAccount. */
+const MOST_ACCOUNT_SECONDS = 600;
 const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
   `${workloadNameRule.says}, got ${quote(issue.input)}`;
 /** @param maxSeconds also part of the OpenAPI document, so the schema depends on the server's setting */
@@ -74,7 +76,8 @@ const linkBodyOf = (maxSeconds: number) =>
 
 /** `POST /api/v1/tenants/{id}/links`. */
 export function linkRoutes({ namespace, cache, clock, links }: LinkServices): ApiRoute[] {
-  const linkBody = linkBodyOf(links?.maxSeconds ?? MOST_SECONDS);
+  const maxSeconds = links?.maxSeconds ?? MOST_SECONDS;
+  const linkBody = linkBodyOf(maxSeconds);
   return [
     {
       method: "POST",
@@ -82,7 +85,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
       access: tenantUse,
       summary: "Create a link to a tenant's instance",
       description:
-        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; deleting the API key that asked for it ends it, one that a token asked for ends with that token, and removing the key that signed it ends all of that key's links.",
+        "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; deleting the API key that asked for it ends it, one that a token asked for ends with that token, that of a ServiceAccount at the latest after 10 minutes, and removing the key that signed it ends all of that key's links.",
       body: bodySchema(linkBody),
       status: 201,
       answer: "Link",
@@ -109,8 +112,9 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
           );
         }
         const { actor = root } = request.caller ?? {};
+        const most = actor.kind === "serviceAccount" ? MOST_ACCOUNT_SECONDS : maxSeconds;
         const expiresAt = Math.min(
-          Math.floor(clock.now() / 1000) + expiresInSeconds,
+          Math.floor(clock.now() / 1000) + Math.min(expiresInSeconds, most),
           Math.floor((actor.endsAt ?? Number.POSITIVE_INFINITY) / 1000),
         );
         const by = actor === root ? undefined : actor.ref;

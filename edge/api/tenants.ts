@@ -1,7 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isPodOf } from "../../crds/claims/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../crds/claims/claim-response.ts";
-import { serviceView, tenantView } from "../access/route-access.ts";
+import { claimView, serviceView } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import { isClaimed } from "../cluster/slim-pod.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
@@ -15,7 +15,7 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
     {
       method: "GET",
       path: "/api/v1/tenants/:id",
-      access: tenantView,
+      access: claimView,
       summary: "One tenant and its claims",
       answer: "Tenant",
       errors: [503],

@@ -46,7 +46,7 @@ export interface Sessions {
 export const SESSION_COOKIE = "tenancy-session";
 
 const LIFETIME_MS = 12 * 3_600_000;
-/** `v1` is a session of TENANCY_API_KEY; `v2` names another key; `v3` says who a person is and what it may do. */
+/** `v1`: of TENANCY_API_KEY. `v2`: names another key. `v3`: says who a person is, and what that person may do. */
 const TOKEN = /^((?:v1|v2\.([-0-9a-z]{1,63}))\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
 const PERSON_TOKEN = /^(v3\.([\w-]{1,3600})\.([0-9a-z]{8,9})\.[\w-]{22})\.([\w-]{43})$/;
 /** Browsers store cookies of 4096 bytes. */

@@ -27,6 +27,7 @@ export const PARTS: readonly Part[] = [
   { component: "builds", when: ".Values.builds.enabled" },
   { component: "admission-builds", when: "and .Values.builds.enabled .Values.admission.enabled", of: "builds" },
   { component: "keys", when: ".Values.keys.enabled" },
+  { component: "service-accounts", when: ".Values.serviceAccounts.enabled" },
   { component: "object-storage", when: 'hasPrefix "s3://" .Values.snapshots.store' },
   { component: "traces", when: ".Values.traces.enabled" },
   { component: "monitoring", when: ".Values.monitoring.enabled" },

@@ -254,6 +254,10 @@ export const PLACES: readonly Place[] = [
   })),
   { object: "FlowSchema tenancy-leases", path: ["metadata", "name"], write: ownName("tenancy-leases") },
   { object: "FlowSchema tenancy", path: ["spec", "priorityLevelConfiguration", "name"], write: ownName("tenancy") },
+  {
+    ...{ object: "ClusterRoleBinding tenancy-token-reviews", path: ["metadata", "name"] },
+    write: ownName("tenancy-token-reviews"),
+  },
   ...Object.keys(PROGRAMS).map((deployment) => ({
     ...{ object: `Deployment ${deployment}`, path: [...pod, "priorityClassName"], write: ownName("tenancy") },
   })),

@@ -191,6 +191,10 @@ export const valuesSchema: TSchema = Type.Object(
       },
       strict,
     ),
+    serviceAccounts: Type.Object(
+      { enabled: flag("ServiceAccounts as callers of the API (docs/how-to/call-from-the-cluster.md)") },
+      strict,
+    ),
     snapshots: Type.Object(
       {
         store: text("`volume`, or a bucket as `s3://bucket/prefix` (docs/how-to/store-files-in-a-bucket.md)", {

@@ -1,7 +1,7 @@
 import type { Claim, ClaimPhase } from "../../../crds/claim.ts";
 import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { tenantLists, tenantView } from "../../access/route-access.ts";
+import { claimLists, claimView } from "../../access/route-access.ts";
 import { requireFresh } from "../../cluster/freshness.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { pathParam, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
@@ -33,7 +33,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/claims",
-      access: tenantLists,
+      access: claimLists,
       summary: "Claims of all tenants, in pages",
       description: "Sorted by the name of the claim object.",
       query: {
@@ -62,7 +62,7 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
     {
       method: "GET",
       path: "/api/v1/tenants/:id/claims/:workload",
-      access: tenantView,
+      access: claimView,
       summary: "One claim, with the steps of its start and its Events",
       answer: "ClaimDetail",
       errors: [404, 503],

@@ -11,7 +11,7 @@ import { labelProblems } from "../../../crds/claims/claim-labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { plainSchema } from "../../../crds/schema/schema.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
-import { tenantUse } from "../../access/route-access.ts";
+import { claimUse, tenantUse } from "../../access/route-access.ts";
 import type { Activity } from "../../activity.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, tenantIdRule } from "../../http/parameters.ts";
@@ -96,7 +96,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/claim",
-      access: tenantUse,
+      access: claimUse,
       summary: "Claim a workload for a tenant",
       description:
         "Creates the claim, or joins the existing one, and waits at most 30 seconds until it is Active. After a 504 the claim continues: call again to keep waiting. If the claim is released during the call, the response is 409; a release that was already in progress is waited for.",
@@ -117,7 +117,9 @@ export function claimRoutes(
           ...(secrets === undefined ? [] : secretProblems(secrets, wrong.length === 0 ? given : {}, "body")),
         ];
         if (problems.length > 0) throw new HttpError(400, listed(problems));
-        if (request.caller?.actor.role === "tenant") refuseReferences(given);
+        const { actor } = request.caller ?? {};
+        if (actor?.role === "tenant") refuseReferences(given, "a key of the role tenant");
+        if (actor?.mayClaim === true) refuseReferences(given, "an account that may only claim");
         const workloadRef = workloadOf(body);
         request.audit?.about({ workload: workloadRef });
         const wanted = typeof body.resume === "object" ? body.resume.version : undefined;
@@ -144,7 +146,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/extend",
-      access: tenantUse,
+      access: claimUse,
       summary: "Extend a tenant's claim",
       description:
         "Moves the time at which the claim expires to so many seconds from now, by the cluster's clock, and never to an earlier one. The response is 409 if the claim is being released, or does not expire.",
@@ -163,7 +165,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/release",
-      access: tenantUse,
+      access: claimUse,
       summary: "Release a tenant's claim",
       description:
         "Deletes the claim; the tenant's files are saved, and the pod is deleted. With `wait` the response reports what happened to the files, unless the workload saves none or this server could not observe it.",
@@ -205,11 +207,11 @@ export function claimRoutes(
 }
 
 /** A Secret or ConfigMap of the namespace can be meant for another tenant. */
-function refuseReferences({ files = [] }: ClaimInputs): void {
+function refuseReferences({ files = [] }: ClaimInputs, who: string): void {
   const at = files.findIndex(({ secretRef, configMapRef }) => secretRef !== undefined || configMapRef !== undefined);
   if (at < 0) return;
   throw new HttpError(
     403,
-    `body.files[${at}]: a key of the role tenant may not name Secrets and ConfigMaps; send the content, or a value in secrets`,
+    `body.files[${at}]: ${who} may not name Secrets and ConfigMaps; send the content, or a value in secrets`,
   );
 }

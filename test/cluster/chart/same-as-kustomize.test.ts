@@ -34,6 +34,7 @@ const ON: Record<string, object> = {
   egress: { egress: { enabled: true } },
   builds: { builds: { enabled: true } },
   keys: { keys: { enabled: true } },
+  "service-accounts": { serviceAccounts: { enabled: true } },
   "object-storage": { snapshots: { store: "s3://bucket/snapshots" } },
   traces: { traces: { enabled: true } },
   monitoring: { monitoring: { enabled: true } },

@@ -94,6 +94,7 @@ test.before(async () => {
       "egress",
       "builds",
       "keys",
+      "service-accounts",
       ...(versionAtLeast(version, "1.30") ? ["admission"] : []),
     ],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
@@ -136,7 +137,10 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         ...(account !== "tenancy-gateway" && { TENANCY_PROXY_DOMAIN: "apps.test" }),
         TENANCY_PROXY_WAIT: "60",
         TENANCY_API_KEY: KEY,
-        ...((account === "tenancy-api" || account === "tenancy-proxy") && { TENANCY_KEYS_NAMESPACE: KEYS }),
+        ...((account === "tenancy-api" || account === "tenancy-proxy") && {
+          TENANCY_KEYS_NAMESPACE: KEYS,
+          TENANCY_SERVICE_ACCOUNTS: "on",
+        }),
         TENANCY_LEASE_SECONDS: "2",
         TENANCY_TRIGGER_CLAIM_WAIT: "20",
       };
@@ -382,6 +386,23 @@ test("keys with a role, whose Secrets only the API and a front door read, and no
     assert.match(await list(KEYS, account), "cannot list resource", account);
 });
 
+test("a ServiceAccount of the cluster, whose token the API has checked by its one right of the cluster", async () => {
+  await kubectl("-n", "default", "create", "serviceaccount", "web");
+  const token = (await kubectl("-n", "default", "create", "token", "web", "--audience=tenancy.dev")).trim();
+  const answer = await fetch(`${api}/api/v1/workloads`, { headers: { authorization: `Bearer ${token}` } });
+  const { error } = (await answer.json()) as { error: string };
+  assert.is(answer.status, 403, error);
+  assert.match(error, "system:serviceaccount:default:web has no role here");
+  const ofReviews = audit
+    .requests()
+    .filter(({ objectRef }) => /reviews$/.test(objectRef?.resource ?? "") && objectRef?.namespace === undefined)
+    .map(({ user, verb, objectRef }) => `${user.username.split(":").at(-1)} ${verb} ${objectRef?.resource}`);
+  assert.equal([...new Set(ofReviews)].sort(), [
+    "tenancy-api create subjectaccessreviews",
+    "tenancy-api create tokenreviews",
+  ]);
+});
+
 /** A pod as a claim leaves it that was deleted by force: made as the operator, but asked for by another. */
 async function leaveOrphan(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "tenancy-orphan-"));
@@ -621,7 +642,11 @@ test("nothing was refused, and nothing is granted that was not used", async () =
     `${KEYS} tenancy-edge tenancy-api`,
     `${KEYS} tenancy-proxy tenancy-proxy`,
   ]);
-  assert.equal(await bindings("clusterrolebindings"), []);
+  // Of the two rights of that role both are used: creating TokenReviews and SubjectAccessReviews.
+  assert.equal(await bindings("clusterrolebindings"), [
+    "undefined tenancy-api system:auth-delegator",
+    "undefined tenancy-edge system:auth-delegator",
+  ]);
   const unused: string[] = [];
   for (const account of ACCOUNTS) {
     const own = audit

@@ -30,6 +30,7 @@ test("defaults", () => {
     buildNamespace: "tenancy-builds",
     keysNamespace: undefined,
     oidc: undefined,
+    accountAudience: undefined,
     contextLimitBytes: 256 * 1024 * 1024,
     metricsListen: { hostname: "127.0.0.1", port: 9091 },
     stopDelayMs: 0,
@@ -68,6 +69,8 @@ test("every variable is read", () => {
       TENANCY_LEASE_SECONDS: "4",
       TENANCY_BUILD_NAMESPACE: "builders",
       TENANCY_KEYS_NAMESPACE: "keys",
+      TENANCY_SERVICE_ACCOUNTS: "on",
+      TENANCY_SERVICE_ACCOUNT_AUDIENCE: "api",
       TENANCY_OIDC_ISSUER: "https://login.example.com/realm/",
       TENANCY_OIDC_AUDIENCE: "tenancy-api",
       TENANCY_OIDC_ROLES: "a=b c=admin, customers=tenant",
@@ -128,6 +131,7 @@ test("every variable is read", () => {
           sessionMs: 60_000,
         },
       },
+      accountAudience: "api",
       contextLimitBytes: 1e9,
       metricsListen: { hostname: "0.0.0.0", port: 9100 },
       stopDelayMs: 6000,
@@ -300,6 +304,15 @@ test("an issuer of tokens is reached by TLS, and what it takes to trust one is s
   assert.match(problemsOf(nowhere), "but not TENANCY_OIDC_REDIRECT_URL");
   for (const name of ["TENANCY_API_KEY", "TENANCY_OIDC_AUDIENCE", "TENANCY_OIDC_ROLES", "TENANCY_OIDC_ISSUER"])
     assert.match(problemsOf(Object.fromEntries(Object.entries(set).filter(([one]) => one !== name))), name);
+});
+
+test("tokens of ServiceAccounts are for an audience of this service, beside the key for everything", () => {
+  const set = { TENANCY_API_KEY: "k", TENANCY_SERVICE_ACCOUNTS: "on" };
+  assert.is(loadConfig(set).accountAudience, "tenancy.dev");
+  assert.is(loadConfig({ ...set, TENANCY_SERVICE_ACCOUNTS: "off" }).accountAudience, undefined);
+  assert.match(problemsOf({ TENANCY_SERVICE_ACCOUNTS: "on" }), "without TENANCY_API_KEY");
+  assert.match(problemsOf({ ...set, TENANCY_SERVICE_ACCOUNTS: "yes" }), "must be on or off");
+  assert.match(problemsOf({ ...set, TENANCY_SERVICE_ACCOUNT_AUDIENCE: "a b" }), "without spaces");
 });
 
 test("an empty variable is a mistake, the key above all", () => {
