@@ -90,8 +90,13 @@ export function createIssuer(options: {
     const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
     const metadata = await read(url, { headers: { accept: "application/json" } }, async (response) => {
       const found = v.parse(metadataSchema, await response.json());
-      if (found.issuer === issuer) return found;
-      throw new Error(`${url} is of another issuer; set TENANCY_OIDC_ISSUER to the one that it has`);
+      if (found.issuer !== issuer)
+        throw new Error(`${url} is of another issuer; set TENANCY_OIDC_ISSUER to the one that it has`);
+      const endpoints = [found.jwks_uri, found.authorization_endpoint ?? issuer, found.token_endpoint ?? issuer];
+      // HTTP on this machine is only for an issuer of this machine: no other may choose what the edge asks there.
+      if (issuer.startsWith("https:") && !endpoints.every((one) => one.startsWith("https:")))
+        throw new Error(`${url} names an address without TLS`);
+      return found;
     });
     known = { metadata, at: clock.now() };
     return metadata;

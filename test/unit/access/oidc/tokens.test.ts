@@ -71,6 +71,7 @@ test("a token that is not for this service, not now, or not signed by the issuer
   const jwk = await exportJWK(other.publicKey);
   const cases: [string, Promise<string>, RegExp][] = [
     ["audience", issuer.token({ aud: "another" }), /"aud"/],
+    ["ID token of the dashboard", issuer.token({ aud: "dashboard", nonce: "n" }), /"aud"/],
     ["no audience", issuer.token({ aud: undefined }), /"aud"/],
     ["issuer", issuer.token({ iss: "https://login.example.com" }), /"iss"/],
     ["expired", issuer.token({ exp: seconds - 61 }), /"exp"/],
@@ -189,6 +190,10 @@ const faults: [string, (on: Stage) => void][] = [
       ),
   ],
   ["is another one", ({ issuer }) => void Object.assign(issuer.metadata, { issuer: `${ISSUER}/other` })],
+  [
+    "has its keys on this machine",
+    ({ issuer }) => void Object.assign(issuer.metadata, { jwks_uri: "http://127.0.0.1/" }),
+  ],
   [
     "has keys without TLS",
     ({ issuer }) => void Object.assign(issuer.metadata, { jwks_uri: "http://login.example.com/keys" }),
