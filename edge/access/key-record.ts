@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { parseForeignJson } from "../../crds/foreign-json.ts";
 import type { Secret } from "../../crds/kubernetes.ts";
-import { pattern } from "../../crds/schema/patterns.ts";
 import { KEY_SECRET_TYPE, USE_LABEL } from "../../crds/secret-refusal.ts";
+import { isTime } from "../../crds/time.ts";
 import { type Role, roles } from "./actor.ts";
 import { keyIdPattern } from "./key-text.ts";
 
@@ -75,13 +75,7 @@ export function tenantsProblem({ role, tenants }: Pick<KeyRecord, "role" | "tena
 const schema = v.strictObject({
   sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/, "must be 64 hexadecimal digits in lower case")),
   ...keyEntries,
-  expiresAt: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(new RegExp(pattern.time), "must be a time (RFC 3339)"),
-      v.check((text) => !Number.isNaN(Date.parse(text)), "must be a time (RFC 3339)"),
-    ),
-  ),
+  expiresAt: v.optional(v.pipe(v.string(), v.check(isTime, "must be a time (RFC 3339)"))),
 });
 
 export function keySecretName(id: string): string {

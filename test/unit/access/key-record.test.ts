@@ -67,7 +67,7 @@ test("readKeySecret says which rule a Secret breaks, and nothing of its content"
     ...["*", "", "-a", "a-", "a b", "a**", "*a", "a*b", "a\n", "a".repeat(64), `${"a".repeat(64)}*`].map(
       (one) => [{ tenants: ["alice", one] }, "tenants.1: must be a tenant id"] as const,
     ),
-    ...["hidden", "2026-02-01", "1", "2026-02-01T00:00:00", "2026-13-01T00:00:00Z"].map(
+    ...["hidden", "2026-02-01", "1", "2026-02-01T00:00:00", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z"].map(
       (expiresAt) => [{ expiresAt }, "expiresAt: must be a time"] as const,
     ),
   ] as const)
