@@ -25,9 +25,9 @@ const READ = rights(KINDS, ["get", "list"]);
 export async function rightsOfAccount(may: (right: Right) => Promise<boolean>): Promise<AccountRights | Right> {
   const answers = new Map<string, Promise<boolean>>();
   function ask(right: Right): Promise<boolean> {
-    const name = `${right.verb} ${right.resource}`;
-    const answer = answers.get(name) ?? may(right);
-    answers.set(name, answer);
+    const asked = `${right.verb} ${right.resource}`;
+    const answer = answers.get(asked) ?? may(right);
+    answers.set(asked, answer);
     return answer;
   }
 

@@ -61,7 +61,7 @@ export function createLogin(options: {
   const { clientId, clientSecret, redirectUrl, scopes, sessionMs } = config.login;
   const isSecure = redirectUrl.startsWith("https:");
   // Another host of the same site cannot set a cookie with that prefix.
-  const name = `${isSecure ? "__Host-" : ""}tenancy-login`;
+  const ownCookie = `${isSecure ? "__Host-" : ""}tenancy-login`;
   const attributes = isSecure ? "Path=/; Secure; HttpOnly; SameSite=Lax" : "Path=/; HttpOnly; SameSite=Lax";
   const settings = digestOfOidc(config);
   let finishing = 0;
@@ -95,8 +95,8 @@ export function createLogin(options: {
 
   async function readCookie({ headers }: Request): Promise<Started | undefined> {
     for (const pair of (headers.get("cookie") ?? "").split(";")) {
-      const [, text, mac] = pair.trim().startsWith(`${name}=`)
-        ? (TOKEN.exec(pair.trim().slice(name.length + 1)) ?? [])
+      const [, text, mac] = pair.trim().startsWith(`${ownCookie}=`)
+        ? (TOKEN.exec(pair.trim().slice(ownCookie.length + 1)) ?? [])
         : [];
       if (text === undefined || mac === undefined) continue;
       if (!timingSafeEqual(await sign(text), Buffer.from(mac, "base64url"))) continue;
@@ -150,7 +150,7 @@ export function createLogin(options: {
       const content: Started = { state, nonce, verifier, to, endsAt: clock.now() + LOGIN_MS };
       const text = Buffer.from(JSON.stringify(content)).toString("base64url");
       const token = `${text}.${(await sign(text)).toString("base64url")}`;
-      return { location: location.href, cookie: `${name}=${token}; Max-Age=${LOGIN_MS / 1000}; ${attributes}` };
+      return { location: location.href, cookie: `${ownCookie}=${token}; Max-Age=${LOGIN_MS / 1000}; ${attributes}` };
     },
     async finish(request) {
       const { search, searchParams } = new URL(request.url);
@@ -168,7 +168,7 @@ export function createLogin(options: {
       try {
         const claims = await exchange(search, known);
         const grant = personOf(claims, { config, settings, endsAt: clock.now() + sessionMs });
-        return { grant, to: known.to, cookie: `${name}=; Max-Age=0; ${attributes}` };
+        return { grant, to: known.to, cookie: `${ownCookie}=; Max-Age=0; ${attributes}` };
       } catch (error) {
         throw failure(error);
       } finally {

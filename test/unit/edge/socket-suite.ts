@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";
@@ -72,6 +73,7 @@ export function socketSuite(name: string, serve: Serve, { lingers = false }: { l
     for (const closeCode of [1000, undefined]) {
       [lines.length, opened.length] = [0, 0];
       const socket = new WebSocket(url);
+      await once(socket, "open");
       await eventually(() => opened.length === 1 && lines.length === 1);
       if (closeCode === undefined) socket.terminate();
       else opened[0]?.close(closeCode, "the process has ended");
