@@ -25,7 +25,7 @@ const READ_LIMIT_MS = 300_000;
 /** Each request reads the records of its range. */
 const MOST_AT_ONCE = 4;
 const MOST_OF_TENANTS = 2;
-const TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}(?::00(?::00(?:\.0+)?)?Z)?)?$/;
+const TIME = /^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(T([01][0-9]|2[0-3])(:00:00(\.0{1,9})?Z)?)?$/;
 const sources = ["pool", "pool+data", "cold", "cold+data", "existing"] as const;
 
 const timeRule = {
