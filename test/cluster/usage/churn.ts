@@ -6,7 +6,7 @@ import type { SnapshotConfig } from "../../../operator/config.ts";
 import { createRandom } from "../../random.ts";
 import { call } from "../../unit/snapshots/store-contract.ts";
 import { type DyingRecorder, startDyingOperator } from "../dying-operator.ts";
-import { NAMESPACE, type RunningOperator, type Tenancy } from "../tenancy.ts";
+import { NAMESPACE, type Tenancy } from "../tenancy.ts";
 import { countOutside, type SeenSession } from "./outside-count.ts";
 
 const TENANTS = 24;
@@ -51,14 +51,21 @@ export async function churnAndCompare(
     }
   }
 
-  await Promise.all(Array.from({ length: TENANTS }, (_, index) => useAs(`tenant-${index}`)));
-  done.abort();
+  try {
+    await Promise.race([Promise.all(Array.from({ length: TENANTS }, (_, index) => useAs(`tenant-${index}`))), killed]);
+  } finally {
+    left = 0;
+    done.abort();
+  }
   const kills = await killed;
   const last = tenancy.startOperator({ usage, config: { snapshots: { ...snapshots, helper: HELPER } } });
-  await untilSettled(tenancy, last);
-  await tenancy.until("the last event", () => [...outside.sessions.values()].every(({ end }) => end !== undefined));
-  await last.stop();
-  outside.stop();
+  try {
+    await tenancy.until("no claim", () => [...tenancy.claims.store.values()].length === 0);
+    await tenancy.until("the last event", () => [...outside.sessions.values()].every(({ end }) => end !== undefined));
+  } finally {
+    outside.stop();
+    await last.stop();
+  }
   console.log(`note: ${outside.sessions.size} sessions, ${kills} operators killed`);
   assert.ok(outside.sessions.size >= claims && kills > 0, `${outside.sessions.size} sessions, ${kills} kills`);
   compare(outside.sessions, await recordsIn(usage));
@@ -89,12 +96,6 @@ async function killOperators(
     await client.delete(leases, { namespace: NAMESPACE, name: "tenancy-operator" });
   }
   return kills;
-}
-
-/** Waits until all releases have ended. */
-async function untilSettled(tenancy: Tenancy, operator: RunningOperator): Promise<void> {
-  await operator.synced;
-  await tenancy.until("no claim", () => [...tenancy.claims.store.values()].length === 0);
 }
 
 interface Recorded {
