@@ -16,20 +16,28 @@ export interface CurrentQuotas {
  * neither stop all tenants nor lift their limits.
  */
 export function followQuotas(
-  informer: Pick<Informer<ConfigMap, never>, "subscribe">,
+  informer: Pick<Informer<ConfigMap, never>, "subscribe" | "synced">,
   { namespace, log }: { namespace: string; log: Log },
 ): CurrentQuotas {
   let valid: TenantQuotas | undefined = noQuotas;
+  let isThere = false;
+  let isSynced = false;
   let problem: string | undefined;
-  let isFirst = true;
+  informer.synced.then(
+    () => {
+      isSynced = true;
+    },
+    () => undefined,
+  );
   informer.subscribe(({ type, object }) => {
     if (object.metadata.name !== QUOTAS_CONFIG_MAP) return;
-    const read = readQuotas(type === "deleted" ? undefined : object);
+    isThere = type !== "deleted";
+    const read = isThere ? readQuotas(object) : noQuotas;
     problem = typeof read === "string" ? read : undefined;
-    if (typeof read !== "string") valid = read;
-    else if (isFirst) valid = undefined;
-    isFirst = false;
+    // One that is replaced is deleted first: its quotas hold if the new one is invalid.
+    if (typeof read !== "string" && isThere) valid = read;
+    else if (problem !== undefined && !isSynced) valid = undefined;
     if (problem !== undefined) log.error({ namespace, configMap: QUOTAS_CONFIG_MAP, problem }, "quotas are invalid");
   });
-  return { current: () => valid, problem: () => problem };
+  return { current: () => (isThere ? valid : noQuotas), problem: () => problem };
 }

@@ -1,6 +1,6 @@
-import * as v from "valibot";
-import { parse } from "yaml";
+import { isMap, isScalar, parseDocument } from "yaml";
 import type { ConfigMap } from "../kubernetes.ts";
+import { quote } from "../quote.ts";
 
 /** What a tenant may use. A limit that is absent does not hold. */
 export interface TenantLimits {
@@ -37,44 +37,25 @@ const ENTRY = "quotas.yaml";
 
 export const noQuotas: TenantQuotas = { of: () => ({ limits: {} }) };
 
-const MOST = 1_000_000_000;
-const count = v.optional(
-  v.pipe(
-    v.number(),
-    v.integer("must be a whole number"),
-    v.minValue(0, "must be at least 0"),
-    v.maxValue(MOST, `must be at most ${MOST}`),
-  ),
-);
-const limitEntries = {
-  activeClaims: count,
-  vcpus: count,
-  memoryMb: count,
-  startsPerMinute: count,
-  requestsPerSecond: count,
-  bytesPerSecond: count,
-  terminals: count,
-  snapshotMb: count,
-};
-const className = v.pipe(
-  v.string(),
-  v.regex(/^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/, "must be the name of a class: letters, digits, - _ ."),
-);
-const tenantOrStart = v.pipe(
-  v.string(),
-  v.regex(
-    /^[A-Za-z0-9](([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[-A-Za-z0-9_.]{0,62}\*)$/,
-    "must be a tenant id, or the start of one and a *",
-  ),
-);
-const schema = v.strictObject({
-  classes: v.optional(v.record(className, v.strictObject(limitEntries)), {}),
-  default: v.optional(className),
-  tenants: v.optional(
-    v.record(tenantOrStart, v.union([className, v.strictObject({ class: v.optional(className), ...limitEntries })])),
-    {},
-  ),
-});
+const limitNames = [
+  "activeClaims",
+  "vcpus",
+  "memoryMb",
+  "startsPerMinute",
+  "requestsPerSecond",
+  "bytesPerSecond",
+  "terminals",
+  "snapshotMb",
+] as const satisfies (keyof TenantLimits)[];
+const CLASS = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
+const TENANT_OR_START = /^[A-Za-z0-9](([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[-A-Za-z0-9_.]{0,62}\*)$/;
+
+/** What is wrong, with its place. */
+class Problem extends Error {
+  constructor(place: string, problem: string) {
+    super(`${[ENTRY, ...(place === "" ? [] : [place])].join(".")}: ${problem}`);
+  }
+}
 
 /**
  * Reads the quotas of all tenants from their ConfigMap; without one there are no limits.
@@ -89,44 +70,82 @@ export function readQuotas(configMap: Pick<ConfigMap, "data"> | undefined): Tena
   if (configMap === undefined) return noQuotas;
   const { [ENTRY]: text, ...others } = configMap.data ?? {};
   if (text === undefined || Object.keys(others).length > 0) return `its data must have one entry, ${ENTRY}`;
-  let content: unknown;
   try {
-    // Aliases could make a large object out of a small text.
-    content = parse(text, { maxAliasCount: 0 });
+    return quotasIn(text);
   } catch (error) {
-    return `${ENTRY}: must be YAML: ${String(error instanceof Error ? error.message : error).split("\n")[0]}`;
+    if (error instanceof Problem) return error.message;
+    throw error;
   }
-  if (Array.isArray(content)) return `${ENTRY}: must be a mapping`;
-  const checked = v.safeParse(schema, content ?? {});
-  if (!checked.success) return [...new Set(checked.issues.map(problemOf))].join("; ");
-  const { classes, default: ofOthers, tenants } = checked.output;
-  const named = [ofOthers, ...Object.values(tenants).map((one) => (typeof one === "string" ? one : one.class))];
-  const missing = named.find((name) => name !== undefined && !Object.hasOwn(classes, name));
-  if (missing !== undefined) return `${ENTRY}: class ${missing} does not exist: add it to classes`;
-  return quotasOf({ classes, ofOthers, tenants });
 }
 
-type Given = v.InferOutput<typeof schema>;
+function quotasIn(text: string): TenantQuotas {
+  // Ids such as 0042 and 1e3 must stay texts. The library's check of unique keys takes minutes for a large text.
+  const { contents, errors } = parseDocument(text, { schema: "failsafe", uniqueKeys: false, logLevel: "silent" });
+  const [syntax] = errors;
+  if (syntax !== undefined) throw new Problem("", `must be YAML: ${syntax.message.split("\n")[0]}`);
+  const top = entriesOf(contents, "", ["classes", "default", "tenants"]);
+  const classes = new Map<string, TenantLimits>();
+  for (const [name, node] of entriesOf(top.get("classes"), "classes")) {
+    if (!CLASS.test(name)) throw new Problem(`classes.${name}`, "must be the name of a class: letters, digits, - _ .");
+    classes.set(name, limitsOf(entriesOf(node, `classes.${name}`, limitNames), `classes.${name}`));
+  }
+  const quotas = new Map<string, TenantQuota>();
+  for (const [name, node] of entriesOf(top.get("tenants"), "tenants")) {
+    const place = `tenants.${name}`;
+    if (!TENANT_OR_START.test(name)) throw new Problem(place, "must be a tenant id, or the start of one and a *");
+    if (isScalar(node)) quotas.set(name, ofClass(node, place));
+    else {
+      const { class: className, ...own } = Object.fromEntries(entriesOf(node, place, ["class", ...limitNames]));
+      const { className: named, limits } = ofClass(className, `${place}.class`);
+      quotas.set(name, { className: named, limits: { ...limits, ...limitsOf(new Map(Object.entries(own)), place) } });
+    }
+  }
+  return quotasBy(quotas, ofClass(top.get("default"), "default"));
 
-function quotasOf({
-  classes,
-  ofOthers,
-  tenants,
-}: Omit<Given, "default"> & { ofOthers: string | undefined }): TenantQuotas {
-  const quotas = new Map(
-    Object.entries(tenants).map(([name, given]) => {
-      const { class: className, ...limits } = typeof given === "string" ? { class: given } : given;
-      return [name, ofClass(className, limits)];
+  function ofClass(node: unknown, place: string): TenantQuota {
+    if (node === undefined) return { className: undefined, limits: {} };
+    const className = textOf(node, place);
+    const limits = classes.get(className);
+    if (limits === undefined) throw new Problem(place, `class ${quote(className)} does not exist: add it to classes`);
+    return { className, limits };
+  }
+}
+
+/** The entries of a mapping, which may be left out. */
+function entriesOf(node: unknown, place: string, known?: readonly string[]): Map<string, unknown> {
+  const entries = new Map<string, unknown>();
+  if (node === undefined || node === null || (isScalar(node) && node.source === "")) return entries;
+  if (!isMap(node)) throw new Problem(place, "must be a mapping");
+  for (const { key, value } of node.items) {
+    const name = textOf(key, place);
+    const at = place === "" ? name : `${place}.${name}`;
+    if (known !== undefined && !known.includes(name))
+      throw new Problem(at, `is unknown; known are ${known.join(", ")}`);
+    if (entries.has(name)) throw new Problem(at, "is there twice");
+    entries.set(name, value);
+  }
+  return entries;
+}
+
+function limitsOf(entries: ReadonlyMap<string, unknown>, place: string): TenantLimits {
+  return Object.fromEntries(
+    [...entries].map(([name, node]) => {
+      const text = textOf(node, `${place}.${name}`);
+      if (!/^\d{1,9}$/.test(text))
+        throw new Problem(`${place}.${name}`, `must be a whole number from 0 to 999999999, not ${quote(text)}`);
+      return [name, Number(text)];
     }),
   );
+}
+
+function textOf(node: unknown, place: string): string {
+  if (isScalar(node) && typeof node.value === "string") return node.value;
+  throw new Problem(place, "must be a word or a number");
+}
+
+function quotasBy(quotas: ReadonlyMap<string, TenantQuota>, others: TenantQuota): TenantQuotas {
   const lengths = [...new Set([...quotas.keys()].filter((name) => name.endsWith("*")).map((name) => name.length - 1))];
   lengths.sort((a, b) => b - a);
-  const others = ofClass(ofOthers, {});
-
-  function ofClass(className: string | undefined, limits: TenantLimits): TenantQuota {
-    return { className, limits: { ...(className !== undefined && classes[className]), ...limits } };
-  }
-
   return {
     of(tenantId) {
       const own = quotas.get(tenantId);
@@ -138,11 +157,4 @@ function quotasOf({
       return others;
     },
   };
-}
-
-function problemOf({ kind, type, expected, message, path }: v.InferIssue<typeof schema>): string {
-  const place = [ENTRY, ...(path ?? []).map(({ key }) => String(key))].join(".");
-  if (expected === "never") return `${place}: is unknown`;
-  if (type === "union") return `${place}: must be the name of a class, or limits`;
-  return `${place}: ${kind === "schema" ? `must be a ${expected === "Object" ? "mapping" : expected}` : message}`;
 }

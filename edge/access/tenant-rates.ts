@@ -1,6 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { CurrentQuotas } from "../../crds/quotas/follow-quotas.ts";
 import { placeOf } from "../../crds/quotas/room.ts";
+import type { TenantLimits } from "../../crds/quotas/tenant-quotas.ts";
 import { HttpError } from "../http/http-error.ts";
 
 /** Limits the requests and bytes of each tenant through this process, by its quota. */
@@ -8,11 +9,12 @@ export interface TenantRates {
   /**
    * Counts a request.
    *
+   * @param by.isStranger strangers have half as much, of their own. @default false
    * @throws HttpError 429 with `Retry-After` if the tenant has used up its requests or bytes
    */
-  admit(tenantId: string): void;
+  admit(tenantId: string, by?: { readonly isStranger: boolean }): void;
   /** Counts bytes that have passed. They end no request; later ones wait until they are made up for. */
-  addBytes(tenantId: string, bytes: number): void;
+  addBytes(tenantId: string, bytes: number, by?: { readonly isStranger: boolean }): void;
 }
 
 /** A token bucket of one second, which may owe up to a minute. */
@@ -34,8 +36,8 @@ export function createTenantRates({
   clock: Pick<Clock, "now">;
 }): TenantRates {
   /** By tenant, the latest used last. */
-  const requests = new Map<string, Bucket>();
-  const bytes = new Map<string, Bucket>();
+  const own = { requests: new Map<string, Bucket>(), bytes: new Map<string, Bucket>() };
+  const ofStrangers = { requests: new Map<string, Bucket>(), bytes: new Map<string, Bucket>() };
 
   function bucketOf(buckets: Map<string, Bucket>, tenantId: string, limit: number): Bucket {
     const now = clock.now();
@@ -52,9 +54,10 @@ export function createTenantRates({
   }
 
   return {
-    admit(tenantId) {
+    admit(tenantId, { isStranger } = { isStranger: false }) {
       const quota = quotas.current()?.of(tenantId);
-      const { requestsPerSecond, bytesPerSecond } = quota?.limits ?? {};
+      const { requests, bytes } = isStranger ? ofStrangers : own;
+      const { requestsPerSecond, bytesPerSecond } = shareOf(quota?.limits, isStranger);
       if (quota === undefined || (requestsPerSecond === undefined && bytesPerSecond === undefined)) return;
       const refuse = (name: "requestsPerSecond" | "bytesPerSecond", limit: number, owes: number): HttpError => {
         const seconds = limit === 0 ? LONGEST_DEBT_S : Math.max(1, Math.ceil(owes / limit));
@@ -75,9 +78,18 @@ export function createTenantRates({
         bucket.left -= 1;
       }
     },
-    addBytes(tenantId, count) {
-      const { bytesPerSecond } = quotas.current()?.of(tenantId).limits ?? {};
+    addBytes(tenantId, count, { isStranger } = { isStranger: false }) {
+      const { bytesPerSecond } = shareOf(quotas.current()?.of(tenantId).limits, isStranger);
+      const { bytes } = isStranger ? ofStrangers : own;
       if (bytesPerSecond !== undefined) bucketOf(bytes, tenantId, bytesPerSecond).left -= count;
     },
   };
+}
+
+function shareOf(
+  { requestsPerSecond, bytesPerSecond }: TenantLimits = {},
+  isStranger: boolean,
+): Pick<TenantLimits, "requestsPerSecond" | "bytesPerSecond"> {
+  const half = (limit: number | undefined) => (isStranger && limit !== undefined ? Math.ceil(limit / 2) : limit);
+  return { requestsPerSecond: half(requestsPerSecond), bytesPerSecond: half(bytesPerSecond) };
 }

@@ -93,7 +93,7 @@ export function createRoute(options: {
       if (answer !== undefined) return refuse(answer);
     }
     if (isFull(admission)) return refuse(TOO_MANY);
-    const limited = overRate(admission);
+    const limited = admission.pass.by === "public" ? undefined : overRate(admission);
     if (limited !== undefined) return refuse(limited);
     return forward(request, { address, credentials, admission, frontDoor });
   };
@@ -111,14 +111,16 @@ export function createRoute(options: {
     return pass.by === "public" && ofStrangers.of(tenantId) >= Math.ceil(most / 2);
   }
 
-  /** Counts a request of a tenant, or returns the answer to one too many. */
-  function overRate({ tenantId }: Admission): LocalAnswer | undefined {
+  /** Counts a request of a tenant, or returns the answer to one too many. Strangers learn nothing of the tenant. */
+  function overRate({ tenantId, pass }: Admission): LocalAnswer | undefined {
+    const isStranger = pass.by === "public";
     try {
-      options.rates?.admit(tenantId);
+      options.rates?.admit(tenantId, { isStranger });
       return undefined;
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
-      return errorAnswer(error.status, error.message, [["Retry-After", error.headers["retry-after"] ?? "1"]]);
+      const says = isStranger ? "too many requests to this address; try again later" : error.message;
+      return errorAnswer(error.status, says, [["Retry-After", error.headers["retry-after"] ?? "1"]]);
     }
   }
 
@@ -160,6 +162,7 @@ export function createRoute(options: {
     const what = whatOf(request);
     let lost: { uid: string; sinceMs: number; pods: number } | undefined;
     let isOver = false;
+    let isCounted = isInsider;
 
     const exposure = exposureOf(workload);
     const isSafe = SAFE_METHODS.has(request.head.method);
@@ -186,7 +189,7 @@ export function createRoute(options: {
         if (last !== undefined && (lost?.pods ?? 0) > MAX_LOST_PODS) throw last.error;
         const sinceMs = lost?.sinceMs ?? 0;
         const find = (): AwakePod | Promise<AwakePod> => findInstance(wanted, gone, last && { ...last, sinceMs });
-        const awake = isInsider ? find() : ifKnown(find);
+        const awake = isInsider ? find() : ifKnown(() => counted(find));
         if (!(awake instanceof Promise)) return begin(awake);
         return awake.then((found) => {
           // It may have been closed, or restricted, while the request waited.
@@ -202,11 +205,19 @@ export function createRoute(options: {
         use?.end();
         forgetLink?.();
         inUse.remove(tenantId);
-        options.rates?.addBytes(tenantId, end.received + end.sent);
+        options.rates?.addBytes(tenantId, end.received + end.sent, { isStranger: !isInsider });
         if (!isInsider) ofStrangers.remove(tenantId);
         access.ended({ ...what, tenant: tenantId, workload, pod, ...end });
       },
     };
+
+    /** A stranger's request counts once its tenant is known: the answer to one too many must not show who is. */
+    function counted(find: () => AwakePod | Promise<AwakePod>): AwakePod | Promise<AwakePod> {
+      const limited = isCounted ? undefined : overRate(found.admission);
+      isCounted = true;
+      if (limited !== undefined) throw new AnswerError(limited);
+      return find();
+    }
 
     function ifKnown(find: () => AwakePod | Promise<AwakePod>): AwakePod | Promise<AwakePod> {
       const isKnown = known.has(key);
@@ -239,7 +250,7 @@ export function createRoute(options: {
       const admission = admissionOf(found);
       if (admission === undefined) throw new AnswerError(NOT_FOUND);
       if (isFull(admission)) throw new AnswerError(TOO_MANY);
-      const limited = overRate(admission);
+      const limited = admission.pass.by === "public" ? undefined : overRate(admission);
       if (limited !== undefined) throw new AnswerError(limited);
       return forward(request, { ...found, admission });
     };

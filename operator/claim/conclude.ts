@@ -14,6 +14,7 @@ import { nextRevision } from "./claim-pods.ts";
 import { type ClaimStatusPatch, patchClaimStatus } from "./claim-status.ts";
 import type { ClaimContext } from "./context.ts";
 import { FIRST_REPORT_MS, type Outcome, soonest } from "./outcome.ts";
+import { leaveRoom } from "./tenant-room.ts";
 import { requestedMs } from "./timeline.ts";
 
 /** Writes the outcome of a step. */
@@ -89,7 +90,7 @@ function failed(
   context: ClaimContext,
 ): StatusWrite {
   const timeline = context.timelines.of(claim, "Error", new Date());
-  context.room.given.delete(claim.metadata.uid ?? "");
+  leaveRoom(claim, context);
   return {
     status: {
       phase: "Error",
@@ -128,8 +129,7 @@ function replaced(
   context: ClaimContext,
 ): StatusWrite {
   const revision = nextRevision(claim, context);
-  // A new session takes room as a new claim does.
-  if (saved === null) context.room.given.delete(claim.metadata.uid ?? "");
+  if (saved === null) leaveRoom(claim, context);
   return {
     status: {
       phase: "Pending",

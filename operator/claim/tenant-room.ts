@@ -1,10 +1,12 @@
 import type { Claim } from "../../crds/claim.ts";
+import { keyOf } from "../../crds/client/watch/store.ts";
 import { annotation } from "../../crds/labels.ts";
 import { holdsInstance, overQuota, placeOf, sum, type Usage, usageOf, usageShown } from "../../crds/quotas/room.ts";
 import { QUOTAS_CONFIG_MAP } from "../../crds/quotas/tenant-quotas.ts";
 import type { Workload } from "../../crds/workload.ts";
+import { END_GRACE_SECONDS } from "../pod/render-pod.ts";
 import type { ClaimContext } from "./context.ts";
-import type { Outcome } from "./outcome.ts";
+import { type Outcome, RECHECK } from "./outcome.ts";
 
 /** What this leader has given to tenants with a quota, until their claims say it. */
 export interface TenantRoom {
@@ -15,10 +17,12 @@ export interface TenantRoom {
    * server's clock in milliseconds since the epoch.
    */
   readonly starts: Map<string, number[]>;
+  /** What pods take that were deleted and may not have ended yet, oldest first. */
+  readonly ending: Set<{ readonly tenantId: string; readonly usage: Usage; readonly until: number }>;
 }
 
 export function createTenantRoom(): TenantRoom {
-  return { given: new Map(), starts: new Map() };
+  return { given: new Map(), starts: new Map(), ending: new Set() };
 }
 
 /** The reason of a claim that waits for valid quotas. */
@@ -40,6 +44,8 @@ export function takeRoom(claim: Claim, workload: Workload, context: ClaimContext
   const { uid = "" } = claim.metadata;
   const { tenantId } = claim.spec;
   if (room.given.has(uid) || goesOn(claim)) return undefined;
+  // Its deletion came while the workload was read.
+  if (informers.claims.store.get(keyOf(claim))?.metadata.uid !== uid) return RECHECK;
   const quotas = informers.quotas.current();
   if (quotas === undefined) {
     const message = `the quotas of tenants cannot be read: correct ConfigMap "${QUOTAS_CONFIG_MAP}", or delete it to set no limits (${informers.quotas.problem()})`;
@@ -52,8 +58,11 @@ export function takeRoom(claim: Claim, workload: Workload, context: ClaimContext
   const used = sum(others.flatMap((other) => usedBy(other, context) ?? []));
   const over = overQuota({ tenantId, quota }, { used, needs });
   if (over !== undefined) return { next: "fail", reason: "TenantQuotaExceeded", message: over };
-  const { startsPerMinute } = quota.limits;
   const now = serverNow();
+  const ending = endingOf(tenantId, { now, room });
+  if (overQuota({ tenantId, quota }, { used: sum([used, ...ending.map(({ usage }) => usage)]), needs }) !== undefined)
+    return { requeueAfterMs: Math.max(1, Math.min(...ending.map(({ until }) => until - now))) };
+  const { startsPerMinute } = quota.limits;
   const starts = recentStarts(tenantId, { others, now }, room);
   if (startsPerMinute !== undefined && starts.length >= startsPerMinute) {
     const first = starts[starts.length - startsPerMinute];
@@ -64,6 +73,27 @@ export function takeRoom(claim: Claim, workload: Workload, context: ClaimContext
   room.given.set(uid, needs);
   if (startsPerMinute !== undefined) noteStart(tenantId, [...starts, now], room);
   return undefined;
+}
+
+/**
+ * Notes that a claim gives up its pod, whose containers may go on for its grace period: a destroyed pod is gone from
+ * the API server at once. The claim takes room for its next pod as a new one does.
+ */
+export function leaveRoom(claim: Claim, { room, serverNow }: Pick<ClaimContext, "room" | "serverNow">): void {
+  const { uid = "" } = claim.metadata;
+  const usage = usageShown(claim) ?? room.given.get(uid);
+  room.given.delete(uid);
+  if (usage === undefined) return;
+  const { tenantId } = claim.spec;
+  room.ending.add({ tenantId, usage, until: serverNow() + END_GRACE_SECONDS * 1000 });
+}
+
+function endingOf(tenantId: string, { now, room }: { now: number; room: TenantRoom }) {
+  for (const one of room.ending) {
+    if (one.until > now) break;
+    room.ending.delete(one);
+  }
+  return [...room.ending].filter((one) => one.tenantId === tenantId);
 }
 
 /** Whether the claim was Active, and no caller has asked for a new session since. */

@@ -1,7 +1,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { stringify } from "yaml";
-import { readQuotas } from "../../../crds/quotas/tenant-quotas.ts";
+import type { Change } from "../../../crds/client/watch/informer.ts";
+import type { ConfigMap } from "../../../crds/kubernetes.ts";
+import { type CurrentQuotas, followQuotas } from "../../../crds/quotas/follow-quotas.ts";
+import { readQuotas, type TenantQuota } from "../../../crds/quotas/tenant-quotas.ts";
+import { silentLog } from "../silent-log.ts";
 
 const test = suite("quotas of tenants");
 
@@ -39,6 +43,60 @@ for (const [tenantId, expected] of [
   });
 }
 
+test("ids stay as they are written, and none is lost", () => {
+  const text =
+    "tenants: {0042: {vcpus: 1}, 1e3: {vcpus: 2}, 1.10: {vcpus: 3}, constructor: {vcpus: 4}, null: {vcpus: 5}}";
+  const vcpus = ["0042", "42", "1e3", "1000", "1.10", "1.1", "constructor", "null"].map(
+    (id) => (limitsOf(text, id) as TenantQuota).limits.vcpus,
+  );
+  assert.equal(vcpus, [1, undefined, 2, undefined, 3, undefined, 4, 5]);
+});
+
+test("as many tenants as a ConfigMap can name are read", () => {
+  const lines = Array.from({ length: 20_000 }, (_, at) => `  tenant-${at}-of-a-platform: { vcpus: ${at} }`);
+  assert.equal(limitsOf(["tenants:", ...lines].join("\n"), "tenant-19999-of-a-platform"), {
+    className: undefined,
+    limits: { vcpus: 19_999 },
+  });
+});
+
+test("a mistake leaves the quotas before it, also where the ConfigMap is replaced", async () => {
+  const follow = (): {
+    change: (type: "added" | "modified" | "deleted", text?: string) => void;
+    quotas: CurrentQuotas;
+  } => {
+    let handler: (change: Change<ConfigMap>) => void = () => undefined;
+    const informer = {
+      synced: Promise.resolve(),
+      subscribe(given: typeof handler) {
+        handler = given;
+        return () => undefined;
+      },
+    };
+    const quotas = followQuotas(informer, { namespace: "n", log: silentLog });
+    return {
+      quotas,
+      change: (type, text = "") =>
+        handler({ type, object: { metadata: { name: "tenancy-quotas" }, data: { "quotas.yaml": text } } }),
+    };
+  };
+  const limits = ({ quotas }: ReturnType<typeof follow>) => quotas.current()?.of("a").limits;
+  const first = follow();
+  await Promise.resolve();
+  first.change("added", "mistake: 1");
+  assert.equal([limits(first), first.quotas.problem()?.slice(0, 25)], [{}, "quotas.yaml.mistake: is u"]);
+  first.change("modified", "tenants: {a: {vcpus: 1}}");
+  first.change("modified", "mistake: 1");
+  assert.equal(limits(first), { vcpus: 1 });
+  first.change("deleted");
+  assert.equal([limits(first), first.quotas.problem()], [{}, undefined]);
+  first.change("added", "mistake: 1");
+  assert.equal(limits(first), { vcpus: 1 });
+  const atStart = follow();
+  atStart.change("added", "mistake: 1");
+  assert.is(limits(atStart), undefined);
+});
+
 test("without a ConfigMap, and with an empty entry, there are no limits", () => {
   for (const quotas of [readQuotas(undefined), read("")]) {
     if (typeof quotas === "string") throw new Error(quotas);
@@ -49,15 +107,21 @@ test("without a ConfigMap, and with an empty entry, there are no limits", () => 
 for (const [content, problem] of [
   ["a: [", /^quotas\.yaml: must be YAML: .*at line 1/],
   ["[]", /^quotas\.yaml: must be a mapping$/],
-  ["a: &a 1\nb: *a", /^quotas\.yaml: must be YAML: /],
-  [{ limits: {} }, /^quotas\.yaml\.limits: is unknown$/],
-  [{ classes: { free: { claims: 1 } } }, /^quotas\.yaml\.classes\.free\.claims: is unknown$/],
-  [{ classes: { free: { activeClaims: "3" } } }, /^quotas\.yaml\.classes\.free\.activeClaims: must be a number$/],
-  [{ classes: { free: { vcpus: 0.5 } } }, /^quotas\.yaml\.classes\.free\.vcpus: must be a whole number$/],
-  [{ default: "free" }, /^quotas\.yaml: class free does not exist: add it to classes$/],
-  [{ tenants: { acme: "constructor" } }, /^quotas\.yaml: class constructor does not exist/],
+  ["classes: &a {}\ntenants: *a", /^quotas\.yaml\.tenants: must be a mapping$/],
+  ["tenants:\n  a: {vcpus: 1}\n  a: {vcpus: 2}", /^quotas\.yaml\.tenants\.a: is there twice$/],
+  ["tenants:\n  ? [a]\n  : {}", /^quotas\.yaml\.tenants: must be a word or a number$/],
+  [{ limits: {} }, /^quotas\.yaml\.limits: is unknown; known are classes, default, tenants$/],
+  [{ classes: { free: { claims: 1 } } }, /^quotas\.yaml\.classes\.free\.claims: is unknown; known are activeClaims, /],
+  [
+    { classes: { free: { vcpus: 0.5 } } },
+    /^quotas\.yaml\.classes\.free\.vcpus: must be a whole number from 0 .*"0\.5"$/,
+  ],
+  [{ classes: { free: { vcpus: "0x10" } } }, /^quotas\.yaml\.classes\.free\.vcpus: must be a whole number/],
+  [{ classes: { free: { vcpus: [] } } }, /^quotas\.yaml\.classes\.free\.vcpus: must be a word or a number$/],
+  [{ default: "free" }, /^quotas\.yaml\.default: class "free" does not exist: add it to classes$/],
+  [{ tenants: { acme: "constructor" } }, /^quotas\.yaml\.tenants\.acme: class "constructor" does not exist/],
+  [{ tenants: { acme: { class: "x" } } }, /^quotas\.yaml\.tenants\.acme\.class: class "x" does not exist/],
   [{ tenants: { "*": "free" } }, /^quotas\.yaml\.tenants\.\*: must be a tenant id, or the start of one and a \*$/],
-  [{ tenants: { acme: 3 } }, /^quotas\.yaml\.tenants\.acme: must be the name of a class, or limits$/],
 ] as const) {
   test(`${JSON.stringify(content)} is refused with what is wrong`, () => {
     assert.match(String(read(content)), problem);

@@ -68,6 +68,22 @@ test("bytes end no request, and later ones wait until they are made up for, a mi
   assert.is(asked(rates, "a"), "ok");
 });
 
+test("strangers have half as much, and take nothing of the tenant's own", () => {
+  const rates = createTenantRates({
+    quotas: quotasOf({ requestsPerSecond: 4, bytesPerSecond: 10 }),
+    clock: manualClock(),
+  });
+  const strangers = { isStranger: true };
+  for (let at = 0; at < 2; at += 1) rates.admit("a", strangers);
+  assert.throws(() => rates.admit("a", strangers), /2 requests a second/);
+  rates.addBytes("a", 1000, strangers);
+  assert.throws(() => rates.admit("a", strangers), /5 bytes a second/);
+  assert.equal(
+    [1, 2, 3, 4].map(() => asked(rates, "a")),
+    ["ok", "ok", "ok", "ok"],
+  );
+});
+
 test("0 allows nothing", () => {
   const rates = createTenantRates({ quotas: quotasOf({ requestsPerSecond: 0 }), clock: manualClock() });
   assert.match(asked(rates, "a"), /^60 /);

@@ -451,13 +451,16 @@ test("a destroyed pod is replaced", async () => {
 });
 
 test("a tenant's rates count its requests, and the bytes of both ways, also those of strangers", async () => {
-  const counted: [string, number][] = [];
+  const counted: [string, number, boolean | undefined][] = [];
+  const asked: (boolean | undefined)[] = [];
   const rates = {
-    admit(tenantId: string) {
+    admit(tenantId: string, by?: { isStranger: boolean }) {
+      asked.push(by?.isStranger);
       if (counted.length < 1) return;
       throw new HttpError(429, `tenant "${tenantId}" has used up its requests`, { headers: { "retry-after": "7" } });
     },
-    addBytes: (tenantId: string, bytes: number) => void counted.push([tenantId, bytes]),
+    addBytes: (tenantId: string, bytes: number, by?: { isStranger: boolean }) =>
+      void counted.push([tenantId, bytes, by?.isStranger]),
   };
   const door = await startDoor({ rates });
   door.addWorkload("app", "public");
@@ -467,8 +470,14 @@ test("a tenant's rates count its requests, and the bytes of both ways, also thos
   assert.match(answer, /^HTTP\/1.1 200 /);
   const body = answer.slice(answer.indexOf("\r\n\r\n") + 4);
   await eventually(() => counted.length > 0);
-  assert.equal(counted, [["alice", 5 + body.length]]);
-  assert.match(await door.ask(get(HOST)), /^HTTP\/1.1 429 [\s\S]*Retry-After: 7\r\n[\s\S]*alice\\" has used up/);
+  assert.equal(counted, [["alice", 5 + body.length, true]]);
+  const stranger = await door.ask(get(HOST));
+  assert.match(stranger, /^HTTP\/1.1 429 [\s\S]*Retry-After: 7\r\n[\s\S]*too many requests to this address/);
+  assert.not.match(stranger, "alice");
+  assert.match(await door.ask(get(HOST, "/", key)), /^HTTP\/1.1 429 [\s\S]*alice\\" has used up/);
+  // Of a tenant that may not exist, the same as without a quota.
+  assert.match(await door.ask(get("app--eve.apps.test")), /^HTTP\/1.1 404 /);
+  assert.equal(asked, [true, true, false]);
 });
 
 test("more requests of one tenant than may be are refused, and others come in", async () => {
