@@ -17,8 +17,12 @@ import { createDeferred, type Deferred, orAborted, sleep, TimeLimitError, withTi
 import { mergeBatches } from "./merge-batches.ts";
 import { releasedAt, usageSessionOf } from "./usage-session.ts";
 
-/** Ends of sessions that come within this time are written together. */
+/**
+ * Ends of sessions that come within this time are written together. After a batch of one session the time is shorter:
+ * a release that comes alone does not wait for the one before it.
+ */
 const PAUSE_MS = 250;
+const PAUSE_EACH_MS = 100;
 const WRITE_LIMIT_MS = 20_000;
 const READ_LIMIT_MS = 600_000;
 /** How long a release waits for a store that fails, as a save waits for the store's helper pod. */
@@ -120,7 +124,7 @@ export interface UsageRecorderOptions {
 
 /**
  * Writes the records of one leader's term (docs/decisions/usage.md#each-session-counts-exactly-once-by-its-id). Ends of
- * sessions are written in batches, at most four a second.
+ * sessions are written in batches, at most ten a second, and four under load.
  */
 export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorder {
   const { store, log, clock = systemClock, steady = steadyClock } = options;
@@ -171,8 +175,9 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
     const backoff = createBackoff({ initialMs: 500, maxMs: LONGEST_BACKOFF_MS });
     while (queue.size > 0) {
       const began = steady.now();
+      let pauseMs: number;
       try {
-        await writeSome();
+        pauseMs = Math.min(PAUSE_MS, PAUSE_EACH_MS * (await writeSome()));
         if (isFailing) log.info({ waiting: queue.size }, "usage records are written again");
         isFailing = false;
         backoff.reset();
@@ -183,15 +188,16 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
         await sleep(backoff.next(), { clock: steady, signal: stopped });
         continue;
       }
-      const leftMs = began + PAUSE_MS - steady.now();
+      const leftMs = began + pauseMs - steady.now();
       if (leftMs > 0) await sleep(leftMs, { clock: steady, signal: stopped });
     }
   }
 
-  async function writeSome(): Promise<void> {
+  /** @returns the number of sessions */
+  async function writeSome(): Promise<number> {
     if (!(await options.mayHaveStore())) {
       for (const ended of [...queue]) settle(ended);
-      return;
+      return 0;
     }
     await ready();
     const some = [...queue].slice(0, MOST_LINES);
@@ -200,6 +206,7 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
     ]);
     await append(records, callOf(stopped));
     for (const ended of some) settle(ended);
+    return some.length;
   }
 
   function settle(ended: Ended): void {
