@@ -33,8 +33,8 @@ export interface SumOptions {
 /**
  * Adds records up, each id once.
  *
- * Memory holds twice `limit` sums, and one record of each session of one hour, some 700 bytes: ids have their hour, and a
- * store returns the records of an hour together.
+ * Memory holds twice `limit` sums, and one record of each session of one hour, some 700 bytes: ids have their hour, and
+ * a store returns the records of an hour together.
  *
  * @param read lines of records, in the order of hours
  * @returns a page of sums sorted by key, and the key of its last one if there are more
