@@ -28,7 +28,7 @@ const READ_LIMIT_MS = 600_000;
 /** How long a release waits for a store that fails, as a save waits for the store's helper pod. */
 const RELEASE_WAIT_MS = 60_000;
 /** How long the replacement of a lost pod waits for its record. */
-const REPLACE_WAIT_MS = 2000;
+const REPLACE_WAIT_MS = 5000;
 const STOP_WAIT_MS = 5000;
 const LONGEST_BACKOFF_MS = 10_000;
 /** Sessions whose claims are gone while their records wait for the store: some 50 MB. */
@@ -50,7 +50,7 @@ export interface UsageRecorder {
    */
   endRelease(claim: Claim): EndState;
   /**
-   * Records the end of the use of a claim's pod, which is now, before its status forgets the pod. Waits at most 2 s.
+   * Records the end of the use of a claim's pod, which is now, before its status forgets the pod. Waits at most 5 s.
    *
    * @throws Error if the recorder is stopped
    */

@@ -21,6 +21,7 @@ import { countedKinds } from "./dying-operator.ts";
 
 /** A shorter one can be lost on a busy machine, and a write of a term that ends is not counted. */
 const LEASE_MS = 6000;
+const SLOWEST_STORE_MS = 700;
 let writesLeft = Number(process.argv[2]);
 
 async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise<T>): Promise<T> {
@@ -57,6 +58,8 @@ const { archives, contexts, mark, usage } = openStore(store, { client, cluster, 
 const dyingUsage: UsageStore = {
   ...usage,
   async append(batch, call) {
+    // A store that is slower than a release: a claim that did not wait for its record would be gone before it.
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * SLOWEST_STORE_MS));
     await usage.append(batch, call);
     await countWrite();
   },
