@@ -40,6 +40,7 @@ import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
 import { createAccess } from "./http/access.ts";
+import { createClientAddress } from "./http/client-address.ts";
 import { createCors } from "./http/cors.ts";
 import { createDerivedKey } from "./http/derived-key.ts";
 import { createHandler } from "./http/handler.ts";
@@ -283,7 +284,9 @@ export async function startEdge(options: {
     webhooks: gateway?.webhooks,
     routes: [
       ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
-      ...(isApi && login !== undefined && sessions !== undefined ? loginRoutes({ login, sessions, checkPage }) : []),
+      ...(isApi && login !== undefined && sessions !== undefined
+        ? loginRoutes({ login, sessions, checkPage, addressOf: createClientAddress(config.proxy) })
+        : []),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
     authenticate: access.authenticate,

@@ -24,7 +24,7 @@ const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"];
 
 const actorRule: PathRule = {
   accepts: (value) => value.length >= 1 && value.length <= 512,
-  says: "an actor is the id of a key, of a person or of an account, or a kind of actor, such as root or unknown",
+  says: "an actor is a key's id, a kind without ids such as root or unknown, or person: or serviceAccount: and an id",
 };
 const timeRule: PathRule = {
   accepts: isTime,
@@ -34,6 +34,9 @@ const cursorRule: PathRule = {
   accepts: (value) => /^[0-9a-z]{1,32}\.\d{1,15}$/.test(value),
   says: "must be what x-tenancy-next of the page before says",
 };
+
+/** Kinds whose ids others choose: they could be those of a key, or `root`. */
+const NAMED_KIND = /^(person|serviceAccount):/;
 
 /** `GET /api/v1/audit`. */
 export function auditRoute({ audit, instance }: AuditServices): ApiRoute {
@@ -47,7 +50,8 @@ export function auditRoute({ audit, instance }: AuditServices): ApiRoute {
     query: {
       actor: {
         ...{ type: "string", minLength: 1, maxLength: 512 },
-        description: "Only of this actor: its `id` or, without one, its `kind`.",
+        description:
+          "Only of this actor: the `id` of a key, a `kind` without ids, or of people and accounts both, such as `person:alice`.",
       },
       tenant: { ...tenantIdSchema, description: "Only about this tenant." },
       act: { type: "string", enum: ACTS, description: "Only changes, or only looks." },
@@ -70,7 +74,9 @@ export function auditRoute({ audit, instance }: AuditServices): ApiRoute {
     handle(request) {
       const matches = filterOf(request);
       // Most lines can be left out without parsing them.
-      const texts = [request.query.actor, request.query.tenant].flatMap((text) => (text ? [asciiJson(text)] : []));
+      const { actor, tenant } = request.query;
+      const id = typeof actor === "string" ? actor.replace(NAMED_KIND, "") : undefined;
+      const texts = [id, tenant].flatMap((text) => (text ? [asciiJson(text)] : []));
       const limit = limitQuery(request) ?? DEFAULT_LIMIT;
       const before = cursorOf(request);
       const found: { id: number; record: AuditRecord }[] = [];
@@ -115,7 +121,7 @@ function filterOf(request: RoutedRequest): (record: AuditRecord) => boolean {
   const since = queryText(request, "since", timeRule);
   const sinceMs = since === undefined ? undefined : Date.parse(since);
   return ({ actor: { kind, id = kind }, object, act, method, time }) =>
-    (actor === undefined || id === actor) &&
+    (actor === undefined || (NAMED_KIND.test(`${kind}:`) ? `${kind}:${id}` : id) === actor) &&
     (tenant === undefined || object.tenant === tenant || object.toTenant === tenant) &&
     (acts === undefined || acts.includes(act)) &&
     (methods === undefined || methods.includes(method)) &&

@@ -1,4 +1,5 @@
 import type { Login } from "../access/oidc/login.ts";
+import type { ClientAddress } from "../http/client-address.ts";
 import { queryText } from "../http/parameters.ts";
 import type { Route, RoutedRequest } from "../http/router.ts";
 import type { Sessions } from "../http/session.ts";
@@ -20,9 +21,11 @@ export function loginRoutes({
   login,
   sessions,
   checkPage,
+  addressOf,
 }: {
   login: Login;
   sessions: Sessions;
+  addressOf: ClientAddress;
   checkPage: (request: Request) => void;
 }): Route[] {
   return [
@@ -44,9 +47,9 @@ export function loginRoutes({
       public: true,
       act: "change",
       query: "any",
-      async handle(request: RoutedRequest) {
+      async handle(request: RoutedRequest, { peerOf }) {
         checkPage(request);
-        const { grant, to, cookie } = await login.finish(request);
+        const { grant, to, cookie } = await login.finish(request, addressOf(request, peerOf?.(request)));
         const actor = { ...grant, ended: new AbortController().signal };
         request.audit?.by(actor);
         const session = await sessions.issue(request, actor, { isSecure: login.isSecure });

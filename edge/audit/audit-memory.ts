@@ -1,3 +1,4 @@
+import { hash, randomBytes } from "node:crypto";
 /** The last records of this process, as lines. */
 export interface AuditMemory {
   /** @param actor identifies who made the request */
@@ -76,8 +77,9 @@ export function createAuditMemory(options: {
   };
 }
 
+/** No actor can choose an id that shares with another one's. */
+const SALT = randomBytes(16).toString("hex");
+
 function shareOf(actor: string): number {
-  let hash = 0;
-  for (let at = 0; at < actor.length; at += 1) hash = (hash * 31 + actor.charCodeAt(at)) | 0;
-  return (hash >>> 0) % SHARES;
+  return Number.parseInt(hash("sha256", SALT + actor).slice(0, 8), 16) % SHARES;
 }

@@ -1,8 +1,9 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Actor, Caller } from "../access/actor.ts";
+import { createClientAddress } from "../http/client-address.ts";
 import type { SocketListener } from "../http/event-socket.ts";
 import { isJson } from "../http/response.ts";
-import { createOriginReader, type Network } from "../proxy/entry/origin.ts";
+import type { Network } from "../proxy/entry/origin.ts";
 import { createAuditMemory } from "./audit-memory.ts";
 import type { AuditOutput } from "./audit-output.ts";
 import { type Act, type AuditActor, type AuditRecord, objectReader, outcomeOf } from "./audit-record.ts";
@@ -72,7 +73,7 @@ export function createAudit(options: {
   const steadyNow = options.steadyNow ?? performance.now.bind(performance);
   const show = createShowText(options.apiKey);
   const memory = createAuditMemory({ now: clock.now });
-  const originOf = createOriginReader({ trusted, scheme: "http" });
+  const addressOf = createClientAddress({ trusted });
   const readers = new Map<string, ReturnType<typeof objectReader>>();
   const strangers = createAllowance(STRANGERS, steadyNow);
   let omitted = 0;
@@ -102,12 +103,6 @@ export function createAudit(options: {
     const line = lineOf(made);
     memory.add(line, `${kind} ${id}`);
     output?.write(line);
-  }
-
-  function addressOf(request: Request, peer: string | undefined): string | undefined {
-    if (peer === undefined) return undefined;
-    const forwarded = trusted.length === 0 ? null : request.headers.get("x-forwarded-for");
-    return originOf(peer)(forwarded === null ? [] : [["", forwarded, "x-forwarded-for"]]).address;
   }
 
   function actorOf(actor: Actor | undefined): AuditActor {

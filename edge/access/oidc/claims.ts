@@ -20,12 +20,12 @@ export function rightsOf(
   { roles, roleClaim, tenantClaim }: Pick<OidcConfig, "roles" | "roleClaim" | "tenantClaim">,
 ): ClaimedRights | string {
   const groups = textsOf(claims, roleClaim);
-  const role = roles.find(({ group }) => groups?.includes(group))?.role;
+  const { role, isOfAll = false } = roles.find(({ group }) => groups?.includes(group)) ?? {};
   if (role === undefined)
     return `the token has no role here: its claim ${roleClaim} has no group of TENANCY_OIDC_ROLES`;
   if (role === "admin" || role === "platform") return { role, tenants: undefined };
-  const isPresent = tenantClaim !== undefined && Object.hasOwn(claims, tenantClaim);
-  if (role === "reader" && !isPresent) return { role, tenants: undefined };
+  // Many providers leave out an empty claim: who has lost the last tenant must not see all of them.
+  if (role === "reader" && (isOfAll || tenantClaim === undefined)) return { role, tenants: undefined };
   const tenants = tenantClaim === undefined ? undefined : textsOf(claims, tenantClaim);
   if (tenants === undefined || tenants.length === 0)
     return `the token reaches no tenant: its claim ${tenantClaim} must have an id or a list of ids`;

@@ -29,16 +29,17 @@ export interface Login {
   /**
    * Who has come back, and the `Set-Cookie` header that ends the login.
    *
+   * @param address of the client
    * @throws HttpError 400 unless this browser has started the login, 401 if the provider refuses it, 403 if the person
    * has no rights here, 503 while the provider cannot be reached
    */
-  finish(request: Request): Promise<{ grant: TokenGrant; to: string; cookie: string }>;
+  finish(request: Request, address: string | undefined): Promise<{ grant: TokenGrant; to: string; cookie: string }>;
 }
 
 /** How long a person may take at the provider. */
 const LOGIN_MS = 600_000;
-/** Each is a request to the provider that a stranger can cause. */
-const MAX_FINISHING = 16;
+/** Each is a request to the provider that a stranger can cause; one address must not take all places. */
+const [MAX_FINISHING, MAX_OF_ADDRESS] = [64, 8];
 const TOKEN = /^([\w-]{1,3900})\.([\w-]{43})$/;
 
 const started = v.pipe(
@@ -64,7 +65,8 @@ export function createLogin(options: {
   const ownCookie = `${isSecure ? "__Host-" : ""}tenancy-login`;
   const attributes = isSecure ? "Path=/; Secure; HttpOnly; SameSite=Lax" : "Path=/; HttpOnly; SameSite=Lax";
   const settings = digestOfOidc(config);
-  let finishing = 0;
+  /** By the client's address. */
+  const finishing = new Map<string, number>();
 
   async function sign(text: string): Promise<Buffer> {
     return createHmac("sha256", await signingKey())
@@ -152,7 +154,7 @@ export function createLogin(options: {
       const token = `${text}.${(await sign(text)).toString("base64url")}`;
       return { location: location.href, cookie: `${ownCookie}=${token}; Max-Age=${LOGIN_MS / 1000}; ${attributes}` };
     },
-    async finish(request) {
+    async finish(request, address = "") {
       const { search, searchParams } = new URL(request.url);
       const known = await readCookie(request);
       if (known === undefined || searchParams.get("state") !== known.state)
@@ -160,11 +162,12 @@ export function createLogin(options: {
           400,
           `this browser has no such login in progress: open ${new URL("/", redirectUrl).href} and sign in again`,
         );
-      if (finishing >= MAX_FINISHING)
+      const ofAddress = finishing.get(address) ?? 0;
+      if (finishing.size >= MAX_FINISHING || ofAddress >= MAX_OF_ADDRESS)
         throw new HttpError(503, "many people are logging in at the moment; try again shortly", {
           headers: { "retry-after": "1" },
         });
-      finishing += 1;
+      finishing.set(address, ofAddress + 1);
       try {
         const claims = await exchange(search, known);
         const grant = personOf(claims, { config, settings, endsAt: clock.now() + sessionMs });
@@ -172,7 +175,9 @@ export function createLogin(options: {
       } catch (error) {
         throw failure(error);
       } finally {
-        finishing -= 1;
+        const left = (finishing.get(address) ?? 1) - 1;
+        if (left === 0) finishing.delete(address);
+        else finishing.set(address, left);
       }
     },
   };

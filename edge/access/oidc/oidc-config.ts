@@ -4,6 +4,14 @@ import { wholeNumber } from "../../../crds/environment.ts";
 import { isLoopback } from "../../http/page-check.ts";
 import { type Role, roles } from "../actor.ts";
 
+/** What a group allows. */
+export interface GroupRole {
+  readonly group: string;
+  readonly role: Role;
+  /** Whether a reader sees all tenants, also where there is a claim of tenants. */
+  readonly isOfAll?: boolean;
+}
+
 /** Whose tokens the edge accepts, and what they allow. */
 export interface OidcConfig {
   /** As tokens have it in `iss`. */
@@ -11,7 +19,7 @@ export interface OidcConfig {
   /** Needed in `aud` of a bearer token. Undefined: there are no bearer tokens. */
   readonly audience: string | undefined;
   /** The first one whose group is in a token decides. */
-  readonly roles: readonly { readonly group: string; readonly role: Role }[];
+  readonly roles: readonly GroupRole[];
   /** The claim with a token's groups. */
   readonly roleClaim: string;
   /** The claim with the ids of tenants. Undefined: there is no role `tenant`. */
@@ -43,6 +51,8 @@ const CLIENT_VARIABLES = [
   "TENANCY_OIDC_SESSION",
 ] as const;
 
+const READER_OF_ALL = "reader:all";
+
 const claimName = v.pipe(
   v.string(),
   v.regex(/^[!-~]{1,200}$/, "must be the name of a claim: printable ASCII characters without spaces"),
@@ -56,9 +66,9 @@ const word = v.pipe(
 const groupRoles = v.pipe(
   v.string(),
   v.transform((text) => text.split(",").map(parseGroupRole)),
-  v.custom<{ group: string; role: Role }[]>(
+  v.custom<GroupRole[]>(
     (list) => Array.isArray(list) && list.every((one) => one !== undefined),
-    `must be group=role, separated by commas; roles are ${roles.join(", ")}`,
+    `must be group=role, separated by commas; roles are ${roles.join(", ")} and ${READER_OF_ALL}`,
   ),
   v.check(
     (list) => new Set(list.map(({ group }) => group)).size === list.length,
@@ -187,9 +197,11 @@ function isIssuer(text: string): boolean {
 }
 
 /** The last `=` separates, since names of groups may have one. */
-function parseGroupRole(text: string): { group: string; role: Role } | undefined {
+function parseGroupRole(text: string): GroupRole | undefined {
   const at = text.lastIndexOf("=");
   const group = text.slice(0, Math.max(0, at)).trim();
-  const role = roles.find((one) => one === text.slice(at + 1).trim());
+  const word = text.slice(at + 1).trim();
+  if (group !== "" && word === READER_OF_ALL) return { group, role: "reader", isOfAll: true };
+  const role = roles.find((one) => one === word);
   return group === "" || role === undefined ? undefined : { group, role };
 }

@@ -4,8 +4,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { createLog } from "../../../crds/log.ts";
+import { createDeferred } from "../../../crds/waits.ts";
+import type { Fetch } from "../../../edge/access/oidc/fetch-bounded.ts";
 import type { OidcConfig } from "../../../edge/access/oidc/oidc-config.ts";
 import { createTokens } from "../../../edge/access/tokens.ts";
+import { eventually } from "../../eventually.ts";
 import { type OidcProvider, startOidcProvider } from "../../oidc/provider.ts";
 import { oidc } from "../access/oidc/fake-issuer.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
@@ -38,7 +41,7 @@ test.after(async () => {
 });
 
 function edgeWith(
-  more: { config?: Partial<OidcConfig>; login?: object; clock?: Clock; apiKey?: string } = {},
+  more: { config?: Partial<OidcConfig>; login?: object; clock?: Clock; apiKey?: string; fetch?: Fetch } = {},
 ): TestEdge {
   const { clock = systemClock, apiKey = KEY } = more;
   const login = {
@@ -50,7 +53,7 @@ function edgeWith(
     ...more.login,
   };
   const config = { ...oidc, issuer: provider.issuer, login, ...more.config };
-  const tokens = createTokens({ apiKey, oidc: config, clock, log });
+  const tokens = createTokens({ apiKey, oidc: config, clock, log, ...(more.fetch && { fetch: more.fetch }) });
   const edge = testEdge({ apiKey, tokens, clock });
   closes.push(tokens.close, () => edge.sessions?.close());
   edges.push(edge);
@@ -280,6 +283,35 @@ test("no answer and no line of the log has a code, a token or a secret", () => {
   assert.ok(lines.some((line) => line.includes("a login by OpenID has failed")));
   for (const text of [...lines, ...edges.map((edge) => JSON.stringify([edge.log, edge.answers]))])
     assert.not.match(text, /secret of|code=|state=|eyJ/);
+});
+
+test("a stranger who holds up logins leaves places to people at other addresses", async () => {
+  const held = createDeferred<void>();
+  let asked = 0;
+  const edge = edgeWith({
+    async fetch(url, init) {
+      if (init.method === "POST" && String(init.body).includes("code=junk")) {
+        asked += 1;
+        await held.promise;
+      }
+      return await fetch(url, init);
+    },
+  });
+  const from = async (address: string, location: string, cookie: string): Promise<number> => {
+    const { pathname, search } = new URL(location);
+    const request = new Request(`http://edge.test${pathname}${search}`, { headers: { cookie } });
+    return (await edge.handler(request, { peerOf: () => address })).status;
+  };
+  const stranger = await start(edge);
+  const junk = changed(await provider.signIn("mallory", stranger.location), "code", "junk");
+  const answers = Array.from({ length: 100 }, () => from("192.0.2.1", junk, stranger.cookie));
+  await eventually(() => asked === 8);
+  const mine = await start(edge);
+  const back = await provider.signIn("olga", mine.location);
+  assert.is(await from("192.0.2.2", back, mine.cookie), 303);
+  held.resolve();
+  const statuses = await Promise.all(answers);
+  assert.equal([statuses.filter((one) => one === 503).length, asked], [92, 8]);
 });
 
 test.run();

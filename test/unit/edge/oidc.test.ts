@@ -18,7 +18,7 @@ test.before(async () => {
   provider = await startOidcProvider({
     alices: { groups: ["customers"], tenants: ["alice", "team-a"] },
     operator: { groups: ["ops"] },
-    watcher: { groups: ["support"] },
+    watcher: { groups: ["auditors"] },
     stranger: { groups: ["others"] },
   });
   const config = { ...oidc, issuer: provider.issuer };

@@ -177,7 +177,10 @@ export function testEdge(
       return { tenant: labels[label.tenant], workload: labels[label.workload] };
     },
   });
-  const pages = login === undefined || sessions === undefined ? [] : loginRoutes({ login, sessions, checkPage });
+  const pages =
+    login === undefined || sessions === undefined
+      ? []
+      : loginRoutes({ login, sessions, checkPage, addressOf: (_, peer) => peer });
   const handler = createHandler({
     audit,
     routes: [

@@ -14,6 +14,7 @@ export const oidc: OidcConfig = {
     { group: "ops", role: "admin" },
     { group: "apps", role: "platform" },
     { group: "customers", role: "tenant" },
+    { group: "auditors", role: "reader", isOfAll: true },
     { group: "support", role: "reader" },
   ],
   roleClaim: "groups",

@@ -161,13 +161,17 @@ test("the first entry of the setting whose group a token has is its role", async
     [{ groups: "ops", tenants: ["a"] }, "admin", undefined],
     [{ groups: ["support", "apps"] }, "platform", undefined],
     [{ groups: ["support", "customers"], tenants: "a" }, "tenant", ["a"]],
-    [{ groups: ["support"] }, "reader", undefined],
+    [{ groups: ["auditors"], tenants: "a" }, "reader", undefined],
     [{ groups: ["support"], tenants: "a" }, "reader", ["a"]],
   ];
   for (const [claims, role, tenants] of cases) {
     const actor = await actorOf(on, await on.issuer.token(claims));
     assert.equal([actor.role, actor.tenants], [role, tenants]);
   }
+  // A provider that leaves out an empty claim gives no more than it gave before.
+  const [status, said] = await refusalOf(on, await on.issuer.token({ groups: ["support"], tenants: undefined }));
+  assert.is(status, 403);
+  assert.match(said, "reaches no tenant");
 });
 
 const faults: [string, (on: Stage) => void][] = [

@@ -105,6 +105,8 @@ test("no line has a body, a query, a header or a key, wherever a client has put 
     ROOT,
     KEY_TEXT.slice(21),
     "eyJhbGciOiJIUzI1NiJ9.e30.c2ln",
+    // As a link of the front door.
+    "eyJ3b3JrbG9hZCI6ImFwcCJ9.bWFj",
   ];
   const headers = {
     authorization: `Bearer ${ROOT}`,
