@@ -4,6 +4,8 @@ import { join } from "node:path";
 import * as assert from "uvu/assert";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import type { UsageStore } from "../../../crds/usage/usage-store.ts";
+import { createTurns } from "../../../operator/snapshots/helper/store/turns.ts";
+import { createVolumeRecords } from "../../../operator/snapshots/helper/store/volume-records.ts";
 import { errorOf } from "../../error-of.ts";
 import { call, listAll, save } from "../snapshots/store-contract.ts";
 import { volumeSuite } from "../snapshots/volume-suite.ts";
@@ -50,6 +52,20 @@ test("a batch that a killed server has not finished is not read", async ({ usage
   let lines = 0;
   for await (const some of usage.read({ from: hour, to: "2026-11-29T11" }, call)) lines += some.length;
   assert.is(lines, 1);
+});
+
+test("batches that a merge deletes while they are listed fail no read", async ({ root }) => {
+  const volume = createVolumeRecords({ root, turns: createTurns() });
+  const names = Array.from({ length: 300 }, (_, index) => `a-${index}`);
+  for (const name of names) await volume.addRecords({ hour, name, lines: "x\n" });
+  await volume.addRecords({ hour, name: "m-0", lines: "x\n" });
+  let isDropped = false;
+  const dropped = volume.dropRecords({ hour, names }).finally(() => (isDropped = true));
+  while (!isDropped) {
+    const { sizeBytes } = await volume.openRecords({ from: hour, to: "2026-11-29T11" });
+    assert.ok(sizeBytes >= 2);
+  }
+  await dropped;
 });
 
 test.run();

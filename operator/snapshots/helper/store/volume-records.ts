@@ -1,5 +1,6 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { hoursBetween, isUsageHour, type UsageHour } from "../../../../crds/usage/usage-hour.ts";
 import { isBatchName, MOST_BATCH_BYTES, type UsageBatch } from "../../../../crds/usage/usage-store.ts";
 import type { Turns } from "./turns.ts";
@@ -59,15 +60,8 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
       checkHour(to);
       const hours = [...hoursBetween(from, to)];
       if (hours.length > MOST_HOURS) throw new TypeError(`Cannot read records: more than ${MOST_HOURS} hours`);
-      const files: { path: string; size: number }[] = [];
-      for (const hour of hours) {
-        const folder = join(top, hour);
-        const names = (await ifThere(readdir(folder))) ?? [];
-        for (const name of names.filter((one) => one.endsWith(".ndjson")).sort()) {
-          const path = join(folder, name);
-          files.push({ path, size: (await stat(path)).size });
-        }
-      }
+      const files: RecordsFile[] = [];
+      for (const hour of hours) files.push(...(await filesIn(join(top, hour))));
       return { sizeBytes: files.reduce((sum, { size }) => sum + size, 0), content: contentOf(files) };
     },
 
@@ -96,7 +90,35 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
   };
 }
 
-async function* contentOf(files: readonly { path: string; size: number }[]): AsyncGenerator<Buffer> {
+interface RecordsFile {
+  readonly path: string;
+  readonly size: number;
+}
+
+/** The batches in the folder of an hour. */
+async function filesIn(folder: string): Promise<RecordsFile[]> {
+  for (let gone: string | undefined; ; ) {
+    const names = (await ifThere(readdir(folder))) ?? [];
+    if (gone !== undefined && names.includes(gone)) {
+      throw new StoreError(`Cannot read records: ${gone} is listed but is not there`, { isTransient: true });
+    }
+    gone = undefined;
+    const files: RecordsFile[] = [];
+    for (const name of names.filter((one) => one.endsWith(".ndjson")).sort()) {
+      const path = join(folder, name);
+      const found = await ifThere(stat(path));
+      if (found === undefined) {
+        gone = name;
+        break;
+      }
+      files.push({ path, size: found.size });
+    }
+    // A merge deletes batches after it has added their records in others, which only a new list has.
+    if (gone === undefined) return files;
+  }
+}
+
+async function* contentOf(files: readonly RecordsFile[]): AsyncGenerator<Buffer> {
   for (const { path, size } of files) {
     const content = await readFile(path);
     if (content.length !== size) throw new Error(`${path} has changed since it was listed`);
