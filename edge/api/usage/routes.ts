@@ -23,8 +23,10 @@ const MOST_DAYS = 92;
 const DAY_MS = 24 * HOUR_MS;
 const READ_LIMIT_MS = 300_000;
 /** Each request reads the records of its range. */
-const MOST_AT_ONCE = 4;
-const MOST_OF_TENANTS = 2;
+const MOST_AT_ONCE = 8;
+/** Of those, by keys of some tenants. */
+const MOST_OF_TENANTS = 6;
+const BUSY = { headers: { "retry-after": "5" }, expected: true };
 const TIME = /^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(T([01][0-9]|2[0-3])(:00:00(\.0{1,9})?Z)?)?$/;
 const sources = ["pool", "pool+data", "cold", "cold+data", "existing"] as const;
 
@@ -42,7 +44,10 @@ const timeSchema = (description: string) => ({ type: "string", pattern: TIME.sou
 
 /** `GET /api/v1/usage`. */
 export function usageRoutes(services: UsageServices): ApiRoute[] {
-  const reading = { all: 0, ofTenants: 0 };
+  let reading = 0;
+  let readingOfTenants = 0;
+  /** Tenants and keys of some tenants that are reading. */
+  const readers = new Set<string>();
 
   return [
     {
@@ -65,7 +70,7 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
       answer: ["Usage"],
       alsoAnswers: "text/csv",
       mayTell: ["x-tenancy-next"],
-      errors: [404, 503, 504],
+      errors: [404, 429, 503, 504],
       async handle(request, { clientGone = request.signal, mayBeSilent }) {
         const range = rangeQuery(request);
         const by = (queryText(request, "by", wordRule(usageGroups)) ?? "tenant") as UsageGroup;
@@ -75,7 +80,7 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
         const format = queryText(request, "format", wordRule(["json", "csv"]));
         mayBeSilent?.();
         await requireStore();
-        const { sums, next } = await inTurn(tenantId !== undefined, () =>
+        const { sums, next } = await inTurn(readersOf(request, tenantId), () =>
           askStore(({ usage }, call) => sumUsage(usage.read(range, call), { by, tenantId, after, limit }), {
             ...{ ...services, clientGone, limitMs: READ_LIMIT_MS },
           }),
@@ -102,19 +107,26 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
     );
   }
 
-  /** @throws HttpError 503 if too many requests read records; those about one tenant leave room for the others */
-  async function inTurn<T>(isOfTenant: boolean, work: () => Promise<T>): Promise<T> {
-    if (reading.all >= MOST_AT_ONCE || (isOfTenant && reading.ofTenants >= MOST_OF_TENANTS)) {
-      const headers = { "retry-after": "5" };
-      throw new HttpError(503, "too many requests are reading usage; try again", { headers, expected: true });
+  /**
+   * @param own who reads with a key of some tenants; undefined for a key of all
+   * @throws HttpError 429 if one of them is reading already, 503 if too many are; tenants leave room for the others
+   */
+  async function inTurn<T>(own: readonly string[] | undefined, work: () => Promise<T>): Promise<T> {
+    if (own?.some((one) => readers.has(one))) {
+      throw new HttpError(429, "the tenant, or this key, is reading usage already; try again after that", BUSY);
     }
-    reading.all += 1;
-    if (isOfTenant) reading.ofTenants += 1;
+    if (reading >= MOST_AT_ONCE || (own !== undefined && readingOfTenants >= MOST_OF_TENANTS)) {
+      throw new HttpError(503, "too many requests are reading usage; try again", BUSY);
+    }
+    reading += 1;
+    if (own !== undefined) readingOfTenants += 1;
+    for (const one of own ?? []) readers.add(one);
     try {
       return await work();
     } finally {
-      reading.all -= 1;
-      if (isOfTenant) reading.ofTenants -= 1;
+      reading -= 1;
+      if (own !== undefined) readingOfTenants -= 1;
+      for (const one of own ?? []) readers.delete(one);
     }
   }
 
@@ -131,6 +143,12 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
       `query.to: must be after query.from, by at most ${MOST_DAYS} days; got ${quote(from)} to ${quote(to)}`,
     );
   }
+}
+
+/** A tenant can have many keys, and a key can reach many tenants. */
+function readersOf({ caller }: RoutedRequest, tenantId: string | undefined): string[] | undefined {
+  if (caller?.actor.tenants === undefined) return undefined;
+  return [`tenant ${tenantId ?? ""}`, `key ${caller.actor.ref}`];
 }
 
 /** The hour that a day or a time begins with; undefined if it is not valid. */

@@ -1,8 +1,13 @@
 // @runtimes bun node deno
 import * as assert from "uvu/assert";
+import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
+import type { Actor } from "../../../edge/access/actor.ts";
 import { toCsv } from "../../../edge/api/usage/csv.ts";
+import { sumUsage } from "../../../edge/api/usage/sum-usage.ts";
+import { eventually } from "../../eventually.ts";
 import { call } from "../snapshots/store-contract.ts";
+import type { ServedStore } from "../snapshots/store-server.ts";
 import { volumeSuite } from "../snapshots/volume-suite.ts";
 import { type UsedBy, usageLines } from "../usage/usage-lines.ts";
 import { type TestEdge, testEdge } from "./test-edge.ts";
@@ -139,8 +144,54 @@ test("without a store the answer says that nothing is recorded", async ({ store,
   assert.match((json as { error: string }).error, "no usage is recorded");
 });
 
-test("more requests than may read at once are refused, and others are served after that", async (context) => {
-  const { store, served } = context;
+test("a sum of one tenant parses no other's records, and others have their turns while a sum is read", async () => {
+  const [own, ...others] = ["alice", ...Array.from({ length: 60 }, (_, index) => `bob${index}`)];
+  const lines = [own, ...others].map((tenantId = "") =>
+    usageLines(Array.from({ length: 200 }, () => ({ tenantId, from: "2026-11-29T10:00:00Z", seconds: 1 }))),
+  );
+  const all = lines.flat().map((line) => line.trimEnd());
+  async function* read() {
+    yield all;
+  }
+  const { parse } = JSON;
+  let parsed = 0;
+  let turns = 0;
+  let next = setImmediate(function tick() {
+    turns += 1;
+    next = setImmediate(tick);
+  });
+  JSON.parse = (...given) => {
+    parsed += 1;
+    return parse(...given);
+  };
+  try {
+    const { sums } = await sumUsage(read(), { by: "tenant", tenantId: "alice", limit: 10 });
+    assert.equal(
+      sums.map(({ key, sessions: ended }) => [key, ended]),
+      [["alice", 200]],
+    );
+    assert.is(parsed, 200);
+    const before = turns;
+    await sumUsage(read(), { by: "tenant", limit: 10 });
+    assert.ok(turns - before > 10, String(turns - before));
+  } finally {
+    JSON.parse = parse;
+    clearImmediate(next);
+  }
+});
+
+const ended = new AbortController().signal;
+/** The text of a key is the tenants that it reaches, after its number. */
+const keys = {
+  actorOf: (text: string): Actor => {
+    const tenants = [text.replace(/^\d+/, "")];
+    return { kind: "key", id: text, ref: text, role: "tenant", tenants, ended };
+  },
+  actorWithRef: () => undefined,
+};
+
+/** An edge whose reads of records wait until they are told to go on. */
+function slowEdge({ store, served }: { store: SnapshotStore; served: ServedStore }) {
   const gates: (() => void)[] = [];
   const usage = {
     ...served.usage,
@@ -149,15 +200,41 @@ test("more requests than may read at once are refused, and others are served aft
       yield [];
     },
   };
-  const edge = testEdge({ store, usage });
+  const edge = testEdge({ store, usage, keys, apiKey: "root" });
   edge.cluster.addSnapshots();
-  const ask = async (query = "") => (await edge.call(`GET /api/v1/usage${query}`)).status;
-  const ofTenants = ["a", "b", "c"].map((tenant) => ask(`?tenant=${tenant}`));
-  assert.is(await Promise.race(ofTenants), 503);
-  const others = [ask(), ask(), ask()];
-  assert.is(await Promise.race(others), 503);
+  const ask = async (query = "", key = "root") => {
+    const answer = await edge.call(`GET /api/v1/usage${query}`, { headers: { authorization: `Bearer ${key}` } });
+    if (answer.status !== 200) assert.match(answer.headers.get("retry-after") ?? "", /^[1-9]/);
+    return answer.status;
+  };
+  return { ask, gates };
+}
+
+test("more requests than may read at once are refused, and others are served after that", async (context) => {
+  const { ask, gates } = slowEdge(context);
+  const asked = Array.from({ length: 9 }, () => ask());
+  assert.is(await Promise.race(asked), 503);
+  await eventually(() => gates.length === 8);
   for (const open of gates) open();
-  assert.equal((await Promise.all([...ofTenants, ...others])).sort(), [200, 200, 200, 200, 503, 503]);
+  assert.equal((await Promise.all(asked)).sort(), [...Array(8).fill(200), 503]);
+});
+
+test("a tenant reads once at a time, whatever keys it has, and takes no other tenant's place", async (context) => {
+  const { ask, gates } = slowEdge(context);
+  const first = ask("?tenant=a", "1a");
+  await eventually(() => gates.length === 1);
+  assert.equal([await ask("?tenant=a", "1a"), await ask("?tenant=a", "2a")], [429, 429]);
+  const ofMany = ask("?tenant=m1", "1m*");
+  await eventually(() => gates.length === 2);
+  assert.is(await ask("?tenant=m2", "1m*"), 429);
+  const operators = ask("?tenant=a");
+  await eventually(() => gates.length === 3);
+  const others = ["b", "c", "d", "e", "f"].map((name) => ask(`?tenant=${name}`, `1${name}`));
+  assert.is(await Promise.race(others), 503);
+  await eventually(() => gates.length === 7);
+  for (const open of gates) open();
+  assert.equal(await Promise.all([first, ofMany, operators]), [200, 200, 200]);
+  assert.equal((await Promise.all(others)).sort(), [200, 200, 200, 200, 503]);
 });
 
 test.run();
