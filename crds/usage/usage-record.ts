@@ -20,10 +20,10 @@ const time = v.pipe(
 
 /**
  * What a session used in one hour of UTC. A session is one pod that a claim was given, from the moment at which the
- * claim became `Active` to the end of that use.
+ * claim became `Active` to the end of that use. If the claim goes on with the pod after that, another session begins.
  */
 export const usageRecordSchema = v.object({
-  /** `<uid of the claim>.<uid of the pod>/<hour>`. A record that is written twice has the same id. */
+  /** `<id of the session>/<hour>`. A record that is written twice has the same id. */
   id: v.pipe(v.string(), v.regex(/^[^/\s]+[/][-0-9T]+$/)),
   kind: v.literal("session"),
   tenantId: v.string(),
@@ -46,7 +46,10 @@ export type UsageRecord = v.InferOutput<typeof usageRecordSchema>;
 
 /** The use of a pod by a claim, as its records are made from it. */
 export interface UsageSession extends Pick<UsageRecord, "tenantId" | "workload" | "labels" | "source"> {
-  /** `<uid of the claim>.<uid of the pod>` */
+  /**
+   * `<uid of the claim>.<uid of the pod>`; `.<milliseconds since the epoch>` follows if it began later than the claim
+   * became `Active`.
+   */
   readonly id: string;
   /** In milliseconds since the epoch. */
   readonly since: number;

@@ -41,7 +41,9 @@ export async function followPod(
   const isNews = failure?.reason !== shown && !isRepeated && (failure !== undefined || state.state === "ready");
   // The claim became Active while usage was off, or under an earlier version.
   const isUncounted = context.usage.isOn && claim.status?.usageSince === undefined && !isDestroyed(claim);
-  const hasChanged = moved !== undefined || isNews || programRun !== undefined || isUncounted;
+  // The end of its use is recorded, but the write of the status that was to follow has failed.
+  const againMs = isDestroyed(claim) ? undefined : context.usage.beginsAgainAt(claim);
+  const hasChanged = moved !== undefined || isNews || programRun !== undefined || isUncounted || againMs !== undefined;
   if (!hasChanged && hasCurrentConditions(claim)) return claim;
   const written = await patchClaimStatus(
     claim,
@@ -50,6 +52,7 @@ export async function followPod(
       ...moved,
       ...(programRun !== undefined && { programRun }),
       ...(isUncounted && { usageSince: new Date().toISOString(), resources: resourcesOf(pod) ?? null }),
+      ...(againMs !== undefined && { usageSince: new Date(againMs).toISOString() }),
       ...(isNews && { reason: null, message: null, ...failure }),
     },
     context,

@@ -56,6 +56,12 @@ export interface UsageRecorder {
    */
   endUse(claim: Claim, end: UsageEnd): Promise<void>;
   /**
+   * When a new use begins of a pod with which an Active claim goes on although the end of its use is recorded, in
+   * milliseconds since the epoch: at that end. Write it as `status.usageSince`. Undefined if the use has not ended, or
+   * its record is not on the disk yet; the claim is reconciled when it is.
+   */
+  beginsAgainAt(claim: Claim): number | undefined;
+  /**
    * Records whole hours of the running sessions, up to that hour.
    *
    * @param list returns all claims, from the API server
@@ -73,6 +79,7 @@ export const noUsage: UsageRecorder = {
   isOn: false,
   endRelease: () => GO_ON,
   endUse: async () => undefined,
+  beginsAgainAt: () => undefined,
   recordHours: async () => undefined,
   mergeBatches: async () => undefined,
   forget: () => undefined,
@@ -263,7 +270,7 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
    * again, at another time.
    */
   async function readEnds(from: UsageHour): Promise<void> {
-    const present = new Set([...options.claims()].map(({ metadata }) => metadata.uid ?? ""));
+    const present = new Map([...options.claims()].map((claim) => [claim.metadata.uid ?? "", claim]));
     const call = { signal: stopped, timeoutMs: READ_LIMIT_MS };
     for await (const lines of store.read({ from, to: hourAt(clock.now() + 2 * HOUR_MS) }, call)) {
       for (const line of lines) {
@@ -277,6 +284,11 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
           if (own.id === id && !own.isRecorded) settle(own);
         } else if (present.has(uid) && !(own !== undefined && own.to > to)) ends.set(uid, { id, to, isRecorded: true });
       }
+    }
+    // Their claims may go on with the pod.
+    for (const [uid, claim] of present) {
+      const end = ends.get(uid);
+      if (end !== undefined && end.id === usageSessionOf(claim)?.id) options.onRecorded(claim);
     }
   }
 
@@ -308,6 +320,18 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
         if (!(error instanceof TimeLimitError)) throw error;
         ended.isAlone = true;
       });
+    },
+
+    beginsAgainAt(claim) {
+      const session = usageSessionOf(claim);
+      const own = ends.get(claim.metadata.uid ?? "");
+      if (session === undefined || own?.id !== session.id) return undefined;
+      if ("session" in own && !own.isRecorded) {
+        own.isAlone = false;
+        return undefined;
+      }
+      // Hours before `until` are not recorded again. The same start would be the same id.
+      return Math.max(own.to, session.since + 1, until === undefined ? 0 : hourStart(until));
     },
 
     async recordHours(hour, { list, signal }) {

@@ -5,13 +5,17 @@ import type { UsageEnd, UsageSession } from "../../crds/usage/usage-record.ts";
 /** Times of objects have whole seconds. */
 const RESOLUTION_MS = 1000;
 
-/** The use of a pod that a claim's status shows; undefined if there is none, or its end is recorded. */
+/**
+ * The use of a pod that a claim's status shows; undefined if there is none. A use that begins later than the claim
+ * became `Active` has its start in its id: the one before it may have been recorded as ended.
+ */
 export function usageSessionOf({ metadata, spec, status }: Claim): UsageSession | undefined {
-  const { usageSince, instanceUid, source, resources = { vcpus: 0, memoryMb: 0 } } = status ?? {};
+  const { usageSince, claimedAt, instanceUid, source, resources = { vcpus: 0, memoryMb: 0 } } = status ?? {};
   if (usageSince === undefined || instanceUid === undefined || source === undefined) return undefined;
   const { tenantId, workloadRef: workload, labels = {} } = spec;
-  const id = `${metadata.uid}.${instanceUid}`;
-  return { id, tenantId, workload, labels, source, since: Date.parse(usageSince), ...resources };
+  const since = Date.parse(usageSince);
+  const id = `${metadata.uid}.${instanceUid}${since > Date.parse(claimedAt ?? "") ? `.${since}` : ""}`;
+  return { id, tenantId, workload, labels, source, since, ...resources };
 }
 
 /**

@@ -58,7 +58,7 @@ function claimOf(name: string, { since, deleted }: { since: string; deleted?: st
     spec: { tenantId: name, workloadRef: "hello" },
     status: {
       ...{ phase: "Active", source: "pool", instanceId: `inst-${name}`, instanceUid: `pod-${name}` },
-      usageSince: `${DAY}${since}Z`,
+      ...{ claimedAt: `${DAY}${since}Z`, usageSince: `${DAY}${since}Z` },
       resources: { vcpus: 1, memoryMb: 10 },
     },
   };
@@ -191,6 +191,34 @@ test("a claim that never was Active has no session", async (context) => {
   assert.ok(recorder.endRelease({ ...claim, status }).mayGoOn);
   await recorder.endUse({ ...claim, status }, "failed");
   assert.equal(await records(context.usage), []);
+});
+
+test("a claim that goes on with its pod after the recorded end has a new use from there, also under a successor", async (context) => {
+  const { usage } = context;
+  const claim = claimOf("alice", { since: "10:00:00" });
+  const { signal } = call;
+  context.present = [claim];
+  const first = context.lead({ at: "10:30:00" });
+  assert.is(first.beginsAgainAt(claim), undefined);
+  await first.endUse(claim, "lost");
+  // The write of the status fails here, and the pod's node is back.
+  assert.is(first.beginsAgainAt(claim), Date.parse(`${DAY}10:30:00Z`));
+  const next = context.lead({ at: "10:40:00" });
+  context.recorded.length = 0;
+  await next.recordHours("2026-11-29T10", { list: async () => context.present, signal });
+  assert.equal(context.recorded, ["alice"]);
+  const again = next.beginsAgainAt(claim) ?? Number.NaN;
+  assert.is(again, Date.parse(`${DAY}10:30:00Z`));
+
+  const { status } = claim;
+  assert.ok(status);
+  const present = { ...claim, status: { ...status, usageSince: new Date(again).toISOString() } };
+  context.present = [present];
+  assert.is(next.beginsAgainAt(present), undefined);
+  const last = context.lead({ at: "12:10:00" });
+  await last.recordHours("2026-11-29T12", { list: async () => context.present, signal });
+  await last.endUse(present, "lost");
+  assert.equal(await totalOf(usage, "alice"), { ends: 2, ids: 4, seconds: 7800 });
 });
 
 test.run();
