@@ -6,7 +6,7 @@ import { type UsageRecord, usageRecordSchema } from "./usage-record.ts";
 /** The most bytes of a batch. */
 export const MOST_BATCH_BYTES = 4 * 1024 * 1024;
 
-/** Names a batch: unique to the process that writes it. */
+/** Names a batch: unique to the process that writes it, or to what is in it. */
 const BATCH = /^[0-9a-z]{1,40}-\d{1,12}$/;
 
 /** Records of one hour that are added together. */

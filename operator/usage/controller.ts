@@ -1,3 +1,4 @@
+import { createBackoff } from "../../crds/client/backoff.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
@@ -9,17 +10,32 @@ const FIRST_MS = 30_000;
 /** A new leader merges what leaders before it have left. */
 const FIRST_MERGED_HOURS = 24;
 
+/** Until a merge that failed is tried again: each reads an hour's records. */
+const MERGE_BACKOFF = { initialMs: 600_000, maxMs: 24 * HOUR_MS };
+
 /** Records each hour of the sessions that go on after it, and merges the batches of the hour before that. */
 export function createUsageController(context: ClaimContext): Controller<"usage"> {
-  const { cluster, config, usage } = context;
+  const { cluster, config, log, usage } = context;
   // A claim may have become Active under an earlier leader, whose last write arrives this late.
   const delayMs = config.leaseMs + 5000;
   let mergedUntil: UsageHour | undefined;
+  const backoff = createBackoff(MERGE_BACKOFF);
+  let mergeAtMs = 0;
 
   async function merge(until: UsageHour, signal: AbortSignal): Promise<void> {
+    if (systemClock.now() < mergeAtMs) return;
+    mergeAtMs = 0;
     for (const hour of hoursBetween(mergedUntil ?? before(until, FIRST_MERGED_HOURS), until)) {
-      await usage.mergeBatches(hour, signal);
+      try {
+        await usage.mergeBatches(hour, signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        log.warn({ error, hour }, "cannot merge usage records, trying again later");
+        mergeAtMs = systemClock.now() + backoff.next();
+        return;
+      }
       mergedUntil = before(hour, -1);
+      backoff.reset();
     }
   }
 
@@ -33,7 +49,8 @@ export function createUsageController(context: ClaimContext): Controller<"usage"
       const hour = hourAt(systemClock.now() - delayMs);
       await usage.recordHours(hour, { list: async () => (await cluster(claims).list({ signal })).items, signal });
       await merge(before(hour, 1), signal);
-      return { requeueAfterMs: Math.max(1000, hourStart(hour) + HOUR_MS + delayMs - systemClock.now()) };
+      const nextMs = Math.min(hourStart(hour) + HOUR_MS + delayMs, mergeAtMs > 0 ? mergeAtMs : Infinity);
+      return { requeueAfterMs: Math.max(1000, nextMs - systemClock.now()) };
     },
   };
 }

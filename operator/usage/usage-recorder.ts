@@ -359,8 +359,7 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
 
     async mergeBatches(hour, signal) {
       if (!(await options.mayHaveStore())) return;
-      const nameOf = (): string => [term, ++batches].join("-");
-      await mergeBatches(hour, { store, nameOf, call: { signal, timeoutMs: READ_LIMIT_MS } });
+      await mergeBatches(hour, { store, call: { signal, timeoutMs: READ_LIMIT_MS } });
     },
 
     forget(claim) {

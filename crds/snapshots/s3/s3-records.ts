@@ -48,7 +48,7 @@ export function createS3Records({
         const headers = { ...bucket.encryption, "if-none-match": "*" };
         const key = `${layout.usage}${hour}/${name}.ndjson`;
         const answer = await bucket.send({ method: "PUT", key, headers, body: Buffer.from(lines), signal });
-        // Only this process writes under this name, so an earlier try has succeeded.
+        // A name has one content, so an earlier try has succeeded.
         if (answer.status !== 412) bucket.expect(answer, "write usage records", 200);
       }),
 

@@ -4,6 +4,7 @@ import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 import { mergeBatches } from "../../../operator/usage/merge-batches.ts";
 import { errorOf } from "../../error-of.ts";
 import { call } from "../snapshots/store-contract.ts";
+import { usageLines } from "./usage-lines.ts";
 
 const HOURS = ["2026-11-28T23", "2026-11-29T00", "2026-11-30T10"] as const;
 
@@ -44,29 +45,43 @@ export function testUsageStore<T extends { usage: UsageStore }>(test: Test<T>): 
       all.push(...lines);
       await usage.append({ hour, name: `a-${batch}`, lines: `${lines.join("\n")}\n` }, call);
     }
-    let merged = 0;
+    const merged: string[] = [];
     async function append(...given: Parameters<UsageStore["append"]>): Promise<void> {
       await usage.append(...given);
-      if (merged === 1) await usage.append({ hour, name: "late-1", lines: "late\n" }, call);
+      merged.push(given[0].name);
+      if (merged.length === 1) await usage.append({ hour, name: "late-1", lines: "late\n" }, call);
     }
-    const nameOf = () => `m-${++merged}`;
-    await mergeBatches(hour, { store: { ...usage, append }, nameOf, call });
-    assert.ok(merged > 1, String(merged));
-    const expected = ["late-1", ...Array.from({ length: merged }, (_, index) => `m-${index + 1}`)].sort();
-    assert.equal([...(await usage.batches(hour, call))].sort(), expected);
+    await mergeBatches(hour, { store: { ...usage, append }, call });
+    assert.ok(merged.length > 1, String(merged.length));
+    assert.equal([...(await usage.batches(hour, call))].sort(), ["late-1", ...merged].sort());
     assert.equal((await linesIn(usage, hour, next)).sort(), [...all, "late"].sort());
   });
 
-  test("a merge that ends in the middle loses nothing", async ({ usage }) => {
+  test("merges in a store that deletes nothing add each record once, and one that deletes again keeps it once", async ({
+    usage,
+  }) => {
     const [hour, next] = HOURS;
-    for (let batch = 0; batch < 12; batch += 1)
-      await usage.append({ hour, name: `a-${batch}`, lines: `${batch}\n` }, call);
-    let names = 0;
-    const killed = { ...usage, drop: () => Promise.reject(new Error("killed")) };
-    await errorOf(mergeBatches(hour, { store: killed, nameOf: () => `m-${++names}`, call }));
-    await mergeBatches(hour, { store: usage, nameOf: () => `m-${++names}`, call });
-    assert.equal(await usage.batches(hour, call), ["m-2"]);
-    assert.is(new Set(await linesIn(usage, hour, next)).size, 12);
+    const texts = usageLines(
+      Array.from({ length: 12 }, (_, index) => ({ tenantId: `t${index}`, from: `${hour}:00:00Z`, seconds: 60 })),
+    );
+    // Each is in two batches, of one that ended and of one that went on.
+    for (const [batch, lines] of texts.entries()) {
+      const open = `${JSON.stringify({ ...JSON.parse(lines), end: undefined })}\n`;
+      await usage.append({ hour, name: `a-${batch}`, lines: open + lines }, call);
+      await usage.append({ hour, name: `b-${batch}`, lines: lines + open }, call);
+    }
+    const locked = { ...usage, drop: () => Promise.reject(new Error("locked")) };
+    // Less than what is there: it is read several times.
+    const mostBytes = 1000;
+    for (let times = 0; times < 3; times += 1) await errorOf(mergeBatches(hour, { store: locked, call, mostBytes }));
+    assert.is((await usage.batches(hour, call)).length, 25);
+    await mergeBatches(hour, { store: usage, call, mostBytes });
+    const expected = texts.map((lines) => lines.trimEnd()).sort();
+    assert.equal(await linesIn(usage, hour, next), expected);
+    const [merged] = await usage.batches(hour, call);
+    const unused = { ...usage, append: () => Promise.reject(new Error("merged alone")) };
+    await mergeBatches(hour, { store: unused, call });
+    assert.equal(await usage.batches(hour, call), [merged]);
   });
 
   test("the hour up to which all is recorded is remembered", async ({ usage }) => {
