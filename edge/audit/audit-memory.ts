@@ -35,10 +35,16 @@ export function createAuditMemory(options: {
 }): AuditMemory {
   const { now, maxLines = MAX_LINES, maxBytes = MAX_BYTES } = options;
   const shares = Array.from({ length: SHARES }, () => ({ kept: [] as (Kept | undefined)[], first: 0, bytes: 0 }));
+  /** So that no actor can choose an id that shares with another one's. */
+  const salt = randomBytes(16).toString("hex");
   let lines = 0;
   let bytes = 0;
   let lastId = 0;
   let completeSince = now();
+
+  function shareOf(actor: string): number {
+    return Number.parseInt(hash("sha256", salt + actor).slice(0, 8), 16) % SHARES;
+  }
 
   function dropOne(): void {
     const most = shares.reduce((a, b) => (b.bytes > a.bytes ? b : a));
@@ -75,11 +81,4 @@ export function createAuditMemory(options: {
     },
     completeSince: () => completeSince,
   };
-}
-
-/** No actor can choose an id that shares with another one's. */
-const SALT = randomBytes(16).toString("hex");
-
-function shareOf(actor: string): number {
-  return Number.parseInt(hash("sha256", SALT + actor).slice(0, 8), 16) % SHARES;
 }

@@ -3,7 +3,7 @@ import type { AuditRecord } from "./audit-record.ts";
 /** Maximum characters of a line for a value that a client chose. So a line with all its values fits into a pipe at once. */
 const MAX_VALUE = 512;
 /** Keys and links of tenancy, and signed tokens (JWT), wherever a client has put one by mistake. */
-const SECRETS = /(tk_[a-z0-9]{16}_)[\w-]+|(eyJ)[\w-]+\.[\w-]+(?:\.[\w-]*)?/g;
+const SECRETS = /(tk_[a-z0-9]{16}_)[\w-]+|(eyJ)[\w-]+(?:\.[\w-]*)+/g;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const UNSEEN = "***";
