@@ -9,6 +9,9 @@ export function isTenantId(value: unknown): value is string {
   return typeof value === "string" && value.length <= 63 && TENANT_ID.test(value);
 }
 
+/** A tenant id, or the start of one and a `*`. */
+export const TENANT_OR_START = /^[A-Za-z0-9](([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[-A-Za-z0-9_.]{0,62}\*)$/;
+
 /** Whether the value can name a workload, pool, claim or trigger: a DNS-1123 subdomain of at most 63 characters. */
 export function isObjectName(value: unknown): value is string {
   return typeof value === "string" && value.length <= MAX_NAME_LENGTH && SUBDOMAIN.test(value);

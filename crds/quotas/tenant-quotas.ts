@@ -1,5 +1,6 @@
 import { isMap, isScalar, parseDocument } from "yaml";
 import type { ConfigMap } from "../kubernetes.ts";
+import { TENANT_OR_START } from "../names.ts";
 import { quote } from "../quote.ts";
 
 /** What a tenant may use. A limit that is absent does not hold. */
@@ -48,7 +49,6 @@ const limitNames = [
   "snapshotMb",
 ] as const satisfies (keyof TenantLimits)[];
 const CLASS = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-const TENANT_OR_START = /^[A-Za-z0-9](([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[-A-Za-z0-9_.]{0,62}\*)$/;
 
 /** What is wrong, with its place. */
 class Problem extends Error {

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { parseForeignJson } from "../../crds/foreign-json.ts";
 import type { Secret } from "../../crds/kubernetes.ts";
+import { TENANT_OR_START } from "../../crds/names.ts";
 import { KEY_SECRET_TYPE, USE_LABEL } from "../../crds/secret-refusal.ts";
 import { isTime } from "../../crds/time.ts";
 import { type Role, roles } from "./actor.ts";
@@ -49,12 +50,7 @@ export const keyEntries = {
   ),
   tenants: v.optional(
     v.pipe(
-      v.array(
-        v.pipe(
-          v.string(),
-          v.regex(/^[A-Za-z0-9](([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[-A-Za-z0-9_.]{0,62}\*)$/, TENANT_RULE),
-        ),
-      ),
+      v.array(v.pipe(v.string(), v.regex(TENANT_OR_START, TENANT_RULE))),
       v.minLength(1, COUNT_RULE),
       v.maxLength(100, COUNT_RULE),
       v.description(

@@ -2,6 +2,7 @@ import type { Clock } from "../../crds/client/clock.ts";
 import { orAborted } from "../../crds/waits.ts";
 import type { TenantRates } from "../access/tenant-rates.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
+import { createCounts } from "../counts.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { Access } from "./access.ts";
 import type { IncomingRequest, Route } from "./client-connection.ts";
@@ -306,18 +307,4 @@ function whatOf({ head, requestId }: IncomingRequest): { requestId: string; meth
   const query = target.indexOf("?");
   const path = query === -1 ? target : target.slice(0, query);
   return { requestId, method, path: path.length > MAX_LOGGED ? `${path.slice(0, MAX_LOGGED)}…` : path };
-}
-
-/** Counts by key; a key with count 0 is removed. */
-function createCounts() {
-  const counts = new Map<string, number>();
-  return {
-    of: (key: string): number => counts.get(key) ?? 0,
-    add: (key: string): void => void counts.set(key, (counts.get(key) ?? 0) + 1),
-    remove(key: string): void {
-      const left = (counts.get(key) ?? 1) - 1;
-      if (left === 0) counts.delete(key);
-      else counts.set(key, left);
-    },
-  };
 }

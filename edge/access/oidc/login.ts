@@ -4,6 +4,7 @@ import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
 import { quote } from "../../../crds/quote.ts";
+import { createCounts } from "../../counts.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { TokenGrant } from "../token-actors.ts";
 import { type Fetch, fetchBounded } from "./fetch-bounded.ts";
@@ -66,7 +67,7 @@ export function createLogin(options: {
   const attributes = isSecure ? "Path=/; Secure; HttpOnly; SameSite=Lax" : "Path=/; HttpOnly; SameSite=Lax";
   const settings = digestOfOidc(config);
   /** By the client's address. */
-  const finishing = new Map<string, number>();
+  const finishing = createCounts();
 
   async function sign(text: string): Promise<Buffer> {
     return createHmac("sha256", await signingKey())
@@ -162,12 +163,11 @@ export function createLogin(options: {
           400,
           `this browser has no such login in progress: open ${new URL("/", redirectUrl).href} and sign in again`,
         );
-      const ofAddress = finishing.get(address) ?? 0;
-      if (finishing.size >= MAX_FINISHING || ofAddress >= MAX_OF_ADDRESS)
+      if (finishing.size >= MAX_FINISHING || finishing.of(address) >= MAX_OF_ADDRESS)
         throw new HttpError(503, "many people are logging in at the moment; try again shortly", {
           headers: { "retry-after": "1" },
         });
-      finishing.set(address, ofAddress + 1);
+      finishing.add(address);
       try {
         const claims = await exchange(search, known);
         const grant = personOf(claims, { config, settings, endsAt: clock.now() + sessionMs });
@@ -175,9 +175,7 @@ export function createLogin(options: {
       } catch (error) {
         throw failure(error);
       } finally {
-        const left = (finishing.get(address) ?? 1) - 1;
-        if (left === 0) finishing.delete(address);
-        else finishing.set(address, left);
+        finishing.remove(address);
       }
     },
   };

@@ -1,6 +1,7 @@
 import { type ClaimKey, claimKey } from "../../../crds/claims/claim-key.ts";
 import { ApiError, isTransient } from "../../../crds/client/api-error.ts";
 import { type Clock, steadyClock } from "../../../crds/client/clock.ts";
+import { createCounts } from "../../counts.ts";
 import { HttpError } from "../../http/http-error.ts";
 
 /**
@@ -53,8 +54,8 @@ export function createClaimAdmission({
   onRefused?: () => void;
 } = {}): ClaimAdmission {
   /** Calls under way by claim, and claims by tenant. */
-  const calls = new Map<string, number>();
-  const claimsOf = new Map<string, number>();
+  const calls = createCounts();
+  const claimsOf = createCounts();
   let limit = Number.POSITIVE_INFINITY;
   let slowWindows = 0;
   let windowFrom = clock.now();
@@ -111,8 +112,8 @@ export function createClaimAdmission({
       judge();
       const id = claimKey(key);
       const { tenantId } = key;
-      if (!calls.has(id)) {
-        const own = claimsOf.get(tenantId) ?? 0;
+      if (calls.of(id) === 0) {
+        const own = claimsOf.of(tenantId);
         const isFull = calls.size >= limit;
         const tenants = claimsOf.size + (own === 0 ? 1 : 0);
         const share = tenants === 1 ? limit * ALONE : limit / tenants;
@@ -120,13 +121,12 @@ export function createClaimAdmission({
           onRefused?.();
           throw tooMany(isFull ? "claims" : `claims of tenant "${tenantId}"`, random);
         }
-        claimsOf.set(tenantId, own + 1);
+        claimsOf.add(tenantId);
       }
-      calls.set(id, (calls.get(id) ?? 0) + 1);
+      calls.add(id);
       most = Math.max(most, calls.size);
       return () => {
-        if (!countDown(calls, id)) return;
-        countDown(claimsOf, tenantId);
+        if (calls.remove(id)) claimsOf.remove(tenantId);
       };
     },
     async write(send) {
@@ -153,14 +153,6 @@ export function createClaimAdmission({
       return Math.floor(limit);
     },
   };
-}
-
-/** @returns whether it was the last one */
-function countDown(counts: Map<string, number>, key: string): boolean {
-  const left = (counts.get(key) ?? 1) - 1;
-  if (left === 0) counts.delete(key);
-  else counts.set(key, left);
-  return left === 0;
 }
 
 /** Callers that were refused at the same time should not all come back at the same time. */

@@ -3,6 +3,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { CurrentQuotas } from "../../../crds/quotas/follow-quotas.ts";
 import { placeOf } from "../../../crds/quotas/room.ts";
 import { createDeferred, type Deferred } from "../../../crds/waits.ts";
+import { createCounts } from "../../counts.ts";
 import type { EventSocket, SocketListener } from "../../http/event-socket.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { ApiTypes } from "../openapi/schemas.ts";
@@ -120,7 +121,7 @@ export function createAttachments({
 }): Attachments {
   const sockets = new Set<EventSocket>();
   /** By tenant, with those whose handshake is not over yet. */
-  const counts = new Map<string, number>();
+  const counts = createCounts();
   let count = 0;
 
   function requireRoom(): void {
@@ -134,7 +135,7 @@ export function createAttachments({
     requireRoom,
     takePlace(tenantId) {
       requireRoom();
-      const own = counts.get(tenantId) ?? 0;
+      const own = counts.of(tenantId);
       const quota = quotas?.current()?.of(tenantId);
       const { terminals } = quota?.limits ?? {};
       if (quota !== undefined && terminals !== undefined && own >= terminals)
@@ -143,16 +144,14 @@ export function createAttachments({
           `tenant "${tenantId}" has ${own} of ${terminals} terminals open (${placeOf(quota, "terminals")}): close one, or raise the limit`,
           { headers: { "retry-after": "10" } },
         );
-      counts.set(tenantId, own + 1);
+      counts.add(tenantId);
       count += 1;
       let isGivenBack = false;
       return () => {
         if (isGivenBack) return;
         isGivenBack = true;
         count -= 1;
-        const left = (counts.get(tenantId) ?? 1) - 1;
-        if (left === 0) counts.delete(tenantId);
-        else counts.set(tenantId, left);
+        counts.remove(tenantId);
       };
     },
     attach({ process, data, input, isKubernetes, leave }) {

@@ -161,10 +161,24 @@ export function isRecordOf(archiveName: string, name: string): boolean {
 
 /** Writes metadata atomically and syncs it to the disk. */
 export async function writeRecord(path: string, { metadata, ...others }: ArchiveRecord, id: string): Promise<void> {
-  const partial = `${path}.${id}.partial`;
-  const handle = await open(partial, "wx", 0o600);
+  const text = `${JSON.stringify({ ...metadata, ...others })}\n`;
+  await replaceFile(path, text, { partial: `${path}.${id}.partial`, flag: "wx" });
+}
+
+/**
+ * Writes a file atomically, and syncs it to the disk, but not its folder.
+ *
+ * @param options.partial what it is called until it is whole
+ * @param options.flag `wx` fails if a file of that name is there
+ */
+export async function replaceFile(
+  path: string,
+  text: string,
+  { partial, flag }: { partial: string; flag: "w" | "wx" },
+): Promise<void> {
+  const handle = await open(partial, flag, 0o600);
   try {
-    await handle.writeFile(`${JSON.stringify({ ...metadata, ...others })}\n`);
+    await handle.writeFile(text);
     await handle.sync();
   } catch (error) {
     await rm(partial, { force: true });

@@ -1,10 +1,10 @@
-import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { hoursBetween, isUsageHour, type UsageHour } from "../../../../crds/usage/usage-hour.ts";
 import { isBatchName, MOST_BATCH_BYTES, type UsageBatch } from "../../../../crds/usage/usage-store.ts";
 import type { Turns } from "./turns.ts";
-import { ifThere, syncFolders } from "./volume-files.ts";
+import { ifThere, replaceFile, syncFolders } from "./volume-files.ts";
 
 /** No tenant id begins with a dot, so this folder never looks like a tenant's. */
 export const RECORDS_FOLDER = ".usage";
@@ -31,18 +31,7 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
     // A volume that is not mounted must not look like an empty one.
     await stat(root);
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const partial = join(folder, `.${name}.partial`);
-    const handle = await open(partial, "w", 0o600);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } catch (error) {
-      await rm(partial, { force: true });
-      throw error;
-    } finally {
-      await handle.close();
-    }
-    await rename(partial, join(folder, name));
+    await replaceFile(join(folder, name), text, { partial: join(folder, `.${name}.partial`), flag: "w" });
     await syncFolders(...new Set([folder, top, root]));
   }
 
