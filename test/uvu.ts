@@ -1,6 +1,6 @@
 // What test files import as `uvu`, by `paths` in tsconfig.json and by import-map.json for Deno: uvu, whose runner says
 // nothing of what a hook throws but counts every test of the suite as failed, nor what a text was that `assert.match`
-// did not find its pattern in.
+// did not find its pattern in, nor why a `fetch` failed.
 import { createRequire } from "node:module";
 import { Assertion } from "uvu/assert";
 import type { Callback, Test } from "../node_modules/uvu/index.d.ts";
@@ -55,6 +55,8 @@ function showingActual<T>(add: (name: string, run: Callback<T>) => void): (name:
         await run(context);
       } catch (error) {
         if (error instanceof Assertion && error.operator === "match") error.details ||= `Actual: ${error.actual}`;
+        // uvu shows the message only, and that of a `fetch` says nothing.
+        if (error instanceof Error && error.cause !== undefined) console.error(`why "${name}" failed:`, error.cause);
         endWithoutWaiting();
         for (const tell of tellWhenATestFails) console.error(`when "${name}" failed: ${await tell()}`);
         throw error;

@@ -99,7 +99,7 @@ function openVolume(place: VolumePlace, options: OpenOptions & { mayBeEmpty: boo
   const contexts = createContextClient({ connection, volumeBytes: () => claimedBytes({ client, namespace }) });
   // The helper pod may be created later, so it is not checked.
   const check = ({ signal }: StoreCall) => checkVolumeIsLatest({ client, namespace }, signal);
-  const usage = createUsageClient({ connection });
+  const usage = createUsageClient({ connection, wasMarked: mark.wasSeen });
   return { kind: "volume", archives, contexts, usage, mark, check, close: archives.close };
 }
 

@@ -1,24 +1,42 @@
 import * as v from "valibot";
 import { HOUR_MS, hourAt, hourStart } from "../usage/usage-hour.ts";
 import { linesOf, type UsageStore } from "../usage/usage-store.ts";
-import { StoreError } from "./snapshot-store.ts";
+import { StoreConflict, StoreError } from "./snapshot-store.ts";
 import { NO_SUCH_CALL } from "./store-client.ts";
 import type { StoreConnection } from "./store-connection.ts";
-import { batchesSchema, recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
+import { batchesSchema, MARKED, recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
 
 const DAY_HOURS = 24;
+const GONE = "Cannot write usage records: the mark that was on the volume is gone, so the volume was replaced";
 
-/** The usage records of a snapshots server. */
-export function createUsageClient({ connection }: { connection: StoreConnection }): UsageStore {
-  const { ask, openBytes, repeat, limited } = connection;
+/**
+ * The usage records of a snapshots server.
+ *
+ * @param options.wasMarked whether the volume ever had its mark
+ */
+export function createUsageClient(options: {
+  connection: StoreConnection;
+  wasMarked: (signal: AbortSignal) => Promise<boolean>;
+}): UsageStore {
+  const { ask, openBytes, repeat, limited } = options.connection;
+
+  /** Writes, but never to a volume in the place of the one with the archives. */
+  async function write(put: { path: string; body?: Buffer }, signal: AbortSignal): Promise<void> {
+    const tryTo = (headers: Record<string, string>) =>
+      ifKnown(repeat(signal, () => ask(v.object({}), { ...put, method: "PUT", headers, signal })));
+    try {
+      await tryTo({});
+    } catch (error) {
+      if (!(error instanceof StoreConflict)) throw error;
+      // A new volume gets its mark with its first archive.
+      if (await options.wasMarked(signal)) throw new StoreError(GONE, { isTransient: false, cause: error });
+      await tryTo({ [MARKED]: "false" });
+    }
+  }
 
   return {
     append: ({ hour, name, lines }, call) =>
-      limited(call, async (signal) => {
-        const path = `/v1/usage-records/${hour}/${name}`;
-        const body = Buffer.from(lines);
-        await ifKnown(repeat(signal, () => ask(v.object({}), { method: "PUT", path, body, signal })));
-      }),
+      limited(call, (signal) => write({ path: `/v1/usage-records/${hour}/${name}`, body: Buffer.from(lines) }, signal)),
 
     async *read({ from, to }, call) {
       for (let hour = from; hour < to; ) {
@@ -54,11 +72,7 @@ export function createUsageClient({ connection }: { connection: StoreConnection 
         return (await ifKnown(repeat(signal, () => ask(recordedUntilSchema, { method: "GET", path, signal })))).until;
       }),
 
-    setRecordedUntil: (hour, call) =>
-      limited(call, async (signal) => {
-        const path = `/v1/usage-until/${hour}`;
-        await ifKnown(repeat(signal, () => ask(v.object({}), { method: "PUT", path, signal })));
-      }),
+    setRecordedUntil: (hour, call) => limited(call, (signal) => write({ path: `/v1/usage-until/${hour}` }, signal)),
   };
 }
 

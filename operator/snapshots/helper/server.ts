@@ -151,11 +151,10 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         await volume.eraseContexts(tenantId, workloadRef === "" ? undefined : checkId(workloadRef));
         return send(response, {});
       case "PUT usage-records":
-        await volume.addRecords({
-          hour: tenantId,
-          name: workloadRef,
-          lines: await readText(request, MOST_BATCH_BYTES),
-        });
+        await volume.addRecords(
+          { hour: tenantId, name: workloadRef, lines: await readText(request, MOST_BATCH_BYTES) },
+          { mustBeMarked: request.headers[MARKED] !== "false" },
+        );
         return send(response, {});
       case "GET usage-records":
         return await sendRecords(call, { from: tenantId, to: workloadRef });
@@ -169,7 +168,7 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
       case "GET usage-until":
         return send(response, { until: await volume.recordedUntil() });
       case "PUT usage-until":
-        await volume.setRecordedUntil(tenantId);
+        await volume.setRecordedUntil(tenantId, { mustBeMarked: request.headers[MARKED] !== "false" });
         return send(response, {});
       case "GET list": {
         const [versions, uses] = ["versions", "uses"].map((name) => query.get(name) === "true");

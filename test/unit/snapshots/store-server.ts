@@ -52,10 +52,11 @@ export async function serveStore(
     return { store, contexts, usage, endpoint, close: () => close().finally(store.close) };
   }
   const connection = createStoreConnection({ endpoint: async () => endpoint });
+  const wasMarked = async () => isMarked();
   return {
-    store: createStoreClient({ connection, wasMarked: async () => isMarked() }),
+    store: createStoreClient({ connection, wasMarked }),
     contexts: createContextClient({ connection, volumeBytes: async () => options.volumeBytes }),
-    usage: createUsageClient({ connection }),
+    usage: createUsageClient({ connection, wasMarked }),
     endpoint,
     close,
   };

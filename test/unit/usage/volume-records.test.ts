@@ -5,9 +5,11 @@ import * as assert from "uvu/assert";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 import { createTurns } from "../../../operator/snapshots/helper/store/turns.ts";
+import { createVolumeOwner } from "../../../operator/snapshots/helper/store/volume-owner.ts";
 import { createVolumeRecords } from "../../../operator/snapshots/helper/store/volume-records.ts";
+import { createVolumeState } from "../../../operator/snapshots/helper/store/volume-state.ts";
 import { errorOf } from "../../error-of.ts";
-import { call, listAll, save } from "../snapshots/store-contract.ts";
+import { call, key, listAll, save } from "../snapshots/store-contract.ts";
 import { volumeSuite } from "../snapshots/volume-suite.ts";
 import { testUsageStore } from "./usage-store-contract.ts";
 
@@ -46,6 +48,21 @@ test("a name that leads elsewhere, a line without an end and a volume that is no
   mkdirSync(root);
 });
 
+test("nothing is recorded on a volume that has no mark, where one was seen with it", async (context) => {
+  const { usage, store, root } = context;
+  context.isMarked = true;
+  for (const write of [
+    () => usage.append({ hour, name: "a-1", lines: "x\n" }, call),
+    () => usage.setRecordedUntil(hour, call),
+  ]) {
+    assert.match(String(await errorOf(write())), /the mark that was on the volume is gone/);
+  }
+  assert.equal(readdirSync(root), []);
+  context.isMarked = false;
+  await usage.append({ hour, name: "a-1", lines: "x\n" }, call);
+  assert.is((await store.look(key, call)).state, "unmarked");
+});
+
 test("a batch that a killed server has not finished is not read", async ({ usage, root }) => {
   await usage.append({ hour, name: "a-1", lines: "x\n" }, call);
   writeFileSync(join(root, ".usage", hour, ".a-2.ndjson.partial"), "y\n");
@@ -55,10 +72,10 @@ test("a batch that a killed server has not finished is not read", async ({ usage
 });
 
 test("batches that a merge deletes while they are listed fail no read", async ({ root }) => {
-  const volume = createVolumeRecords({ root, turns: createTurns() });
+  const volume = createVolumeRecords({ state: createVolumeState(root, createVolumeOwner(root)), turns: createTurns() });
   const names = Array.from({ length: 300 }, (_, index) => `a-${index}`);
-  for (const name of names) await volume.addRecords({ hour, name, lines: "x\n" });
-  await volume.addRecords({ hour, name: "m-0", lines: "x\n" });
+  for (const name of names) await volume.addRecords({ hour, name, lines: "x\n" }, { mustBeMarked: false });
+  await volume.addRecords({ hour, name: "m-0", lines: "x\n" }, { mustBeMarked: false });
   let isDropped = false;
   const dropped = volume.dropRecords({ hour, names }).finally(() => (isDropped = true));
   while (!isDropped) {

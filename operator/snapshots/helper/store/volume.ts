@@ -67,7 +67,7 @@ export function createVolume(options: VolumeOptions): Volume {
     ...createVolumeDeletions({ ...changes, changeIn }),
     ...createVolumeNames({ state, owner, changeIn }),
     ...contexts,
-    ...createVolumeRecords({ root, turns }),
+    ...createVolumeRecords({ state, turns }),
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,
     async takeOver() {
