@@ -324,7 +324,7 @@ test("a process in the foreground ends with its caller's connection", async ({ l
 
 test("a signal reaches the process and its group, and a process that ignores SIGTERM ends by SIGKILL", async () => {
   const group = await start({ command: ["sh", "-c", "sleep 1000 & echo $!; wait"], background: true });
-  const child = await waitUntil(async () => (await processOf(group.pid)).stdout?.trim(), {
+  const child = await waitUntil(async () => (await processOf(group.pid)).stdout?.trim() || undefined, {
     ...{ what: "the child to start", limitMs: LIMIT_MS },
   });
   await signal(group.pid, "SIGTERM");
