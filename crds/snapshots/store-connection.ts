@@ -41,7 +41,7 @@ const MOST_SAID = 300;
 export interface Asked {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
   readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly body?: Buffer | AsyncIterable<Uint8Array> | undefined;
   readonly signal: AbortSignal;
 }
@@ -72,7 +72,7 @@ export interface StoreConnection {
   /** Opens bytes that follow a line with their head; undefined if the line is empty. */
   openBytes<T extends { readonly expected: ExpectedBytes }>(
     path: string,
-    call: StoreCall & { readonly readHead: (line: string) => T | undefined },
+    call: StoreCall & Pick<Asked, "headers"> & { readonly readHead: (line: string) => T | undefined },
   ): Promise<OpenBytes<T> | undefined>;
   /**
    * Repeats a call that got no response, so the call must be safe to repeat. If the connection is refused, repeats for
@@ -165,11 +165,11 @@ export function createStoreConnection(options: {
       return { sha256, sizeBytes };
     },
 
-    openBytes: (path, { readHead, ...call }) =>
+    openBytes: (path, { readHead, headers, ...call }) =>
       // The time limit includes the reading.
       new Promise((resolve, reject) => {
         limited(call, async (signal) => {
-          const response = await repeat(signal, () => open({ method: "GET", path, signal }));
+          const response = await repeat(signal, () => open({ method: "GET", path, headers, signal }));
           const content = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
           const begun = await readBegin(content, readHead).catch((error: unknown) => {
             response.destroy();

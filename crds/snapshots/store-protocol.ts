@@ -35,17 +35,20 @@ import { versionNameRule } from "./version-names.ts";
  * | `POST /v1/contexts/<workload>` with `keepContextSchema` | `{}`: it becomes the current one, and others are deleted |
  * | `GET /v1/contexts/<workload>/<sha256>` | `contextHeadSchema` as a line, then the context; an empty line if there is none |
  * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are deleted; the upload is deleted |
- * | `PUT /v1/usage-records/<hour>/<batch>` with lines | `{}`: the usage records are on the disk; 412 if the mark is gone |
+ * | `PUT /v1/usage-records/<hour>/<batch>` with lines | `{}`: the usage records are on the disk |
  * | `GET /v1/usage-records/<hour>/<hour>` | `recordsHeadSchema` as a line, then the records from one hour to the other |
  * | `GET /v1/usage-batches/<hour>`, `POST /v1/usage-batches/<hour>/drop` with `batchesSchema` | `batchesSchema`, `{}` |
- * | `GET /v1/usage-until`, `PUT /v1/usage-until/<hour>` | `recordedUntilSchema`, `{}`; 412 as above |
+ * | `GET /v1/usage-until`, `PUT /v1/usage-until/<hour>` | `recordedUntilSchema`, `{}` |
  * | `POST /v1/touch` with keys, `POST /v1/tidy` | `{}` |
  * | `GET /v1/space`, `GET /v1/usage` | `spaceSchema`, `usageSchema` |
  */
 export const MARK = "x-tenancy-snapshots";
 /** The header with the client's token. An API server that forwards a request removes `Authorization`. */
 export const TOKEN = "x-tenancy-token";
-/** Set on uploads and on usage records: whether the store ever had its mark. @default for usage records it had */
+/**
+ * Whether the store ever had its mark: set on uploads, and on the calls `usage-…` where it never had. Without it, these
+ * get 412 from a volume that has no mark.
+ */
 export const MARKED = "x-tenancy-marked";
 
 /** The id of an upload, and of its commit. */

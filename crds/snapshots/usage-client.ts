@@ -1,13 +1,12 @@
 import * as v from "valibot";
 import { HOUR_MS, hourAt, hourStart } from "../usage/usage-hour.ts";
 import { linesOf, type UsageStore } from "../usage/usage-store.ts";
-import { StoreConflict, StoreError } from "./snapshot-store.ts";
+import { type StoreCall, StoreConflict, StoreError } from "./snapshot-store.ts";
 import { NO_SUCH_CALL } from "./store-client.ts";
-import type { StoreConnection } from "./store-connection.ts";
+import type { Asked, StoreConnection } from "./store-connection.ts";
 import { batchesSchema, MARKED, recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
 
 const DAY_HOURS = 24;
-const GONE = "Cannot write usage records: the mark that was on the volume is gone, so the volume was replaced";
 
 /**
  * The usage records of a snapshots server.
@@ -20,30 +19,46 @@ export function createUsageClient(options: {
 }): UsageStore {
   const { ask, openBytes, repeat, limited } = options.connection;
 
-  /** Writes, but never to a volume in the place of the one with the archives. */
-  async function write(put: { path: string; body?: Buffer }, signal: AbortSignal): Promise<void> {
-    const tryTo = (headers: Record<string, string>) =>
-      ifKnown(repeat(signal, () => ask(v.object({}), { ...put, method: "PUT", headers, signal })));
+  /** Makes a call, but never to another volume in the place of the one with the archives. */
+  async function tryTo<T>(call: (headers: Asked["headers"]) => Promise<T>, signal: AbortSignal): Promise<T> {
     try {
-      await tryTo({});
+      return await call({});
     } catch (error) {
+      if (error instanceof StoreError && error.message.endsWith(NO_SUCH_CALL)) {
+        const why = "the snapshots server is of an earlier version, without usage records: it is replaced soon";
+        throw new StoreError(why, { isTransient: true, cause: error });
+      }
       if (!(error instanceof StoreConflict)) throw error;
       // A new volume gets its mark with its first archive.
-      if (await options.wasMarked(signal)) throw new StoreError(GONE, { isTransient: false, cause: error });
-      await tryTo({ [MARKED]: "false" });
+      if (!(await options.wasMarked(signal))) return await call({ [MARKED]: "false" });
+      const why = "Cannot use usage records: the mark that was on the volume is gone, so the volume was replaced";
+      throw new StoreError(why, { isTransient: false, cause: error });
     }
   }
 
+  async function request<Schema extends v.GenericSchema>(
+    schema: Schema,
+    asked: Pick<Asked, "method" | "path" | "body">,
+    call: StoreCall,
+  ): Promise<v.InferOutput<Schema>> {
+    return await limited(call, (signal) =>
+      tryTo((headers) => repeat(signal, () => ask(schema, { ...asked, headers, signal })), signal),
+    );
+  }
+
   return {
-    append: ({ hour, name, lines }, call) =>
-      limited(call, (signal) => write({ path: `/v1/usage-records/${hour}/${name}`, body: Buffer.from(lines) }, signal)),
+    async append({ hour, name, lines }, call) {
+      const path = `/v1/usage-records/${hour}/${name}`;
+      await request(v.object({}), { method: "PUT", path, body: Buffer.from(lines) }, call);
+    },
 
     async *read({ from, to }, call) {
       for (let hour = from; hour < to; ) {
         const dayEnd = hourAt(hourStart(hour) + DAY_HOURS * HOUR_MS);
         const next = dayEnd < to ? dayEnd : to;
+        const path = `/v1/usage-records/${hour}/${next}`;
         const readHead = (line: string) => ({ expected: { ...readSize(line), sha256: undefined } });
-        const opened = await ifKnown(openBytes(`/v1/usage-records/${hour}/${next}`, { ...call, readHead }));
+        const opened = await tryTo((headers) => openBytes(path, { ...call, headers, readHead }), call.signal);
         try {
           if (opened !== undefined) yield* linesOf(opened.content);
         } finally {
@@ -53,40 +68,25 @@ export function createUsageClient(options: {
       }
     },
 
-    batches: (hour, call) =>
-      limited(call, async (signal) => {
-        const path = `/v1/usage-batches/${hour}`;
-        return (await ifKnown(repeat(signal, () => ask(batchesSchema, { method: "GET", path, signal })))).names;
-      }),
+    async batches(hour, call) {
+      return (await request(batchesSchema, { method: "GET", path: `/v1/usage-batches/${hour}` }, call)).names;
+    },
 
-    drop: ({ hour, names }, call) =>
-      limited(call, async (signal) => {
-        const path = `/v1/usage-batches/${hour}/drop`;
-        const body = Buffer.from(JSON.stringify({ names }));
-        await ifKnown(repeat(signal, () => ask(v.object({}), { method: "POST", path, body, signal })));
-      }),
+    async drop({ hour, names }, call) {
+      const path = `/v1/usage-batches/${hour}/drop`;
+      await request(v.object({}), { method: "POST", path, body: Buffer.from(JSON.stringify({ names })) }, call);
+    },
 
-    recordedUntil: (call) =>
-      limited(call, async (signal) => {
-        const path = "/v1/usage-until";
-        return (await ifKnown(repeat(signal, () => ask(recordedUntilSchema, { method: "GET", path, signal })))).until;
-      }),
+    async recordedUntil(call) {
+      return (await request(recordedUntilSchema, { method: "GET", path: "/v1/usage-until" }, call)).until;
+    },
 
-    setRecordedUntil: (hour, call) => limited(call, (signal) => write({ path: `/v1/usage-until/${hour}` }, signal)),
+    async setRecordedUntil(hour, call) {
+      await request(v.object({}), { method: "PUT", path: `/v1/usage-until/${hour}` }, call);
+    },
   };
 }
 
 function readSize(line: string): { sizeBytes: number } {
   return v.parse(recordsHeadSchema, JSON.parse(line));
-}
-
-/** @throws StoreError if the server is of an earlier version, without this call */
-async function ifKnown<T>(answer: Promise<T>): Promise<T> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (!(error instanceof StoreError && error.message.endsWith(NO_SUCH_CALL))) throw error;
-    const why = "the snapshots server is of an earlier version, without usage records: it is replaced soon";
-    throw new StoreError(why, { isTransient: true, cause: error });
-  }
 }

@@ -94,6 +94,9 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
     const { request, response, query, signal } = call;
     const [kind = "", tenantId = "", workloadRef = "", last = ""] = partsOf(path);
     const key = { tenantId, workloadRef };
+    if (kind.startsWith("usage-") && request.headers[MARKED] !== "false" && !(await volume.isMarked())) {
+      throw new StoreConflict("Cannot use usage records: the volume has no mark");
+    }
     switch (`${request.method} ${kind}`) {
       case "GET keys":
         return send(response, await volume.look(key));
@@ -151,10 +154,11 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         await volume.eraseContexts(tenantId, workloadRef === "" ? undefined : checkId(workloadRef));
         return send(response, {});
       case "PUT usage-records":
-        await volume.addRecords(
-          { hour: tenantId, name: workloadRef, lines: await readText(request, MOST_BATCH_BYTES) },
-          { mustBeMarked: request.headers[MARKED] !== "false" },
-        );
+        await volume.addRecords({
+          hour: tenantId,
+          name: workloadRef,
+          lines: await readText(request, MOST_BATCH_BYTES),
+        });
         return send(response, {});
       case "GET usage-records":
         return await sendRecords(call, { from: tenantId, to: workloadRef });
@@ -168,7 +172,7 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
       case "GET usage-until":
         return send(response, { until: await volume.recordedUntil() });
       case "PUT usage-until":
-        await volume.setRecordedUntil(tenantId, { mustBeMarked: request.headers[MARKED] !== "false" });
+        await volume.setRecordedUntil(tenantId);
         return send(response, {});
       case "GET list": {
         const [versions, uses] = ["versions", "uses"].map((name) => query.get(name) === "true");

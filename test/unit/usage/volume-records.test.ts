@@ -5,9 +5,7 @@ import * as assert from "uvu/assert";
 import { StoreError } from "../../../crds/snapshots/snapshot-store.ts";
 import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 import { createTurns } from "../../../operator/snapshots/helper/store/turns.ts";
-import { createVolumeOwner } from "../../../operator/snapshots/helper/store/volume-owner.ts";
 import { createVolumeRecords } from "../../../operator/snapshots/helper/store/volume-records.ts";
-import { createVolumeState } from "../../../operator/snapshots/helper/store/volume-state.ts";
 import { errorOf } from "../../error-of.ts";
 import { call, key, listAll, save } from "../snapshots/store-contract.ts";
 import { volumeSuite } from "../snapshots/volume-suite.ts";
@@ -48,19 +46,22 @@ test("a name that leads elsewhere, a line without an end and a volume that is no
   mkdirSync(root);
 });
 
-test("nothing is recorded on a volume that has no mark, where one was seen with it", async (context) => {
+test("no records are written, read or deleted on a volume that has no mark, where one was seen with it", async (context) => {
   const { usage, store, root } = context;
-  context.isMarked = true;
-  for (const write of [
-    () => usage.append({ hour, name: "a-1", lines: "x\n" }, call),
-    () => usage.setRecordedUntil(hour, call),
-  ]) {
-    assert.match(String(await errorOf(write())), /the mark that was on the volume is gone/);
-  }
-  assert.equal(readdirSync(root), []);
-  context.isMarked = false;
   await usage.append({ hour, name: "a-1", lines: "x\n" }, call);
   assert.is((await store.look(key, call)).state, "unmarked");
+  context.isMarked = true;
+  for (const attempt of [
+    () => usage.append({ hour, name: "a-2", lines: "x\n" }, call),
+    () => usage.read({ from: hour, to: "2026-11-29T11" }, call)[Symbol.asyncIterator]().next(),
+    () => usage.batches(hour, call),
+    () => usage.drop({ hour, names: ["a-1"] }, call),
+    () => usage.recordedUntil(call),
+    () => usage.setRecordedUntil(hour, call),
+  ]) {
+    assert.match(String(await errorOf(attempt())), /the mark that was on the volume is gone/);
+  }
+  assert.equal(readdirSync(join(root, ".usage", hour)), ["a-1.ndjson"]);
 });
 
 test("a batch that a killed server has not finished is not read", async ({ usage, root }) => {
@@ -72,10 +73,10 @@ test("a batch that a killed server has not finished is not read", async ({ usage
 });
 
 test("batches that a merge deletes while they are listed fail no read", async ({ root }) => {
-  const volume = createVolumeRecords({ state: createVolumeState(root, createVolumeOwner(root)), turns: createTurns() });
+  const volume = createVolumeRecords({ root, turns: createTurns() });
   const names = Array.from({ length: 300 }, (_, index) => `a-${index}`);
-  for (const name of names) await volume.addRecords({ hour, name, lines: "x\n" }, { mustBeMarked: false });
-  await volume.addRecords({ hour, name: "m-0", lines: "x\n" }, { mustBeMarked: false });
+  for (const name of names) await volume.addRecords({ hour, name, lines: "x\n" });
+  await volume.addRecords({ hour, name: "m-0", lines: "x\n" });
   let isDropped = false;
   const dropped = volume.dropRecords({ hour, names }).finally(() => (isDropped = true));
   while (!isDropped) {

@@ -1,67 +1,47 @@
 import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
-import { StoreConflict, StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
+import { join } from "node:path";
+import { StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { hoursBetween, isUsageHour, type UsageHour } from "../../../../crds/usage/usage-hour.ts";
 import { isBatchName, MOST_BATCH_BYTES, type UsageBatch } from "../../../../crds/usage/usage-store.ts";
 import type { Turns } from "./turns.ts";
 import { ifThere, replaceFile, syncFolders } from "./volume-files.ts";
-import type { VolumeState } from "./volume-state.ts";
 
 /** No tenant id begins with a dot, so this folder never looks like a tenant's. */
 export const RECORDS_FOLDER = ".usage";
 const UNTIL = "until";
 const MOST_HOURS = 24;
 
-interface WriteOptions {
-  /** False only for a volume that never had its mark. */
-  readonly mustBeMarked: boolean;
-}
-
 /** Batches of usage records on the snapshots volume: `.usage/<hour>/<batch>.ndjson`. */
 export interface VolumeRecords {
-  /**
-   * @throws TypeError if the hour or the name is not valid, or there are too many bytes
-   * @throws StoreConflict if the volume must have its mark and does not
-   */
-  addRecords(batch: UsageBatch, options: WriteOptions): Promise<void>;
+  /** @throws TypeError if the hour or the name is not valid, or there are too many bytes */
+  addRecords(batch: UsageBatch): Promise<void>;
   /** The batches of at most 24 hours, one after the other. If one was changed since they were listed, reading fails. */
   openRecords(range: { from: string; to: string }): Promise<{ sizeBytes: number; content: AsyncIterable<Buffer> }>;
   batches(hour: string): Promise<string[]>;
   dropRecords(batches: { hour: string; names: readonly string[] }): Promise<void>;
   recordedUntil(): Promise<UsageHour | undefined>;
-  /** @throws TypeError if the hour is not valid, and StoreConflict as `addRecords` does */
-  setRecordedUntil(hour: string, options: WriteOptions): Promise<void>;
+  setRecordedUntil(hour: string): Promise<void>;
 }
 
-export function createVolumeRecords(options: {
-  state: Pick<VolumeState, "root" | "checkRoot" | "isMarked">;
-  turns: Turns;
-}): VolumeRecords {
-  const { state, turns } = options;
-  const { root } = state;
+export function createVolumeRecords({ root, turns }: { root: string; turns: Turns }): VolumeRecords {
   const top = join(root, RECORDS_FOLDER);
 
   /** Writes a file under a temporary name, syncs it, and renames it. */
-  async function write({ path, text }: { path: string; text: string }, { mustBeMarked }: WriteOptions): Promise<void> {
+  async function write(folder: string, name: string, text: string): Promise<void> {
     // A volume that is not mounted must not look like an empty one.
-    await state.checkRoot();
-    if (mustBeMarked && !(await state.isMarked())) {
-      throw new StoreConflict("Cannot write usage records: the volume has no mark");
-    }
-    const folder = dirname(path);
+    await stat(root);
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    await replaceFile(path, text, { partial: join(folder, `.${basename(path)}.partial`), flag: "w" });
+    await replaceFile(join(folder, name), text, { partial: join(folder, `.${name}.partial`), flag: "w" });
     await syncFolders(...new Set([folder, top, root]));
   }
 
   return {
-    async addRecords({ hour, name, lines }, options) {
+    async addRecords({ hour, name, lines }) {
       checkHour(hour);
       checkName(name);
       if (lines.length > MOST_BATCH_BYTES) throw new TypeError(`Cannot add records: over ${MOST_BATCH_BYTES} bytes`);
       if (!lines.endsWith("\n")) throw new TypeError("Cannot add records: the last line has no end");
-      const file = { path: join(top, hour, `${name}.ndjson`), text: lines };
-      await turns.take(`${RECORDS_FOLDER}/${hour}/${name}`, () => write(file, options));
+      await turns.take(`${RECORDS_FOLDER}/${hour}/${name}`, () => write(join(top, hour), `${name}.ndjson`, lines));
     },
 
     async openRecords({ from, to }) {
@@ -92,10 +72,9 @@ export function createVolumeRecords(options: {
       return isUsageHour(hour) ? hour : undefined;
     },
 
-    async setRecordedUntil(hour, options) {
+    async setRecordedUntil(hour) {
       checkHour(hour);
-      const file = { path: join(top, UNTIL), text: `${hour}\n` };
-      await turns.take(`${RECORDS_FOLDER}/${UNTIL}`, () => write(file, options));
+      await turns.take(`${RECORDS_FOLDER}/${UNTIL}`, () => write(top, UNTIL, `${hour}\n`));
     },
   };
 }

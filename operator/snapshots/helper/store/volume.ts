@@ -16,9 +16,12 @@ import { createVolumeTenants } from "./volume-tenants.ts";
 import { createVolumeUploads, type VolumeUploads } from "./volume-uploads.ts";
 import { createVolumeUsage, type VolumeUsage } from "./volume-usage.ts";
 
-/** The archives, build contexts and usage records in a folder. Only commands of an earlier version change the folder beside this. */
+/**
+ * The archives, build contexts and usage records in a folder. Only commands of an earlier version change the folder
+ * beside this.
+ */
 export interface Volume
-  extends Pick<VolumeState, "look" | "open">,
+  extends Pick<VolumeState, "look" | "open" | "isMarked">,
     Pick<VolumeUploads, "receive" | "receiveKept" | "compose" | "discard">,
     VolumeCommits,
     VolumeDeletions,
@@ -58,16 +61,16 @@ export function createVolume(options: VolumeOptions): Volume {
   const checkpoints = createVolumeCheckpoints({ state, owner, uploads, usage });
   const changeIn = createVolumeChanges({ state, tenants, owner, podUid, turns });
   const changes = { state, uploads, owner, podUid, usage, checkpoints, turns, now };
-  const { look, open } = state;
+  const { look, open, isMarked } = state;
   const { receive, receiveKept, compose } = uploads;
   const { holdsContext, ...contexts } = createVolumeContexts({ root, space, turns, now });
   return {
-    ...{ look, open, receive, receiveKept, compose, list, names, touch, space },
+    ...{ look, open, isMarked, receive, receiveKept, compose, list, names, touch, space },
     ...createVolumeCommits(changes),
     ...createVolumeDeletions({ ...changes, changeIn }),
     ...createVolumeNames({ state, owner, changeIn }),
     ...contexts,
-    ...createVolumeRecords({ state, turns }),
+    ...createVolumeRecords({ root, turns }),
     discard: (key, id) => turns.take(key.tenantId, () => uploads.discard(key, id)),
     usage: usage.all,
     async takeOver() {
