@@ -33,6 +33,21 @@ export const listenAddressOrOff = v.union(
   "must be host:port, such as 127.0.0.1:9090, or off",
 );
 
+/** Where something is sent. */
+export const httpAddress = v.pipe(
+  v.string(),
+  v.check(
+    isHttpAddress,
+    "must be an address of http or https without a user and a password, such as http://collector:4318",
+  ),
+);
+
+function isHttpAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, username, password } = new URL(text);
+  return (protocol === "http:" || protocol === "https:") && username === "" && password === "";
+}
+
 /** A whole number in decimal digits. */
 export function wholeNumber(min: number, max: number) {
   const says = `must be a whole number from ${min} to ${max}`;

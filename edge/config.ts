@@ -12,6 +12,7 @@ import {
   wholeNumber,
 } from "../crds/environment.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
+import { type SinkConfig, sinkConfig, sinkEnvironment, sinkSecrets } from "../crds/sink/sink-config.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
 import { type OidcConfig, oidcConfig, oidcEnvironment } from "./access/oidc/oidc-config.ts";
@@ -58,6 +59,8 @@ export interface EdgeConfig {
   readonly tracing: TracingConfig | undefined;
   /** Where the audit log goes besides memory: `stdout`, the absolute path of a file, or undefined for nowhere. */
   readonly audit: string | undefined;
+  /** Where the audit log goes too; undefined: nowhere else. */
+  readonly sink: SinkConfig | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -145,6 +148,7 @@ const environment = v.object({
   TENANCY_PROXY_MEMORY: v.optional(quantity, "256Mi"),
   TENANCY_PROXY_LOG_RATE: v.optional(wholeNumber(0, 100_000), "100"),
   TENANCY_EDGE_METRICS_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9091"),
+  ...sinkEnvironment,
   TENANCY_AUDIT: v.optional(
     v.pipe(v.string(), v.regex(/^(off|stdout|\/.*[^/])$/, "must be off, stdout, or the absolute path of a file")),
     "stdout",
@@ -168,9 +172,10 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
   const checked = v.safeParse(environment, env);
   if (!checked.success) {
     throw new Error(
-      environmentProblems(checked.issues, { env, hidden: ["TENANCY_API_KEY", "TENANCY_OIDC_CLIENT_SECRET"] }).join(
-        "\n",
-      ),
+      environmentProblems(checked.issues, {
+        env,
+        hidden: ["TENANCY_API_KEY", "TENANCY_OIDC_CLIENT_SECRET", ...sinkSecrets],
+      }).join("\n"),
     );
   }
   const values = checked.output;
@@ -246,6 +251,7 @@ export function loadConfig(env: Readonly<Record<string, string | undefined>>): E
     stopDelayMs: values.TENANCY_STOP_DELAY * 1000,
     proxy: proxyConfig(values, roles),
     audit: values.TENANCY_AUDIT === "off" ? undefined : values.TENANCY_AUDIT,
+    sink: sinkConfig(values, { program: "edge", types: ["audit"], namespace: values.TENANCY_NAMESPACE }),
     tracing: tracingConfig(env, { service: "tenancy-edge" }),
     logLevel: values.TENANCY_LOG_LEVEL,
   };

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { Registry } from "prom-client";
 import { steadyClock, systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
@@ -6,6 +7,7 @@ import type { Exec } from "../crds/client/exec/exec.ts";
 import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts";
 import { label } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
+import { openSink } from "../crds/sink/event-sink.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
@@ -29,6 +31,7 @@ import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
 import { createAudit } from "./audit/audit.ts";
+import { createAuditEvents } from "./audit/audit-events.ts";
 import { openAuditOutput } from "./audit/audit-output.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createEdgeCluster } from "./cluster/edge-cluster.ts";
@@ -109,6 +112,8 @@ export async function startEdge(options: {
           onLost: () => metrics.auditLost("output"),
           onFailure: () => metrics.auditFailed(),
         });
+  const registry = new Registry();
+  const sink = config.sink && (await openSink(config.sink, { registry, log }));
   const instance = randomBytes(4).toString("hex");
   const watches = new AbortController();
   const waiters = createClaimWaiters();
@@ -161,13 +166,14 @@ export async function startEdge(options: {
     (gateway?.isReady() ?? true);
   const admission = createClaimAdmission({ onRefused: () => metrics.claimRefused() });
   const metrics = createMetrics({
+    registry,
     waiting: () => waiters.size,
     claimLimit: () => admission.limit(),
     listening: () => events.size,
     isFresh: isReady,
   });
 
-  const tracing = config.tracing && startTracing({ config: config.tracing, registry: metrics.registry, log });
+  const tracing = config.tracing && startTracing({ config: config.tracing, registry, log });
   const kubectl = createKubectl({ namespace });
   const quotas = watchQuotas({ client, namespace, signal: watches.signal, log });
   const attachments = createAttachments({ clock: systemClock, quotas });
@@ -206,6 +212,7 @@ export async function startEdge(options: {
   const issued = isIssued ? createTokens({ oidc, accounts, apiKey, clock: systemClock, log }) : undefined;
   const audit = createAudit({
     output: auditOutput,
+    send: sink && createAuditEvents(sink),
     ...{ asksForKey: config.apiKey !== undefined, apiKey: config.apiKey, trusted: config.proxy.trusted },
     ownerOf(name) {
       const { labels = {} } = cache.pods.store.get({ namespace, name })?.metadata ?? {};
@@ -367,7 +374,7 @@ export async function startEdge(options: {
       watches.abort();
       issued?.close();
       sessions?.close();
-      await Promise.all([cache.done, keys?.done, tracing?.close()]);
+      await Promise.all([cache.done, keys?.done, tracing?.close(), sink?.close()]);
       await probeServer?.stop({ graceMs: 1000 });
       return answered && hasDrained && forwarded;
     },

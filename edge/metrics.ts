@@ -31,8 +31,10 @@ export function createMetrics(gauges: {
   claimLimit: () => number;
   listening: () => number;
   isFresh: () => boolean;
+  /** @default a new one */
+  registry?: Registry;
 }): Metrics {
-  const registry = new Registry();
+  const { registry = new Registry() } = gauges;
   const registers = [registry];
   const seconds = new Histogram({
     name: "tenancy_edge_request_duration_seconds",

@@ -12,6 +12,7 @@ import {
 import { isImageReference } from "../crds/schema/image-reference.ts";
 import { pattern } from "../crds/schema/patterns.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
+import { type SinkConfig, sinkConfig, sinkEnvironment, sinkSecrets } from "../crds/sink/sink-config.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
 import { isAddressRange } from "./cluster/address-ranges.ts";
@@ -31,6 +32,9 @@ const DEFAULT_BUILDER_IMAGE = "moby/buildkit:v0.26.3-rootless";
 
 /** The size of ten thousand parts of 5 MiB, rounded down. */
 const MOST_OBJECT_BYTES = 48 * 1024 ** 3;
+
+/** What the operator tells the sink. */
+const OUTGOING = ["usage", "claim.active", "claim.released", "claim.error", "checkpoint.failed"] as const;
 
 const addressRanges = v.pipe(
   v.string(),
@@ -83,6 +87,7 @@ const environment = v.object({
   TENANCY_SNAPSHOT_TIMEOUT: v.optional(seconds, "3600"),
   TENANCY_RELEASE_RETRY_LIMIT: v.optional(seconds, "86400"),
   TENANCY_USAGE: v.optional(v.picklist(["on", "off"], "must be on or off"), "on"),
+  ...sinkEnvironment,
   TENANCY_REGISTRY: v.optional(
     v.pipe(
       v.string(),
@@ -133,6 +138,8 @@ export interface OperatorConfig {
   snapshots: SnapshotConfig;
   /** Whether the usage of sessions is recorded in the store. */
   usage: boolean;
+  /** Undefined: no events are sent. */
+  sink: SinkConfig | undefined;
   /** Undefined without a registry: workloads with a Dockerfile are refused. */
   builds: BuildConfig | undefined;
   /** Undefined: nothing is traced. */
@@ -218,7 +225,10 @@ export interface BuildConfig {
 export function operatorConfig(env: Record<string, string | undefined>): OperatorConfig {
   const parsed = v.safeParse(environment, env);
   if (!parsed.success) {
-    const problems = environmentProblems(parsed.issues, { env, hidden: ["TENANCY_EGRESS_AUTHORITIES"] });
+    const problems = environmentProblems(parsed.issues, {
+      env,
+      hidden: ["TENANCY_EGRESS_AUTHORITIES", ...sinkSecrets],
+    });
     throw new Error(`Cannot start the operator: ${problems.join("; ")}`);
   }
   const values = parsed.output;
@@ -274,6 +284,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
       retryLimitMs: values.TENANCY_RELEASE_RETRY_LIMIT * 1000,
     },
     usage: values.TENANCY_USAGE === "on",
+    sink: sinkConfig(values, { program: "operator", types: OUTGOING, namespace: values.TENANCY_NAMESPACE }),
     builds:
       values.TENANCY_REGISTRY === undefined
         ? undefined

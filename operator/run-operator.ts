@@ -5,6 +5,7 @@ import { loadClusterConfig } from "../crds/client/config/load-cluster-config.ts"
 import { createExec } from "../crds/client/exec/exec.ts";
 import { createTransport } from "../crds/client/transport.ts";
 import { createLog, type Log } from "../crds/log.ts";
+import { openSink } from "../crds/sink/event-sink.ts";
 import { type OpenedStore, openStore } from "../crds/snapshots/open-store.ts";
 import { StoreError } from "../crds/snapshots/snapshot-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
@@ -31,6 +32,8 @@ export async function runOperator(): Promise<void> {
     role: "operator",
     onRequest: ({ verb, resource, status }) => metrics.apiRequests.inc({ verb, resource, status: String(status) }),
   });
+  // Before anything runs, since it throws for a folder that cannot be written to.
+  const sink = config.sink && (await openSink(config.sink, { registry: metrics.registry, log }));
   const stopping = new AbortController();
   const client = createClusterClient({ transport });
   const { namespace } = config;
@@ -49,6 +52,7 @@ export async function runOperator(): Promise<void> {
     }),
     contexts,
     usage: config.usage ? opened.usage : undefined,
+    sink,
     exec,
     config,
     metrics,
@@ -87,7 +91,7 @@ export async function runOperator(): Promise<void> {
   process.on("SIGINT", stop);
 
   await operator.done;
-  await tracing?.close();
+  await Promise.all([tracing?.close(), sink?.close()]);
   await health?.stop();
   opened.close();
   transport.close();

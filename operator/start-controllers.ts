@@ -1,14 +1,17 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
+import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { keyAt, keyOf } from "../crds/client/watch/store.ts";
 import type { Log } from "../crds/log.ts";
+import type { EventSink } from "../crds/sink/event-sink.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import type { UsageStore } from "../crds/usage/usage-store.ts";
 import { createBuildMemory } from "./builds/context.ts";
+import { createClaimEvents } from "./claim/claim-events.ts";
 import { createClaimMemory, stopClaimWork, watchServices } from "./claim/context.ts";
 import { createClaimController } from "./claim/controller.ts";
 import type { OperatorConfig } from "./config.ts";
@@ -28,9 +31,13 @@ import { mayHaveArchives } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import type { WholeContext } from "./start-caches.ts";
 import { createUsageController } from "./usage/controller.ts";
+import { createUsageEvents } from "./usage/usage-events.ts";
 import { createUsageRecorder } from "./usage/usage-recorder.ts";
 import { createWorkloadMemory } from "./workload/context.ts";
 import { createWorkloadController } from "./workload/controller.ts";
+
+/** By how much the clocks of two operators may differ. */
+const SKEW_MS = 5000;
 
 /** Starts the controllers for one term as leader: their queue, their memory, and their watches. */
 export function startControllers(options: {
@@ -38,6 +45,7 @@ export function startControllers(options: {
   snapshots: Snapshots;
   contexts: BuildContexts;
   usage?: UsageStore | undefined;
+  sink?: EventSink | undefined;
   readImageConfig?: ReadImageConfig | undefined;
   exec?: Exec | undefined;
   config: OperatorConfig;
@@ -65,6 +73,14 @@ export function startControllers(options: {
     historySince: options.historySince,
     isLeading: () => term.writeTimeLeftMs() > 0,
   };
+  const { sink } = options;
+  const usageEvents =
+    options.usage !== undefined && sink?.wants("usage") === true
+      ? createUsageEvents({
+          ...{ sink, store: options.usage, now: systemClock.now },
+          mayHaveStore: () => mayHaveArchives(context),
+        })
+      : undefined;
   const usage =
     options.usage &&
     createUsageRecorder({
@@ -72,6 +88,7 @@ export function startControllers(options: {
       mayHaveStore: () => mayHaveArchives(context),
       claims: () => informers.claims.store.values(),
       onRecorded: enqueueClaim,
+      onWritten: usageEvents?.written,
       retryLimitMs: config.snapshots.retryLimitMs,
       serverNow: ground.serverNow,
       count: (result, records) => metrics.usageRecords.inc({ result }, records),
@@ -84,6 +101,7 @@ export function startControllers(options: {
     ...createBuildMemory(config),
     ...createClaimMemory(options),
     ...(usage && { usage }),
+    claimEvents: sink && createClaimEvents({ sink, log }),
     ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
     ...createWorkloadMemory(),
     readImageConfig: options.readImageConfig ?? readImageConfig,
@@ -99,7 +117,7 @@ export function startControllers(options: {
     createHelperController(context),
     createArchivesController(context),
     createPoolStatusController(context),
-    createUsageController(context),
+    createUsageController(context, usageEvents),
   ];
   const queue = createQueue({
     controllers,
@@ -109,6 +127,8 @@ export function startControllers(options: {
     isWorthLogging: (error) => !(error instanceof NotLeadingError),
   });
   const stopWatches = startWatches(controllers, queue);
+  if (term.renewedBefore !== undefined)
+    context.claimEvents?.repeat(informers.claims.store.values(), term.renewedBefore - config.leaseMs - SKEW_MS);
 
   function enqueueClaim(claim: Claim): void {
     queue.add("claim", keyOf(claim));

@@ -6,6 +6,7 @@ import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts"
 import { HistoryError } from "../crds/client/watch/listing.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
+import type { EventSink } from "../crds/sink/event-sink.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import type { UsageStore } from "../crds/usage/usage-store.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
@@ -30,6 +31,8 @@ export interface OperatorOptions {
   contexts: BuildContexts;
   /** @default usage is not recorded */
   usage?: UsageStore | undefined;
+  /** @default nothing is sent */
+  sink?: EventSink | undefined;
   /** @default from the image's registry */
   readImageConfig?: ReadImageConfig | undefined;
   /** Asks pods that do not become ready where they listen. @default they are not asked */

@@ -84,6 +84,14 @@ export function createUsageClient(options: {
     async setRecordedUntil(hour, call) {
       await request(v.object({}), { method: "PUT", path: `/v1/usage-until/${hour}` }, call);
     },
+
+    async sentUntil(call) {
+      return (await request(recordedUntilSchema, { method: "GET", path: "/v1/usage-sent" }, call)).until;
+    },
+
+    async setSentUntil(hour, call) {
+      await request(v.object({}), { method: "PUT", path: `/v1/usage-sent/${hour}` }, call);
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { environmentProblems } from "../environment.ts";
+import { environmentProblems, httpAddress } from "../environment.ts";
 import type { Sampler } from "./tracer.ts";
 
 /** The collector of traces, and which traces are recorded. */
@@ -23,13 +23,6 @@ const SAMPLERS = [
   "parentbased_traceidratio",
 ] as const;
 
-const endpoint = v.pipe(
-  v.string(),
-  v.check(
-    isEndpoint,
-    "must be an address of http or https without a user and a password, such as http://collector:4318",
-  ),
-);
 const protocol = v.literal("http/json", "must be http/json, the only supported protocol for traces");
 const headerList = v.pipe(
   v.string(),
@@ -44,8 +37,8 @@ const headerList = v.pipe(
 const environment = v.object({
   OTEL_SDK_DISABLED: v.optional(v.string()),
   OTEL_TRACES_EXPORTER: v.optional(v.picklist(["otlp", "none"], "must be otlp or none")),
-  OTEL_EXPORTER_OTLP_ENDPOINT: v.optional(endpoint),
-  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: v.optional(endpoint),
+  OTEL_EXPORTER_OTLP_ENDPOINT: v.optional(httpAddress),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: v.optional(httpAddress),
   OTEL_EXPORTER_OTLP_PROTOCOL: v.optional(protocol),
   OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: v.optional(protocol),
   OTEL_EXPORTER_OTLP_HEADERS: v.optional(headerList),
@@ -142,12 +135,6 @@ function tracesBelow(base: string): string {
   const url = new URL(base);
   url.pathname = `${url.pathname.replace(/\/$/, "")}/v1/traces`;
   return url.href;
-}
-
-function isEndpoint(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, username, password } = new URL(text);
-  return (protocol === "http:" || protocol === "https:") && username === "" && password === "";
 }
 
 /** Pairs separated by commas, with percent-encoded values (https://www.w3.org/TR/baggage/#definition), or undefined. */

@@ -39,6 +39,9 @@ export interface UsageStore {
   /** The hour up to which running sessions are recorded; undefined before the first {@link setRecordedUntil}. */
   recordedUntil(call: StoreCall): Promise<UsageHour | undefined>;
   setRecordedUntil(hour: UsageHour, call: StoreCall): Promise<void>;
+  /** The hour up to which the sink has all records; undefined before the first {@link setSentUntil}. */
+  sentUntil(call: StoreCall): Promise<UsageHour | undefined>;
+  setSentUntil(hour: UsageHour, call: StoreCall): Promise<void>;
 }
 
 export function isBatchName(name: string): boolean {

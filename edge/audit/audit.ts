@@ -57,6 +57,8 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
 export function createAudit(options: {
   /** @default only memory */
   output?: AuditOutput | undefined;
+  /** Sends what is written to the sink too. @default not sent */
+  send?: ((content: AuditRecord | AuditNote) => void) | undefined;
   /** Whether TENANCY_API_KEY is set; without it every caller is `anonymous`. */
   asksForKey: boolean;
   /** TENANCY_API_KEY, so that no record shows it. */
@@ -80,6 +82,13 @@ export function createAudit(options: {
   let omittedSinceNote = 0;
   let cancelNote: (() => void) | undefined;
 
+  function write(content: AuditRecord | AuditNote): string {
+    const line = lineOf(content);
+    output?.write(line);
+    options.send?.(content);
+    return line;
+  }
+
   function time(): string {
     return new Date(clock.now()).toISOString();
   }
@@ -87,7 +96,7 @@ export function createAudit(options: {
   function writeNote(): void {
     cancelNote = undefined;
     const note: AuditNote = { time: time(), omitted: omittedSinceNote, why: "unauthenticated" };
-    if (omittedSinceNote > 0) output?.write(lineOf(note));
+    if (omittedSinceNote > 0) write(note);
     omittedSinceNote = 0;
   }
 
@@ -100,9 +109,7 @@ export function createAudit(options: {
       cancelNote ??= clock.after(NOTE_MS, writeNote);
       return;
     }
-    const line = lineOf(made);
-    memory.add(line, `${kind} ${id}`);
-    output?.write(line);
+    memory.add(write(made), `${kind} ${id}`);
   }
 
   function actorOf(actor: Actor | undefined): AuditActor {

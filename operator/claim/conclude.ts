@@ -113,6 +113,7 @@ function failed(
     },
     after(written) {
       context.traces?.started(claim, { timeline, attributes: {}, error: reason });
+      context.claimEvents?.failed(written);
       context.timelines.forget(claim.metadata.uid ?? "");
       context.metrics.claimErrors.inc({ reason });
       context.events.record({ resource: claims, object: written, type: "Warning", reason, message });
@@ -199,6 +200,7 @@ function activated(
     async after(written) {
       const attributes = { "k8s.pod.name": name, "tenancy.claim.source": source };
       context.traces?.started(claim, { timeline, attributes });
+      context.claimEvents?.active(written);
       context.restores.forget(uid ?? "");
       context.restoreFailures.delete(claim.metadata.uid ?? "");
       context.timelines.forget(claim.metadata.uid ?? "");

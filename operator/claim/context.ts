@@ -21,6 +21,7 @@ import type { PoolContext } from "../pool/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import { noUsage, type UsageRecorder } from "../usage/usage-recorder.ts";
+import type { ClaimEvents } from "./claim-events.ts";
 import { type ClaimStatusPatch, isWaiting, needsHelper } from "./claim-status.ts";
 import { type ClaimTraces, createClaimTraces } from "./claim-traces.ts";
 import type { PodCheckpoints } from "./keep-checkpoints.ts";
@@ -98,6 +99,8 @@ export interface ClaimMemory {
   /** By pod uid. */
   seenUses: SeenUses;
   usage: UsageRecorder;
+  /** Undefined without a sink. */
+  claimEvents: ClaimEvents | undefined;
 }
 
 export interface ProgramStart {
@@ -188,6 +191,7 @@ export function createClaimMemory({
     ownPods: new Set(),
     seenUses: new Map(),
     usage: noUsage,
+    claimEvents: undefined,
   };
 }
 

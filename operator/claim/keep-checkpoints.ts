@@ -121,8 +121,11 @@ async function noteResult(
     [known.failures, known.retryAt, known.isRefused] = [0, undefined, false];
     return await tell(answered, undefined, context);
   }
-  // Its answer has said it.
-  if (asked !== undefined) return answered;
+  if (asked !== undefined) {
+    const { reason = "CheckpointFailed", message = whyFailed(result.error) } = answered.status?.checkpoint ?? {};
+    context.claimEvents?.checkpointFailed(answered, { reason, message });
+    return answered;
+  }
   known.failures += 1;
   known.retryAt = now + retryMs(result.error, known);
   known.isRefused = result.error instanceof QuotaError;
@@ -210,6 +213,7 @@ async function tell(claim: Claim, error: unknown, context: ClaimContext): Promis
   if (isTold) return claim;
   const reason = "CheckpointFailed";
   const written = await write({ type: CHECKPOINTED, status: "False", reason, message });
+  context.claimEvents?.checkpointFailed(written, { reason, message });
   context.events.record({
     resource: claims,
     object: written,

@@ -77,6 +77,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   noteUse(released, context);
   if (released.status?.files === "discarded") dropCheckpoint(released, context);
   const recordRelease = context.traces?.release(released);
+  await context.claimEvents?.released(released);
   await endClaim(released, context);
   recordRelease?.();
   return undefined;

@@ -4,6 +4,7 @@ import { claims } from "../../crds/kinds.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
 import type { ClaimContext } from "../claim/context.ts";
 import type { Controller } from "../controller.ts";
+import type { UsageEvents } from "./usage-events.ts";
 
 /** A new leader has more urgent work first. */
 const FIRST_MS = 30_000;
@@ -13,8 +14,11 @@ const FIRST_MERGED_HOURS = 24;
 /** Until a merge that failed is tried again: each reads an hour's records. */
 const MERGE_BACKOFF = { initialMs: 600_000, maxMs: 24 * HOUR_MS };
 
-/** Records each hour of the sessions that go on after it, and merges the batches of the hour before that. */
-export function createUsageController(context: ClaimContext): Controller<"usage"> {
+/**
+ * Records each hour of the sessions that go on after it, and merges the batches of the hour before that. Beside that it
+ * follows what the sink has.
+ */
+export function createUsageController(context: ClaimContext, events?: UsageEvents): Controller<"usage"> {
   const { cluster, config, log, usage } = context;
   // A claim may have become Active under an earlier leader, whose last write arrives this late.
   const delayMs = config.leaseMs + 5000;
@@ -42,10 +46,14 @@ export function createUsageController(context: ClaimContext): Controller<"usage"
   return {
     name: "usage",
     priority: 3,
-    concurrency: 1,
-    initial: usage.isOn ? [{ key: "hours", afterMs: FIRST_MS }] : [],
+    concurrency: 2,
+    initial: [
+      ...(usage.isOn ? [{ key: "hours", afterMs: FIRST_MS }] : []),
+      ...(events === undefined ? [] : [{ key: "sink", afterMs: FIRST_MS }]),
+    ],
     watches: [],
-    async reconcile(_key, { signal }) {
+    async reconcile(key, { signal }) {
+      if (key === "sink") return { requeueAfterMs: (await events?.follow(signal)) ?? HOUR_MS };
       const hour = hourAt(systemClock.now() - delayMs);
       await usage.recordHours(hour, { list: async () => (await cluster(claims).list({ signal })).items, signal });
       await merge(before(hour, 1), signal);

@@ -1,8 +1,8 @@
-import { isUsageHour } from "../../usage/usage-hour.ts";
+import { isUsageHour, type UsageHour } from "../../usage/usage-hour.ts";
 import { isBatchName, linesOf, type UsageStore } from "../../usage/usage-store.ts";
 import { linkSignals } from "../../waits.ts";
 import type { LimitCall } from "../limit-calls.ts";
-import { StoreError } from "../snapshot-store.ts";
+import { type StoreCall, StoreError } from "../snapshot-store.ts";
 import { inTurns } from "./in-turns.ts";
 import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import type { S3Layout } from "./s3-layout.ts";
@@ -21,6 +21,7 @@ export function createS3Records({
   limited: LimitCall;
 }): UsageStore {
   const until = `${layout.usage}until`;
+  const sent = `${layout.usage}sent`;
 
   async function* batchesOf(
     { from, to }: { from: string; to: string },
@@ -40,6 +41,21 @@ export function createS3Records({
     const lines: string[] = [];
     for await (const some of linesOf(once(body))) lines.push(...some);
     return lines;
+  }
+
+  function readHour(key: string, call: StoreCall): Promise<UsageHour | undefined> {
+    return limited(call, async (signal) => {
+      const answer = await bucket.send({ method: "GET", key, signal });
+      if (isMissing(answer)) return undefined;
+      const hour = bucket.expect(answer, "read up to when usage is recorded", 200).body.toString("utf8").trim();
+      return isUsageHour(hour) ? hour : undefined;
+    });
+  }
+
+  function writeHour(key: string, { hour, call }: { hour: UsageHour; call: StoreCall }): Promise<void> {
+    return limited(call, async (signal) => {
+      await bucket.put(key, Buffer.from(`${hour}\n`), { what: "write up to when usage is recorded", signal });
+    });
   }
 
   return {
@@ -78,18 +94,10 @@ export function createS3Records({
         await inTurns(names, (name) => bucket.erase(`${layout.usage}${hour}/${name}.ndjson`, signal));
       }),
 
-    recordedUntil: (call) =>
-      limited(call, async (signal) => {
-        const answer = await bucket.send({ method: "GET", key: until, signal });
-        if (isMissing(answer)) return undefined;
-        const hour = bucket.expect(answer, "read until when usage is recorded", 200).body.toString("utf8").trim();
-        return isUsageHour(hour) ? hour : undefined;
-      }),
-
-    setRecordedUntil: (hour, call) =>
-      limited(call, async (signal) => {
-        await bucket.put(until, Buffer.from(`${hour}\n`), { what: "write until when usage is recorded", signal });
-      }),
+    recordedUntil: (call) => readHour(until, call),
+    setRecordedUntil: (hour, call) => writeHour(until, { hour, call }),
+    sentUntil: (call) => readHour(sent, call),
+    setSentUntil: (hour, call) => writeHour(sent, { hour, call }),
   };
 }
 

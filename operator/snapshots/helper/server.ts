@@ -174,6 +174,11 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
       case "PUT usage-until":
         await volume.setRecordedUntil(tenantId);
         return send(response, {});
+      case "GET usage-sent":
+        return send(response, { until: await volume.sentUntil() });
+      case "PUT usage-sent":
+        await volume.setSentUntil(tenantId);
+        return send(response, {});
       case "GET list": {
         const [versions, uses] = ["versions", "uses"].map((name) => query.get(name) === "true");
         return await sendPages(call, (page) => volume.list({ ...page, versions: versions === true, uses }));

@@ -9,6 +9,7 @@ import { ifThere, replaceFile, syncFolders } from "./volume-files.ts";
 /** No tenant id begins with a dot, so this folder never looks like a tenant's. */
 export const RECORDS_FOLDER = ".usage";
 const UNTIL = "until";
+const SENT = "sent";
 const MOST_HOURS = 24;
 
 /** Batches of usage records on the snapshots volume: `.usage/<hour>/<batch>.ndjson`. */
@@ -21,6 +22,8 @@ export interface VolumeRecords {
   dropRecords(batches: { hour: string; names: readonly string[] }): Promise<void>;
   recordedUntil(): Promise<UsageHour | undefined>;
   setRecordedUntil(hour: string): Promise<void>;
+  sentUntil(): Promise<UsageHour | undefined>;
+  setSentUntil(hour: string): Promise<void>;
 }
 
 export function createVolumeRecords({ root, turns }: { root: string; turns: Turns }): VolumeRecords {
@@ -33,6 +36,17 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await replaceFile(join(folder, name), text, { partial: join(folder, `.${name}.partial`), flag: "w" });
     await syncFolders(...new Set([folder, top, root]));
+  }
+
+  async function readHour(name: string): Promise<UsageHour | undefined> {
+    const text = await ifThere(readFile(join(top, name), "utf8"));
+    const hour = text?.trim() ?? "";
+    return isUsageHour(hour) ? hour : undefined;
+  }
+
+  async function writeHour(name: string, hour: string): Promise<void> {
+    checkHour(hour);
+    await turns.take(`${RECORDS_FOLDER}/${name}`, () => write(top, name, `${hour}\n`));
   }
 
   return {
@@ -66,16 +80,10 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
       for (const name of names) await rm(join(top, hour, `${name}.ndjson`), { force: true });
     },
 
-    async recordedUntil() {
-      const text = await ifThere(readFile(join(top, UNTIL), "utf8"));
-      const hour = text?.trim() ?? "";
-      return isUsageHour(hour) ? hour : undefined;
-    },
-
-    async setRecordedUntil(hour) {
-      checkHour(hour);
-      await turns.take(`${RECORDS_FOLDER}/${UNTIL}`, () => write(top, UNTIL, `${hour}\n`));
-    },
+    recordedUntil: () => readHour(UNTIL),
+    setRecordedUntil: (hour) => writeHour(UNTIL, hour),
+    sentUntil: () => readHour(SENT),
+    setSentUntil: (hour) => writeHour(SENT, hour),
   };
 }
 

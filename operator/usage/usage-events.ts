@@ -1,0 +1,100 @@
+import type { EventSink } from "../../crds/sink/event-sink.ts";
+import type { StoreCall } from "../../crds/snapshots/snapshot-store.ts";
+import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
+import type { UsageRecord } from "../../crds/usage/usage-record.ts";
+import { parseRecord, type UsageStore } from "../../crds/usage/usage-store.ts";
+
+const CALL_MS = 600_000;
+/** How far apart the store is told what the sink has. */
+const TOLD_MS = 300_000;
+const FULL_MS = 10_000;
+const LATE_MS = 2 * HOUR_MS;
+
+/** Sends usage records to the sink. */
+export interface UsageEvents {
+  /** Call it with records that are in the store. */
+  written(records: readonly UsageRecord[]): void;
+  /**
+   * Sends again what the sink may lack: what an operator wrote whose backlog was lost with its pod, and what did not fit
+   * into this one's. Then notes in the store what the sink has.
+   *
+   * @returns milliseconds until the next call
+   */
+  follow(signal: AbortSignal): Promise<number>;
+}
+
+/**
+ * Each record of the store is sent at least once. The event has the record's id.
+ *
+ * @param options.mayHaveStore whether there is a store; without one there are no records
+ */
+export function createUsageEvents(options: {
+  sink: EventSink;
+  store: UsageStore;
+  mayHaveStore: () => Promise<boolean>;
+  now: () => number;
+}): UsageEvents {
+  const { sink, store, mayHaveStore, now } = options;
+  /** What the store says that the sink has. */
+  let told: UsageHour | undefined;
+  /** From which hour on records are sent again. */
+  let again: UsageHour | undefined;
+  let lost = 0;
+  /** What the store is told once the sink has the first events. */
+  let next: { readonly until: UsageHour; readonly added: number } | undefined;
+
+  async function send(records: readonly UsageRecord[]): Promise<void> {
+    await Promise.all(
+      records.map(({ id, ...record }) =>
+        sink.add({ type: "usage", id, subject: record.tenantId, time: record.to, data: { id, ...record } }),
+      ),
+    );
+  }
+
+  /** @returns whether all of them were added */
+  async function sendFrom(first: UsageHour, call: StoreCall): Promise<boolean> {
+    for (const hour of hoursBetween(first, hourAt(now() + 2 * HOUR_MS))) {
+      again = hour;
+      if (sink.isFull()) return false;
+      for await (const lines of store.read({ from: hour, to: hourAt(hourStart(hour) + HOUR_MS) }, call))
+        await send(lines.flatMap((line) => parseRecord(line) ?? []));
+    }
+    again = undefined;
+    return true;
+  }
+
+  async function start(call: StoreCall): Promise<UsageHour> {
+    again = await store.sentUntil(call);
+    if (again !== undefined) return again;
+    // A new sink gets what is written from now on.
+    const hour = hourAt(now());
+    await store.setSentUntil(hour, call);
+    return hour;
+  }
+
+  return {
+    written(records) {
+      void send(records);
+    },
+
+    async follow(signal) {
+      if (!(await mayHaveStore())) return TOLD_MS;
+      const call = { signal, timeoutMs: CALL_MS };
+      told ??= await start(call);
+      if (sink.progress.lost > lost) {
+        lost = sink.progress.lost;
+        again = told;
+        next = undefined;
+      }
+      if (again !== undefined && !(await sendFrom(again, call))) return FULL_MS;
+      if (next !== undefined && sink.progress.sent >= next.added && sink.progress.lost === lost) {
+        if (next.until > told) await store.setSentUntil(next.until, call);
+        told = next.until > told ? next.until : told;
+        next = undefined;
+      }
+      // An operator that was held up may still write into the hours before.
+      next ??= { until: hourAt(now() - LATE_MS), added: sink.progress.added };
+      return TOLD_MS;
+    },
+  };
+}

@@ -1,0 +1,203 @@
+// @runtimes bun node deno
+import { appendFile, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Registry } from "prom-client";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import * as v from "valibot";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { type EventSink, openSink } from "../../../crds/sink/event-sink.ts";
+import type { OutgoingEvent } from "../../../crds/sink/outgoing-event.ts";
+import { sinkConfig, sinkEnvironment } from "../../../crds/sink/sink-config.ts";
+import { eventually } from "../../eventually.ts";
+import { silentLog } from "../silent-log.ts";
+import { type Receiver, startReceiver } from "./receiver.ts";
+
+interface Context {
+  folder: string;
+  /** Ended after each test. */
+  readonly ends: (() => Promise<unknown>)[];
+}
+
+const test = suite<Context>("sink of events", { folder: "", ends: [] });
+/** A hundredth of each wait. */
+const clock = { ...systemClock, after: (ms: number, callback: () => void) => systemClock.after(ms / 100, callback) };
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
+const OLD_SECRET = `whsec_${Buffer.alloc(32, 8).toString("base64")}`;
+
+test.before.each(async (context) => {
+  context.folder = await mkdtemp(join(tmpdir(), "tenancy-sink-"));
+});
+test.after.each(async ({ ends, folder }) => {
+  for (const end of ends.splice(0).reverse()) await end();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function receiverOf({ ends }: Context, options: Parameters<typeof startReceiver>[0] = {}): Promise<Receiver> {
+  const receiver = await startReceiver(options);
+  ends.push(receiver.stop);
+  return receiver;
+}
+
+async function sinkOf(
+  { folder, ends }: Context,
+  { url, ...env }: { url: string } & Record<`TENANCY_SINK_${string}`, string>,
+): Promise<EventSink & { metric(result: string): Promise<number> }> {
+  const values = v.parse(v.object(sinkEnvironment), { TENANCY_SINK: url, TENANCY_SINK_FOLDER: folder, ...env });
+  const config = sinkConfig(values, { program: "operator", types: ["usage", "audit"], namespace: "tenancy" });
+  if (config === undefined) throw new Error("there is no sink");
+  const registry = new Registry();
+  const sink = await openSink(config, { registry, log: silentLog, clock });
+  ends.push(sink.close);
+  return {
+    ...sink,
+    async metric(result) {
+      const metric = await registry.getSingleMetric("tenancy_sink_events_total")?.get();
+      return metric?.values.find(({ labels }) => labels.result === result)?.value ?? 0;
+    },
+  };
+}
+
+function event(number: number, data: object = { number }): OutgoingEvent {
+  const time = new Date(number * 1000).toISOString();
+  return { type: "usage", id: `id-${number}`, subject: "alice", time, data };
+}
+
+function numbers(count: number, from = 0): number[] {
+  return Array.from({ length: count }, (_, at) => from + at);
+}
+
+test("events arrive once, in order, as signed CloudEvents of wanted types", async (context) => {
+  const receiver = await receiverOf(context, { secret: SECRET });
+  const sink = await sinkOf(context, {
+    url: receiver.url,
+    TENANCY_SINK_SECRET: `${OLD_SECRET},${SECRET}`,
+    TENANCY_SINK_TOKEN: "t0ken",
+    TENANCY_SINK_SOURCE: "/clusters/one",
+  });
+  for (const number of numbers(250)) void sink.add(event(number, { number, text: "ä\n\u2028" }));
+  await sink.add({ ...event(999), type: "audit" });
+  await eventually(() => sink.progress.sent === 250);
+  assert.equal(
+    receiver.ids(),
+    numbers(250).map((number) => `id-${number}`),
+  );
+  const [first] = receiver.taken;
+  assert.is(first?.headers.authorization, "Bearer t0ken");
+  const { type, source, subject, time, data } = first?.events[0] ?? {};
+  assert.equal(
+    { type, source, subject, time, data },
+    {
+      ...{ type: "dev.tenancy.usage", source: "/clusters/one", subject: "alice", time: new Date(0).toISOString() },
+      data: { number: 0, text: "ä\n\u2028" },
+    },
+  );
+  assert.is(await sink.metric("sent"), 250);
+  assert.equal(await readdir(join(context.folder, "operator")), []);
+});
+
+test("a batch of one is one event", async (context) => {
+  const receiver = await receiverOf(context);
+  const sink = await sinkOf(context, { url: receiver.url, TENANCY_SINK_BATCH: "1" });
+  for (const number of numbers(20)) void sink.add(event(number));
+  await eventually(() => receiver.taken.length === 20);
+  assert.match(receiver.taken[0]?.headers["content-type"] ?? "", /^application\/cloudevents\+json/);
+});
+
+test("what a sink does not take is sent again", async (context) => {
+  const answers: (number | undefined)[] = [503, undefined, 401, 307, 429];
+  const seen = new Set<string>();
+  const receiver = await receiverOf(context, {
+    answer({ events }, response) {
+      for (const { id } of events) seen.add(id);
+      if (answers.length === 0) return 200;
+      response.setHeader("location", "/elsewhere");
+      return answers.shift();
+    },
+  });
+  const sink = await sinkOf(context, { url: receiver.url });
+  for (const number of numbers(3)) await sink.add(event(number));
+  await eventually(() => sink.progress.sent === 3);
+  assert.equal(receiver.ids(), ["id-0", "id-1", "id-2"]);
+  assert.is(seen.size, 3);
+});
+
+test("an event that the sink refuses holds up no other one", async (context) => {
+  const receiver = await receiverOf(context, {
+    answer: ({ events }) => (events.some(({ id }) => id === "id-37") ? 400 : 200),
+  });
+  const sink = await sinkOf(context, { url: receiver.url });
+  for (const number of numbers(100)) void sink.add(event(number));
+  await eventually(() => sink.progress.sent === 100);
+  const expected = numbers(100).filter((number) => number !== 37);
+  assert.equal(receiver.ids().sort(), expected.map((number) => `id-${number}`).sort());
+  assert.is(await sink.metric("refused"), 1);
+});
+
+test("the next process sends what one has left in its folder", async (context) => {
+  // Nothing listens there any more.
+  const gone = await startReceiver();
+  await gone.stop();
+  const killed = await sinkOf(context, { url: gone.url });
+  for (const number of numbers(250)) await killed.add(event(number));
+  const files = (await readdir(join(context.folder, "operator"))).sort();
+  // A write that the kill has cut.
+  await appendFile(join(context.folder, "operator", files.at(-1) ?? ""), '{"specversion":"1.0","ty');
+
+  const receiver = await receiverOf(context);
+  const sink = await sinkOf(context, { url: receiver.url });
+  await sink.add(event(250));
+  await eventually(() => receiver.ids().length >= 251);
+  assert.equal(
+    receiver.ids(),
+    numbers(251).map((number) => `id-${number}`),
+  );
+});
+
+test("with a full backlog the oldest events go, and are counted", async (context) => {
+  const gone = await startReceiver();
+  await gone.stop();
+  const sink = await sinkOf(context, { url: gone.url, TENANCY_SINK_BACKLOG: "128Ki" });
+  assert.not(sink.isFull());
+  for (const number of numbers(1000)) await sink.add(event(number, { filler: "x".repeat(400) }));
+  assert.ok(sink.isFull());
+  const lost = sink.progress.lost;
+  assert.ok(lost > 0);
+  assert.is(await sink.metric("lost"), lost);
+  await sink.close();
+
+  const receiver = await receiverOf(context);
+  await sinkOf(context, { url: receiver.url });
+  await eventually(() => receiver.ids().length >= 1000 - lost);
+  // Those that are being sent stay.
+  const ids = new Set(receiver.ids());
+  assert.is(ids.size, 1000 - lost);
+  assert.ok(numbers(100, 900).every((number) => ids.has(`id-${number}`)));
+});
+
+test("without a disk events wait in memory", async (context) => {
+  let isUp = false;
+  const receiver = await receiverOf(context, { answer: () => (isUp ? 200 : 503) });
+  const sink = await sinkOf(context, { url: receiver.url });
+  await rm(join(context.folder, "operator"), { recursive: true });
+  for (const number of numbers(250)) await sink.add(event(number));
+  isUp = true;
+  await eventually(() => sink.progress.sent === 250);
+  assert.equal(
+    receiver.ids(),
+    numbers(250).map((number) => `id-${number}`),
+  );
+});
+
+test("a folder that cannot be written to stops the start", async (context) => {
+  await appendFile(join(context.folder, "operator"), "");
+  try {
+    await sinkOf(context, { url: "http://127.0.0.1:1" });
+    assert.unreachable();
+  } catch (error) {
+    assert.match(String(error), /TENANCY_SINK_FOLDER: .*; name a folder that the program may write to/);
+  }
+});
+
+test.run();
