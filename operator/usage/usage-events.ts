@@ -64,12 +64,11 @@ export function createUsageEvents(options: {
   }
 
   async function start(call: StoreCall): Promise<UsageHour> {
-    again = await store.sentUntil(call);
-    if (again !== undefined) return again;
-    // A new sink gets what is written from now on.
-    const hour = hourAt(now());
-    await store.setSentUntil(hour, call);
-    return hour;
+    const stored = await store.sentUntil(call);
+    // A new sink gets the present hour, and what comes.
+    again = stored ?? hourAt(now());
+    if (stored === undefined) await store.setSentUntil(again, call);
+    return again;
   }
 
   return {

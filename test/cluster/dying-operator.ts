@@ -8,8 +8,10 @@ const bun = join(import.meta.dirname, "../../node_modules/.bin/bun");
 /** Kinds whose writes count. */
 export const countedKinds = ["jobs", "pods", "tenancyclaims", "tenancyworkloads"];
 
-/** What the process is told of usage records: it adds them, and dies as well right after such a write. */
+/** What the process is told of usage records and events: it adds them, and dies as well right after such a record. */
 export interface DyingRecorder {
+  readonly TENANCY_SINK?: string;
+  readonly TENANCY_SINK_FOLDER?: string;
   readonly RECORDS_USAGE: string;
   readonly TENANCY_SNAPSHOT_STORE?: string;
   readonly TENANCY_SNAPSHOT_ENDPOINT?: string;

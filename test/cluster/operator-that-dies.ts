@@ -7,6 +7,7 @@ import { createExec } from "../../crds/client/exec/exec.ts";
 import { createTransport } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
+import { openSink } from "../../crds/sink/event-sink.ts";
 import { openStore } from "../../crds/snapshots/open-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import type { UsageStore } from "../../crds/usage/usage-store.ts";
@@ -39,9 +40,10 @@ async function countWrite(): Promise<void> {
 const cluster = await loadClusterConfig();
 const client = createClusterClient({ transport: createTransport({ config: cluster, role: "operator" }) });
 const { TENANCY_REGISTRY, PODS_FOLDER, RECORDS_USAGE, TENANCY_SNAPSHOT_STORE, TENANCY_SNAPSHOT_ENDPOINT } = process.env;
+const { TENANCY_SINK, TENANCY_SINK_FOLDER } = process.env;
 const environment = {
   TENANCY_OPERATOR_LISTEN: "off",
-  ...{ TENANCY_REGISTRY, TENANCY_SNAPSHOT_STORE, TENANCY_SNAPSHOT_ENDPOINT },
+  ...{ TENANCY_REGISTRY, TENANCY_SNAPSHOT_STORE, TENANCY_SNAPSHOT_ENDPOINT, TENANCY_SINK, TENANCY_SINK_FOLDER },
   TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1",
 };
 const config = { ...operatorConfig(environment), leaseMs: LEASE_MS };
@@ -65,6 +67,8 @@ const dyingUsage: UsageStore = {
   },
 };
 const exec = createExec({ config: cluster });
+const metrics = createMetrics();
+const sink = config.sink && (await openSink(config.sink, { registry: metrics.registry, log: silentLog }));
 const operator = startOperator({
   client: dying,
   snapshots: createSnapshots({
@@ -77,9 +81,10 @@ const operator = startOperator({
   }),
   contexts: PODS_FOLDER === undefined ? contexts : (await serveStore(join(PODS_FOLDER, SNAPSHOTS_NAME))).contexts,
   usage: RECORDS_USAGE === "true" ? dyingUsage : undefined,
+  sink,
   exec: PODS_FOLDER === undefined ? undefined : createFolderExec(PODS_FOLDER),
   config,
-  metrics: createMetrics(),
+  metrics,
   log: silentLog,
   identity: `dies-${process.pid}`,
   signal: new AbortController().signal,

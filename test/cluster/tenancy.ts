@@ -13,6 +13,7 @@ import { annotation, label } from "../../crds/labels.ts";
 import { claimName } from "../../crds/names.ts";
 import type { Pool } from "../../crds/pool.ts";
 import type { Resource } from "../../crds/resource.ts";
+import type { EventSink } from "../../crds/sink/event-sink.ts";
 import type { Tracer } from "../../crds/tracing/tracer.ts";
 import type { UsageStore } from "../../crds/usage/usage-store.ts";
 import type { Workload, WorkloadSpec } from "../../crds/workload.ts";
@@ -51,6 +52,8 @@ export interface Tenancy {
     contexts?: BuildContexts;
     /** @default usage is not recorded */
     usage?: UsageStore;
+    /** @default nothing is sent */
+    sink?: EventSink | undefined;
     /** @default the images of simulated nodes are in no registry */
     readImageConfig?: ReadImageConfig;
     /** Runs commands in pods. @default none are run but for archives */
@@ -183,6 +186,7 @@ export async function startTenancy(
         snapshots: overrides.snapshots ?? simulated.snapshots,
         contexts: overrides.contexts ?? simulated.contexts,
         usage: overrides.usage,
+        sink: overrides.sink,
         readImageConfig: overrides.readImageConfig ?? noRegistry,
         config: {
           ...operatorConfig({ TENANCY_OPERATOR_LISTEN: "off", TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1" }),

@@ -1,12 +1,17 @@
+import { Registry } from "prom-client";
 import * as assert from "uvu/assert";
+import { ifFound } from "../../../crds/client/api-error.ts";
 import { leases, pods } from "../../../crds/client/built-in-resources.ts";
+import { openSink } from "../../../crds/sink/event-sink.ts";
 import type { UsageRecord } from "../../../crds/usage/usage-record.ts";
 import type { UsageStore } from "../../../crds/usage/usage-store.ts";
-import type { SnapshotConfig } from "../../../operator/config.ts";
+import { operatorConfig, type SnapshotConfig } from "../../../operator/config.ts";
 import { createRandom } from "../../random.ts";
+import { silentLog } from "../../unit/silent-log.ts";
 import { call } from "../../unit/snapshots/store-contract.ts";
 import { type DyingRecorder, startDyingOperator } from "../dying-operator.ts";
 import { NAMESPACE, type Tenancy } from "../tenancy.ts";
+import type { FaultySink } from "./faulty-sink.ts";
 import { countOutside, type SeenSession } from "./outside-count.ts";
 
 const TENANTS = 24;
@@ -22,15 +27,17 @@ interface Churn {
   readonly told: DyingRecorder;
   readonly snapshots: SnapshotConfig;
   readonly usage: UsageStore;
+  readonly sink: FaultySink;
 }
 
 /**
  * Claims and releases on a pool, and deletes some pods under their claims, while one operator after the other is killed
- * right after a write. Then every session that the API server has shown must be recorded once, and no other.
+ * right after a write. Then every session that the API server has shown must be recorded once, and no other, and the sink
+ * must have all of it.
  */
 export async function churnAndCompare(
   tenancy: Tenancy,
-  { claims, mostWrites, told, snapshots, usage }: Churn,
+  { claims, mostWrites, told, snapshots, usage, sink }: Churn,
 ): Promise<void> {
   const random = createRandom(claims);
   const outside = await countOutside({ kubeconfigPath: tenancy.cluster.kubeconfigPath, namespace: NAMESPACE });
@@ -58,17 +65,29 @@ export async function churnAndCompare(
     done.abort();
   }
   const kills = await killed;
-  const last = tenancy.startOperator({ usage, config: { snapshots: { ...snapshots, helper: HELPER } } });
+  const config = operatorConfig({ ...told });
+  const opened = config.sink && (await openSink(config.sink, { registry: new Registry(), log: silentLog }));
+  const last = tenancy.startOperator({
+    ...{ usage, sink: opened },
+    config: { snapshots: { ...snapshots, helper: HELPER } },
+  });
   try {
     await tenancy.until("no claim", () => [...tenancy.claims.store.values()].length === 0);
     await tenancy.until("the last event", () => [...outside.sessions.values()].every(({ end }) => end !== undefined));
+    const recorded = await recordIdsIn(usage);
+    await tenancy.until("the sink has what was recorded", () => {
+      const taken = sink.taken().get("dev.tenancy.usage");
+      return [...recorded].every((id) => taken?.has(id) === true);
+    });
   } finally {
     outside.stop();
     await last.stop();
+    await opened?.close();
   }
   console.log(`note: ${outside.sessions.size} sessions, ${kills} operators killed`);
   assert.ok(outside.sessions.size >= claims && kills > 0, `${outside.sessions.size} sessions, ${kills} kills`);
   compare(outside.sessions, await recordsIn(usage));
+  compareEvents(outside.sessions, { taken: sink.taken(), recorded: await recordIdsIn(usage) });
 }
 
 function isInOther(status: { phase?: string; instanceUid?: string } | undefined, uid: string | undefined): boolean {
@@ -93,7 +112,8 @@ async function killOperators(
     assert.is(await exited, "SIGKILL");
     kills += 1;
     // That a successor waits for the lease of the dead is shown elsewhere (leader.test.ts).
-    await client.delete(leases, { namespace: NAMESPACE, name: "tenancy-operator" });
+    const released = { type: "merge", body: { spec: { holderIdentity: "" } } } as const;
+    await ifFound(client.patch(leases, { namespace: NAMESPACE, name: "tenancy-operator" }, released));
   }
   return kills;
 }
@@ -108,10 +128,8 @@ interface Recorded {
 }
 
 async function recordsIn(usage: UsageStore): Promise<Map<string, Recorded>> {
-  const hour = (ms: number): string => new Date(ms).toISOString().slice(0, 13);
   const byId = new Map<string, UsageRecord>();
-  const range = { from: hour(Date.now() - 24 * 3_600_000), to: hour(Date.now() + 2 * 3_600_000) };
-  for await (const lines of usage.read(range, call)) {
+  for await (const lines of usage.read(recent(), call)) {
     for (const line of lines) {
       const record: UsageRecord = JSON.parse(line);
       const known = byId.get(record.id);
@@ -130,6 +148,35 @@ async function recordsIn(usage: UsageStore): Promise<Map<string, Recorded>> {
     });
   }
   return sessions;
+}
+
+/** By nothing but ids: those of the store, and what the API server has shown. */
+function compareEvents(
+  seen: ReadonlyMap<string, SeenSession>,
+  { taken, recorded }: { taken: ReturnType<FaultySink["taken"]>; recorded: ReadonlySet<string> },
+): void {
+  const claims = [...seen].map(([id, { from }]) => ({ uid: id.split(".")[0], from }));
+  const expected = {
+    "dev.tenancy.usage": recorded,
+    "dev.tenancy.claim.active": new Set(claims.map(({ uid, from }) => `${uid}/active/${from}`)),
+    "dev.tenancy.claim.released": new Set(claims.map(({ uid }) => `${uid}/released`)),
+  };
+  for (const [type, ids] of Object.entries(expected)) {
+    const got = taken.get(type) ?? new Set();
+    assert.equal([...ids].filter((id) => !got.has(id)).slice(0, 10), [], `${type} that the sink lacks`);
+    assert.equal([...got].filter((id) => !ids.has(id)).slice(0, 10), [], `${type} that never was`);
+  }
+}
+
+async function recordIdsIn(usage: UsageStore): Promise<Set<string>> {
+  const ids = new Set<string>();
+  for await (const lines of usage.read(recent(), call)) for (const line of lines) ids.add(JSON.parse(line).id);
+  return ids;
+}
+
+function recent(): { from: string; to: string } {
+  const hour = (ms: number): string => new Date(ms).toISOString().slice(0, 13);
+  return { from: hour(Date.now() - 24 * 3_600_000), to: hour(Date.now() + 2 * 3_600_000) };
 }
 
 function compare(seen: ReadonlyMap<string, SeenSession>, recorded: ReadonlyMap<string, Recorded>): void {

@@ -10,6 +10,7 @@ import type { DyingRecorder } from "../dying-operator.ts";
 import { runHelper } from "../snapshots/simulated-helper.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { churnAndCompare } from "./churn.ts";
+import { startFaultySink } from "./faulty-sink.ts";
 
 /** A cluster with a pool, and both stores of usage records. */
 export interface UsageStage {
@@ -66,9 +67,14 @@ async function churnIn(
   const env = { ...told };
   const { snapshots } = operatorConfig(env);
   const opened = openStore(snapshots.store, { client: tenancy.client, cluster, namespace: NAMESPACE, env });
+  const sink = await startFaultySink();
   try {
-    await churnAndCompare(tenancy, { ...options, told, snapshots, usage: opened.usage });
+    await churnAndCompare(tenancy, {
+      ...{ ...options, snapshots, sink, usage: opened.usage },
+      told: { ...told, TENANCY_SINK: sink.url, TENANCY_SINK_FOLDER: sink.folder },
+    });
   } finally {
+    await sink.stop();
     opened.close();
   }
 }
