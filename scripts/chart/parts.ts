@@ -29,6 +29,7 @@ export const PARTS: readonly Part[] = [
   { component: "keys", when: ".Values.keys.enabled" },
   { component: "service-accounts", when: ".Values.serviceAccounts.enabled" },
   { component: "object-storage", when: 'hasPrefix "s3://" .Values.snapshots.store' },
+  { component: "sink", when: ".Values.sink.enabled" },
   { component: "traces", when: ".Values.traces.enabled" },
   { component: "monitoring", when: ".Values.monitoring.enabled" },
   { component: "priority", when: ".Values.priority.enabled" },

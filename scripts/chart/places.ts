@@ -187,8 +187,9 @@ const ofBuilds = (name: string) => ({
 const ownName = (name: string): Write =>
   quoted(`ternary "${name}" (printf "${name}.%s" .Values.namespace.name) (eq .Values.namespace.name "tenancy")`);
 const priorityLevel = "PriorityLevelConfiguration tenancy";
+const sink = "NetworkPolicy tenancy-sink";
 const traces = "NetworkPolicy tenancy-traces";
-const tracesTo = ["spec", "egress", "0"] as const;
+const egressTo = ["spec", "egress", "0"] as const;
 
 /** Only in the namespace of builds. The ConfigMap in the namespace of tenants has the same name. */
 export const JOB_CONTROLLERS = "system:serviceaccount:kube-system:job-controller system:kube-controller-manager";
@@ -231,6 +232,22 @@ export const PLACES: readonly Place[] = [
     path: ["spec", "egress", "1", "ports", "0", "port"],
     write: bucketPort,
   },
+  ...[operator, edge].flatMap((object) => [
+    value(object, [...container, "env", "TENANCY_SINK", "value"], "sink.address"),
+    ...["TENANCY_SINK_SECRET", "TENANCY_SINK_TOKEN"].map((name) =>
+      value(object, [...container, "env", name, "valueFrom", "secretKeyRef", "name"], "sink.secretName"),
+    ),
+    variable(object, "TENANCY_SINK_EVENTS", {
+      expression: ".Values.sink.events",
+      when: "and .Values.sink.enabled .Values.sink.events",
+    }),
+  ]),
+  value(
+    sink,
+    [...egressTo, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"],
+    "sink.namespace",
+  ),
+  value(sink, [...egressTo, "ports", "0", "port"], "sink.port", inline),
   ...Object.keys(PROGRAMS).map((deployment) => ({
     ...{ object: `Deployment ${deployment}`, path: [...container, "env", "OTEL_EXPORTER_OTLP_ENDPOINT", "value"] },
     ...{ write: quoted(".Values.traces.endpoint"), defaultOf: "traces.endpoint" },
@@ -238,10 +255,10 @@ export const PLACES: readonly Place[] = [
   ...Object.keys(PROGRAMS).map((deployment) => traceHeaders(`Deployment ${deployment}`)),
   value(
     traces,
-    [...tracesTo, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"],
+    [...egressTo, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"],
     "traces.namespace",
   ),
-  value(traces, [...tracesTo, "ports", "0", "port"], "traces.port", inline),
+  value(traces, [...egressTo, "ports", "0", "port"], "traces.port", inline),
   value("ServiceMonitor tenancy", ["spec", "endpoints", "0", "interval"], "monitoring.interval"),
   ...["ServiceMonitor tenancy", "PrometheusRule tenancy"].map((object) => ({
     ...{ object, path: ["metadata", "labels"], when: ".Values.monitoring.labels" },

@@ -243,6 +243,17 @@ export const valuesSchema: TSchema = Type.Object(
       },
       strict,
     ),
+    sink: Type.Object(
+      {
+        enabled: flag("events to a sink (docs/how-to/send-events.md)"),
+        address: text("its address", { pattern: "^https?://.+" }),
+        events: text("which it gets, separated by commas; all but `audit` by default", { default: "" }),
+        secretName: text("a Secret whose keys `secret` and `token` sign and authorize the requests, if it is there"),
+        namespace: text("its namespace, which a network policy opens", namespaceName),
+        port: Type.Integer({ minimum: 1, maximum: 65_535, description: "its port" }),
+      },
+      strict,
+    ),
     traces: Type.Object(
       {
         enabled: flag("traces to an OpenTelemetry collector"),

@@ -36,6 +36,7 @@ const ON: Record<string, object> = {
   keys: { keys: { enabled: true } },
   "service-accounts": { serviceAccounts: { enabled: true } },
   "object-storage": { snapshots: { store: "s3://bucket/snapshots" } },
+  sink: { sink: { enabled: true } },
   traces: { traces: { enabled: true } },
   monitoring: { monitoring: { enabled: true } },
   priority: { priority: { enabled: true } },
@@ -396,7 +397,7 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
   return assertSame({
     components: [
       ...["edge-ingress", "front-door", "front-door-ingress", "front-door-httproute"],
-      ...["object-storage", "traces", "quota", "monitoring"],
+      ...["object-storage", "sink", "traces", "quota", "monitoring"],
     ],
     values: {
       edge: { ingress: { host: "api.acme.com", className: "public", tlsSecretName: "acme-tls" } },
@@ -405,6 +406,7 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
         httpRoute: { parentRefs: [{ name: "public", namespace: "gateways" }] },
       },
       snapshots: { store: "s3://acme/tenants", region: "us-west-2", endpoint: "https://minio.acme.com:9000" },
+      sink: { address: "http://sink.bills:8081", namespace: "bills", port: 8081 },
       traces: { endpoint: "http://otel.watch:4319", namespace: "watch", port: 4319, headersSecret: "otel" },
       quota: { limits },
       monitoring: { labels: { release: "prometheus" }, interval: "15s" },
@@ -439,6 +441,11 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
         ),
         change("NetworkPolicy", "tenancy-object-storage", ["/spec/egress/1/ports/0/port", 9000]),
         change(
+          ...(["NetworkPolicy", "tenancy-sink"] as const),
+          ["/spec/egress/0/to/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name", "bills"],
+          ["/spec/egress/0/ports/0/port", 8081],
+        ),
+        change(
           ...(["NetworkPolicy", "tenancy-traces"] as const),
           ["/spec/egress/0/to/0/namespaceSelector/matchLabels/kubernetes.io~1metadata.name", "watch"],
           ["/spec/egress/0/ports/0/port", 4319],
@@ -454,6 +461,9 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
                     {
                       name: name === "tenancy-operator" ? "operator" : "edge",
                       env: [
+                        ...(name === "tenancy-proxy"
+                          ? []
+                          : [{ name: "TENANCY_SINK", value: "http://sink.bills:8081" }]),
                         { name: "OTEL_EXPORTER_OTLP_ENDPOINT", value: "http://otel.watch:4319" },
                         {
                           name: "OTEL_EXPORTER_OTLP_HEADERS",
