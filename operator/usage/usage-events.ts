@@ -1,13 +1,16 @@
+import { systemClock } from "../../crds/client/clock.ts";
 import type { EventSink } from "../../crds/sink/event-sink.ts";
 import type { StoreCall } from "../../crds/snapshots/snapshot-store.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
 import type { UsageRecord } from "../../crds/usage/usage-record.ts";
 import { parseRecord, type UsageStore } from "../../crds/usage/usage-store.ts";
+import { sleep } from "../../crds/waits.ts";
 
 const CALL_MS = 600_000;
 /** How far apart the store is told what the sink has. */
 const TOLD_MS = 300_000;
 const FULL_MS = 10_000;
+const ROOM_MS = 100;
 const LATE_MS = 2 * HOUR_MS;
 
 /** Sends usage records to the sink. */
@@ -56,8 +59,10 @@ export function createUsageEvents(options: {
     for (const hour of hoursBetween(first, hourAt(now() + 2 * HOUR_MS))) {
       again = hour;
       if (sink.isFull()) return false;
-      for await (const lines of store.read({ from: hour, to: hourAt(hourStart(hour) + HOUR_MS) }, call))
+      for await (const lines of store.read({ from: hour, to: hourAt(hourStart(hour) + HOUR_MS) }, call)) {
         await send(lines.flatMap((line) => parseRecord(line) ?? []));
+        while (sink.isFull()) await sleep(ROOM_MS, { clock: systemClock, signal: call.signal });
+      }
     }
     again = undefined;
     return true;

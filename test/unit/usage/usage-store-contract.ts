@@ -84,9 +84,13 @@ export function testUsageStore<T extends { usage: UsageStore }>(test: Test<T>): 
     assert.equal(await usage.batches(hour, call), [merged]);
   });
 
-  test("the hour up to which all is recorded is remembered", async ({ usage }) => {
+  test("the hours up to which all is recorded and sent are remembered", async ({ usage }) => {
     assert.is(await usage.recordedUntil(call), undefined);
     for (const hour of HOURS) await usage.setRecordedUntil(hour, call);
+    assert.is(await usage.recordedUntil(call), HOURS[2]);
+    assert.is(await usage.sentUntil(call), undefined);
+    await usage.setSentUntil(HOURS[1], call);
+    assert.is(await usage.sentUntil(call), HOURS[1]);
     assert.is(await usage.recordedUntil(call), HOURS[2]);
   });
 
