@@ -30,7 +30,12 @@ export function createClaimEvents({ sink, log }: { sink: EventSink; log: Log }):
     { id, data, ...event }: Pick<OutgoingEvent, "type" | "time" | "id" | "data">,
   ): Promise<void> {
     const { metadata, spec, status } = claim;
-    const whose = { claim: metadata.name, tenantId: spec.tenantId, workload: spec.workloadRef, labels: spec.labels ?? {} };
+    const whose = {
+      claim: metadata.name,
+      tenantId: spec.tenantId,
+      workload: spec.workloadRef,
+      labels: spec.labels ?? {},
+    };
     const { instanceId: instance, source, claimedAt } = status ?? {};
     await sink.add({
       ...event,

@@ -64,6 +64,8 @@ export interface ClaimMemory {
   archiveLookups: BackgroundWork<SnapshotMetadata | undefined>;
   /** By claim uid, until the claim is Active. */
   notices: Map<string, ArchiveNotice>;
+  /** By claim uid: this operator has removed the finalizer. */
+  endedClaims: Set<string>;
   /** By claim uid. */
   unansweredWrites: Map<string, UnansweredWrite>;
   timelines: Timelines;
@@ -167,6 +169,7 @@ export function createClaimMemory({
   return {
     archiveLookups: createBackgroundWork({ concurrency: LOOKUPS_AT_ONCE, maximumBackoffMs: 10_000 }),
     notices: new Map(),
+    endedClaims: new Set(),
     unansweredWrites: new Map(),
     timelines: createTimelines(systemClock.now),
     traces: tracer && createClaimTraces(tracer, systemClock.now),
@@ -233,6 +236,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.archiveLookups.forget(lookupId(claim));
   memory.restoreFailures.delete(uid);
   memory.notices.delete(uid);
+  memory.endedClaims.delete(uid);
   memory.unansweredWrites.delete(uid);
   memory.timelines.forget(uid);
   memory.traces?.forget(uid);

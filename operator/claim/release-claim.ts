@@ -28,7 +28,9 @@ const NOTE_LIMIT_MS = 20_000;
  * workload.
  */
 export async function releaseClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
-  if (!claim.metadata.finalizers?.includes(finalizer.release)) return undefined;
+  const { uid = "", finalizers } = claim.metadata;
+  // The cache shows an ended claim until the watch has caught up.
+  if (finalizers?.includes(finalizer.release) !== true || context.endedClaims.has(uid)) return undefined;
   context.traces?.releasing(claim);
   // Its record is written while the pods end.
   const usage = context.usage.endRelease(claim);
@@ -136,10 +138,15 @@ function noteUse({ spec, status }: Claim, context: ClaimContext): void {
   );
 }
 
-async function endClaim(claim: Claim, { cluster }: ClaimContext): Promise<void> {
+async function endClaim(claim: Claim, { cluster, endedClaims }: ClaimContext): Promise<void> {
+  const { uid = "" } = claim.metadata;
+  // Before the write: the watch may show that the claim is gone before the answer comes.
+  endedClaims.add(uid);
   try {
     await removeFinalizer({ resource: claims, object: claim, finalizer: finalizer.release }, cluster);
   } catch (error) {
-    if (!isNotFound(error)) throw error;
+    if (isNotFound(error)) return;
+    endedClaims.delete(uid);
+    throw error;
   }
 }

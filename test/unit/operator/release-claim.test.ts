@@ -78,6 +78,16 @@ for (const [what, status, annotations, files, told] of gone) {
   });
 }
 
+test("releaseClaim ends a claim once, also if the cache still shows it", async () => {
+  const { api, context, run } = releasing(active);
+  await run();
+  const shown = api.read(claims, name);
+  const stale = { ...shown, metadata: { ...shown.metadata, finalizers: [finalizer.release] } };
+  const before = api.calls.length;
+  await releaseClaim(stale, context);
+  assert.is(api.calls.length, before);
+});
+
 const checkpoint = { ...archive, sha256: "c".repeat(64), kind: "checkpoint", session: "claim-uid" } as const;
 const between: readonly (readonly [string, Record<string, string>, SnapshotMetadata | undefined, object])[] = [
   ["says that a checkpoint is left", {}, checkpoint, { files: "notSaved", told: ["NotSaved"], dropped: [] }],
