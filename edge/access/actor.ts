@@ -19,6 +19,11 @@ export interface Actor {
   readonly mayClaim?: boolean;
   /** Aborted when the key is deleted, changed or has expired: end what the actor has opened. */
   readonly ended: AbortSignal;
+  /**
+   * Counts something as open, until the returned function is called; further calls of that do nothing. What is not
+   * counted may outlive a token that is found invalid. Undefined for keys, whose end is always seen.
+   */
+  opens?(): () => void;
   /** When a token ends, in milliseconds since the epoch. Undefined for keys, which others look up by `ref`. */
   readonly endsAt?: number;
 }

@@ -16,7 +16,7 @@ const HIDDEN = "not shown to a key of the role reader";
  * @throws HttpError 401 if the key has ended and the handler has failed; as the handler does
  */
 export async function answerAs<T extends Request>(
-  { role, ended, mayClaim }: Actor,
+  actor: Actor,
   {
     request,
     context,
@@ -31,7 +31,16 @@ export async function answerAs<T extends Request>(
   },
   handle: (request: T, context: RequestContext) => Response | Promise<Response>,
 ): Promise<Response> {
-  const gone = linkSignals(context.clientGone ?? request.signal, ended);
+  const { role, ended, mayClaim } = actor;
+  const closed = actor.opens?.();
+  const linked = linkSignals(context.clientGone ?? request.signal, ended);
+  const gone: LinkedSignal = {
+    ...linked,
+    close() {
+      linked.close();
+      closed?.();
+    },
+  };
   let response: Response;
   try {
     response = await handle(request, { ...context, clientGone: gone.signal });

@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
-import type { Clock } from "../../crds/client/clock.ts";
+import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { Actor } from "./actor.ts";
 
 /** What a token gives. */
-export interface TokenGrant extends Omit<Actor, "ended"> {
+export interface TokenGrant extends Omit<Actor, "ended" | "opens"> {
   /** Milliseconds since the epoch. */
   readonly endsAt: number;
 }
@@ -12,7 +12,7 @@ export interface TokenGrant extends Omit<Actor, "ended"> {
 /** The actors of tokens that others issue. */
 export interface TokenActors {
   /**
-   * Who has the token: the same object for each call until the token ends.
+   * Who has the token: the same object for each call, as long as something is open under it.
    *
    * @throws HttpError 401 for an invalid token, 403 for one without rights, 503 while it cannot be checked
    */
@@ -21,10 +21,21 @@ export interface TokenActors {
   close(): void;
 }
 
+/** Finds out what a token gives; `known` is what it gave at the last check, if that is stored. */
+export type VerifyToken = (text: string, options: { known: TokenGrant | undefined }) => Promise<TokenGrant>;
+
 interface Entry {
+  readonly text: string;
+  readonly digest: string;
   readonly actor: Actor;
+  /** What the last check gave. */
+  grant: TokenGrant;
+  /** When the last successful check began, by the steady clock. */
+  checkedAt: number;
   /** Whether the last check could not be made. */
   isStale: boolean;
+  /** Forgets the entry, without ending its actor. */
+  drop(): void;
   end(): void;
 }
 
@@ -32,88 +43,166 @@ interface Entry {
 const MAX_TIMER_MS = 3_600_000;
 
 /**
- * Stores what verified tokens give, by the SHA-256 of their text, until they end. Every `recheckMs` a token is verified
- * again: what it has opened ends if it is no longer valid, or gives something else. While it cannot be checked, its
- * calls are refused, and what is open stays open.
+ * Stores what verified tokens give, by the SHA-256 of their text, until they end. A token is verified again after
+ * `recheckMs`: at its next call, or by a timer while something is open under it, which ends if the token is no longer
+ * valid, or gives something else. While a token cannot be checked, its calls are refused, and what is open stays open.
  *
- * @param options.verify `isKnown` for a token that is stored
- * @param options.most how many tokens of one person or account are stored @default 1000
+ * Tokens with something open are all stored: each has a request or a WebSocket, and the edge bounds those. The least
+ * recently used of the others are forgotten, which ends nothing: their next call verifies them again.
+ *
+ * @param options.steady for durations @default steadyClock
+ * @param options.most how many idle tokens of one person or account are stored @default 1000
  * @param options.mostInAll @default 20000
  */
 export function createTokenActors(options: {
-  verify: (text: string, options: { isKnown: boolean }) => Promise<TokenGrant>;
+  verify: VerifyToken;
   recheckMs: number;
   clock: Clock;
+  steady?: Pick<Clock, "now">;
   most?: number;
   mostInAll?: number;
 }): TokenActors {
-  const { verify, recheckMs, clock, most = 1000, mostInAll = 20_000 } = options;
+  const { verify, recheckMs, clock, steady = steadyClock, most = 1000, mostInAll = 20_000 } = options;
   const entries = new Map<string, Entry>();
-  /** Digests by the id of their actor, oldest first. */
-  const digestsOf = new Map<string, Set<string>>();
+  /** Those with timers; one that was forgotten and then used has them too. */
+  const live = new Set<Entry>();
+  /** Entries without anything open by the id of their actor, the least recently used first. */
+  const idle = new Map<string, Set<Entry>>();
+  let idleInAll = 0;
   /** So that a token that arrives many times at once is verified once. */
   const verifying = new Map<string, Promise<Actor>>();
+  let isClosed = false;
 
-  function store(digest: string, { text, grant }: { text: string; grant: TokenGrant }): Actor {
-    const { id, endsAt } = grant;
-    if ((digestsOf.get(id)?.size ?? 0) >= most) endOldest(digestsOf.get(id));
-    else if (entries.size >= mostInAll) endOldest(largest());
-    const own = digestsOf.get(id) ?? new Set();
-    digestsOf.set(id, own.add(digest));
+  function add(content: Pick<Entry, "text" | "digest" | "grant" | "checkedAt">): Entry {
+    const { digest, grant } = content;
     const ended = new AbortController();
+    let open = 0;
     let cancelEnd = (): void => undefined;
-    let cancelCheck = (): void => undefined;
-    function end(): void {
+    let cancelCheck: (() => void) | undefined;
+
+    function drop(): void {
       cancelEnd();
-      cancelCheck();
-      entries.delete(digest);
-      own.delete(digest);
-      if (own.size === 0) digestsOf.delete(id);
+      cancelCheck?.();
+      cancelCheck = undefined;
+      live.delete(entry);
+      leaveIdle(entry);
+      if (entries.get(digest) === entry) entries.delete(digest);
+    }
+    function end(): void {
+      drop();
       ended.abort(new Error("the token has ended"));
     }
+    function start(): void {
+      if (live.has(entry)) return;
+      live.add(entry);
+      // Another entry has its place if the token was used after this one was forgotten.
+      if (!entries.has(digest)) entries.set(digest, entry);
+      waitForEnd();
+    }
     function waitForEnd(): void {
-      const left = endsAt - clock.now();
+      const left = isClosed ? 0 : grant.endsAt - clock.now();
       if (left <= 0) end();
       else cancelEnd = clock.after(Math.min(left, MAX_TIMER_MS), waitForEnd);
     }
-    function waitForCheck(): void {
-      cancelCheck = clock.after(recheckMs, () => {
-        const goOn = () => void (ended.signal.aborted || waitForCheck());
-        verified(text, digest).then(goOn, goOn);
+    function waitForCheck(delayMs: number): void {
+      cancelCheck = clock.after(delayMs, () => {
+        cancelCheck = undefined;
+        if (open === 0) return;
+        const left = dueIn(entry);
+        if (left > 0) return waitForCheck(left);
+        const goOn = () => void (ended.signal.aborted || cancelCheck || waitForCheck(recheckMs));
+        const isStored = entries.get(digest) === entry;
+        (isStored ? shared(digest, () => check(entry)) : check(entry)).then(goOn, goOn);
       });
     }
-    const actor: Actor = { ...grant, ended: ended.signal };
-    entries.set(digest, { actor, isStale: false, end });
-    waitForCheck();
-    waitForEnd();
-    return actor;
+    function opens(): () => void {
+      if (open === 0) {
+        leaveIdle(entry);
+        start();
+      }
+      if (ended.signal.aborted) return () => undefined;
+      open += 1;
+      if (cancelCheck === undefined) waitForCheck(Math.max(0, dueIn(entry)));
+      let isOpen = true;
+      return () => {
+        if (!isOpen) return;
+        isOpen = false;
+        open -= 1;
+        if (open > 0 || !live.has(entry)) return;
+        if (entries.get(digest) === entry) rest(entry);
+        else drop();
+      };
+    }
+
+    const actor: Actor = { ...grant, ended: ended.signal, opens };
+    const entry: Entry = { ...content, actor, isStale: false, drop, end };
+    start();
+    if (live.has(entry)) rest(entry);
+    return entry;
   }
 
-  function endOldest(digests: ReadonlySet<string> = new Set()): void {
-    const [oldest] = digests;
-    if (oldest !== undefined) entries.get(oldest)?.end();
+  function dueIn({ isStale, checkedAt }: Entry): number {
+    return isStale ? 0 : checkedAt + recheckMs - steady.now();
   }
 
-  function largest(): Set<string> | undefined {
-    let found: Set<string> | undefined;
-    for (const digests of digestsOf.values()) if (digests.size > (found?.size ?? 0)) found = digests;
+  function rest(entry: Entry): void {
+    const { id } = entry.actor;
+    const own = idle.get(id) ?? new Set();
+    idle.set(id, own.add(entry));
+    idleInAll += 1;
+    if (own.size > most) dropFirst(own);
+    else if (idleInAll > mostInAll) dropFirst(largest());
+  }
+
+  function leaveIdle(entry: Entry): void {
+    const { id } = entry.actor;
+    const own = idle.get(id);
+    if (own?.delete(entry) !== true) return;
+    idleInAll -= 1;
+    if (own.size === 0) idle.delete(id);
+  }
+
+  function dropFirst(own: ReadonlySet<Entry>): void {
+    const [first] = own;
+    first?.drop();
+  }
+
+  function largest(): ReadonlySet<Entry> {
+    let found: ReadonlySet<Entry> = new Set();
+    for (const own of idle.values()) if (own.size > found.size) found = own;
     return found;
   }
 
-  async function verified(text: string, digest: string): Promise<Actor> {
-    const grant = await verify(text, { isKnown: entries.has(digest) }).catch((error: unknown) => {
-      const failed = entries.get(digest);
-      if (failed !== undefined && error instanceof HttpError && error.status < 500) failed.end();
-      else if (failed !== undefined) failed.isStale = true;
+  async function check(entry: Entry): Promise<Actor> {
+    const { text, digest, grant: known } = entry;
+    const checkedAt = steady.now();
+    try {
+      const grant = await verify(text, { known });
+      if (grant.ref === entry.actor.ref) {
+        Object.assign(entry, { grant, checkedAt, isStale: false });
+        return entry.actor;
+      }
+      entry.end();
+      return (entries.get(digest) ?? add({ text, digest, grant, checkedAt })).actor;
+    } catch (error) {
+      if (error instanceof HttpError && error.status < 500) entry.end();
+      else entry.isStale = true;
       throw error;
-    });
-    const stored = entries.get(digest);
-    if (stored?.actor.ref !== grant.ref) {
-      stored?.end();
-      return store(digest, { text, grant });
     }
-    stored.isStale = false;
-    return stored.actor;
+  }
+
+  async function checkUnknown(text: string, digest: string): Promise<Actor> {
+    const checkedAt = steady.now();
+    const grant = await verify(text, { known: undefined });
+    return (entries.get(digest) ?? add({ text, digest, grant, checkedAt })).actor;
+  }
+
+  function shared(digest: string, start: () => Promise<Actor>): Promise<Actor> {
+    const running = verifying.get(digest);
+    if (running !== undefined) return running;
+    const started = start().finally(() => verifying.delete(digest));
+    verifying.set(digest, started);
+    return started;
   }
 
   return {
@@ -121,16 +210,13 @@ export function createTokenActors(options: {
       const digest = hash("sha256", text, "base64url");
       const entry = entries.get(digest);
       // A timer can be late.
-      if (entry !== undefined && (entry.actor.endsAt ?? 0) <= clock.now()) entry.end();
-      else if (entry?.isStale === false) return entry.actor;
-      const running = verifying.get(digest);
-      if (running !== undefined) return running;
-      const started = verified(text, digest).finally(() => verifying.delete(digest));
-      verifying.set(digest, started);
-      return started;
+      if (entry !== undefined && entry.grant.endsAt <= clock.now()) entry.end();
+      else if (entry !== undefined) return dueIn(entry) > 0 ? entry.actor : shared(digest, () => check(entry));
+      return shared(digest, () => checkUnknown(text, digest));
     },
     close() {
-      for (const { end } of [...entries.values()]) end();
+      isClosed = true;
+      for (const { end } of [...live]) end();
     },
   };
 }

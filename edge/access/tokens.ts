@@ -1,4 +1,4 @@
-import type { Clock } from "../../crds/client/clock.ts";
+import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import type { ClusterClient } from "../../crds/client/cluster-client.ts";
 import type { Log } from "../../crds/log.ts";
 import { createDerivedKey } from "../http/derived-key.ts";
@@ -33,9 +33,8 @@ const JWT = /^eyJ[\w-]+\.[\w-]+\.[\w-]+$/;
 const MAX_LENGTH = 8192;
 /** A token is verified again so often: a signing key that the issuer removes ends its tokens. */
 const RECHECK_MS = 600_000;
-/** Each is a review every minute. */
-const MOST_ACCOUNTS = { most: 100, mostInAll: 1000 };
-
+/** Each pod of an account has a token of its own. One that is idle takes 2 KiB, and no reviews. */
+const MOST_ACCOUNTS = { most: 10_000, mostInAll: 10_000 };
 /** The same for an account, which the API server may have deleted. */
 const RECHECK_ACCOUNT_MS = 60_000;
 
@@ -45,6 +44,7 @@ const RECHECK_ACCOUNT_MS = 60_000;
  * @param options.oidc @default no issuer
  * @param options.accounts @default no ServiceAccounts
  * @param options.apiKey TENANCY_API_KEY, from which the key comes that signs logins
+ * @param options.steady for durations @default steadyClock
  */
 export function createTokens({
   oidc,
@@ -56,12 +56,13 @@ export function createTokens({
   accounts?: { client: Pick<ClusterClient, "create">; config: AccountConfig } | undefined;
   apiKey: string;
   clock: Clock;
+  steady?: Pick<Clock, "now">;
   log: Log;
   fetch?: Fetch;
   keysMs?: number;
   cooldownMs?: number;
 }): Tokens {
-  const { clock } = options;
+  const { clock, steady = steadyClock } = options;
   const settings = [...(oidc ? [digestOfOidc(oidc)] : []), ...(accounts ? [digestOfAccounts(accounts.config)] : [])];
   const ofIssuer = oidc && createPeople(oidc);
   const ofAccounts =
@@ -69,7 +70,7 @@ export function createTokens({
     createTokenActors({
       verify: createVerifyAccount(accounts),
       recheckMs: RECHECK_ACCOUNT_MS,
-      clock,
+      ...{ clock, steady },
       ...MOST_ACCOUNTS,
     });
 
@@ -79,7 +80,7 @@ export function createTokens({
     const signingKey = createDerivedKey(apiKey, "tenancy oidc login v1");
     const verify = audience === undefined ? undefined : createVerifyToken({ issuer, config, audience, clock });
     return {
-      actors: verify && createTokenActors({ verify, recheckMs: RECHECK_MS, clock }),
+      actors: verify && createTokenActors({ verify, recheckMs: RECHECK_MS, clock, steady }),
       login: login && createLogin({ ...options, issuer, config: { ...config, login }, signingKey }),
     };
   }

@@ -176,9 +176,10 @@ const CLOSE_MS = 1000;
 /** Closes the socket with 4401 when the session ends that opened it, or the key. What arrives later is dropped. */
 export function untilCallerEnds(
   listener: SocketListener,
-  { actor: { ended }, sessionEndsAt }: Caller,
+  { actor, sessionEndsAt }: Caller,
   clock: Clock,
 ): SocketListener {
+  const { ended } = actor;
   let isOver = false;
   const cancels: (() => void)[] = [];
   const { onBinary } = listener;
@@ -200,6 +201,8 @@ export function untilCallerEnds(
         cancels.push(clock.after(CLOSE_MS, () => socket.cut()));
       };
       listener.onOpen(socket);
+      if (isOver) return;
+      cancels.push(actor.opens?.() ?? (() => undefined));
       if (ended.aborted) return end("the key has ended")();
       cancels.push(onAbort(ended, end("the key has ended")));
       if (sessionEndsAt === undefined) return;

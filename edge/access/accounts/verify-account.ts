@@ -5,7 +5,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource, type Resource } from "../../../crds/resource.ts";
 import { HttpError } from "../../http/http-error.ts";
-import type { TokenGrant } from "../token-actors.ts";
+import type { TokenGrant, VerifyToken } from "../token-actors.ts";
 import { tokenRef } from "../token-ref.ts";
 import { type AccountRights, missingRight, type Right, rightsOfAccount } from "./account-rights.ts";
 
@@ -81,7 +81,7 @@ export function createVerifyAccount({
 }: {
   client: Pick<ClusterClient, "create">;
   config: AccountConfig;
-}): (text: string, options: { isKnown: boolean }) => Promise<TokenGrant> {
+}): VerifyToken {
   const { audience, namespace } = config;
   const settings = digestOfAccounts(config);
   let unknown = 0;
@@ -121,8 +121,8 @@ export function createVerifyAccount({
     return { ...account, endsAt, ref: tokenRef(account, { settings, endsAt }) };
   }
 
-  return async (text, { isKnown }) => {
-    if (isKnown) return await verified(text);
+  return async (text, { known }) => {
+    if (known !== undefined) return await verified(text);
     if (unknown >= MAX_UNKNOWN)
       throw new HttpError(503, "many tokens are checked at the moment; try again shortly", {
         headers: { "retry-after": "1" },

@@ -24,7 +24,15 @@ function stage(answer: (kind: string) => Promise<object>) {
     return { metadata: { name: "" }, status: await answer(kind) };
   }) as unknown as ClusterClient["create"];
   const accounts = { client: { create }, config: { audience: "tenancy.dev", namespace: "tenancy" } };
-  const tokens = createTokens({ apiKey: "root", oidc, accounts, clock, log: silentLog, fetch: issuer.fetch });
+  const tokens = createTokens({
+    apiKey: "root",
+    oidc,
+    accounts,
+    clock,
+    steady: clock,
+    log: silentLog,
+    fetch: issuer.fetch,
+  });
   const exp = Math.floor(clock.now() / 1000) + 3600;
   /** The API server would not take its signature; here it is not asked. */
   const tokenOf = (more: object = {}) =>
@@ -108,6 +116,7 @@ test("strangers' tokens are checked 16 at a time, which does not touch a known o
   const { tokens, tokenOf, asked, clock } = stage((kind) => (isHanging ? never : all(kind)));
   const mine = await tokenOf();
   const actor = await tokens.actorOf(mine);
+  actor?.opens?.();
   isHanging = true;
   const texts = await Promise.all(Array.from({ length: 20 }, (_, jti) => tokenOf({ jti: String(jti) })));
   const before = asked.length;

@@ -174,6 +174,69 @@ test("a socket of a caller that has ended takes nothing more, and is cut if its 
   assert.is(got.length, 4);
 });
 
+test("what is open under a token is counted from its start to each of its ends", async () => {
+  let open = 0;
+  const opens = () => {
+    open += 1;
+    let isOpen = true;
+    return () => {
+      if (isOpen) open -= 1;
+      isOpen = false;
+    };
+  };
+  const counted = () => {
+    const key = oneKey({ opens });
+    return { ...key, as: (response: () => Response) => as(key.actor, response) };
+  };
+  const endless = () =>
+    new Response(new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1)) }));
+  const failing = () => new Response(new ReadableStream({ pull: () => Promise.reject(new Error("lost")) }));
+  let during = 0;
+  await counted().as(() => {
+    during = open;
+    return Response.json({});
+  });
+  assert.equal([during, open], [1, 0]);
+  await errorOf(
+    counted().as(() => {
+      throw new Error("failed");
+    }),
+  );
+  assert.is(open, 0);
+  const whole = await counted().as(() => new Response("whole"));
+  assert.is(open, 1);
+  await whole.text();
+  assert.is(open, 0);
+  const left = await counted().as(endless);
+  assert.is(open, 1);
+  await left.body?.cancel();
+  assert.is(open, 0);
+  const lost = await counted().as(failing);
+  assert.is(open, 1);
+  await errorOf(lost.text());
+  assert.is(open, 0);
+  const ending = counted();
+  await ending.as(endless);
+  assert.is(open, 1);
+  ending.end();
+  assert.is(open, 0);
+
+  const closed = (listener: SocketListener) => listener.onClose();
+  for (const close of [closed, (_: SocketListener, end: () => void) => end()]) {
+    const { actor, end } = counted();
+    const listener = untilCallerEnds(
+      { onOpen: () => undefined, onMessage: () => undefined, onClose: () => undefined },
+      { actor },
+      manualClock(),
+    );
+    assert.is(open, 0);
+    listener.onOpen({ send: () => undefined, waitingBytes: 0, close: () => undefined, cut: () => undefined });
+    assert.is(open, 1);
+    close(listener, end);
+    assert.is(open, 0);
+  }
+});
+
 test("where keys are not known, /ws does not take the holder of one for a stranger", async () => {
   const unknown = (): never => {
     throw new HttpError(503, "the keys are not current");

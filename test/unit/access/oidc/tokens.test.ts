@@ -24,7 +24,8 @@ async function stage(options: { keysMs?: number; cooldownMs?: number; alg?: stri
   const clock = manualClock(START);
   const issuer = fakeIssuer(clock.now);
   await issuer.addKey("first", options.alg);
-  const tokens = createTokens({ apiKey: "root", oidc, clock, log: silentLog, fetch: issuer.fetch, ...options });
+  const from = { oidc, clock, steady: clock, fetch: issuer.fetch };
+  const tokens = createTokens({ apiKey: "root", log: silentLog, ...from, ...options });
   return { clock, issuer, tokens };
 }
 
@@ -240,6 +241,7 @@ test("a new key of the issuer is used without a restart, and a removed one ends 
   const on = await stage({ keysMs: 0, cooldownMs: 0 });
   const former = await on.issuer.token();
   const actor = await actorOf(on, former);
+  actor.opens?.();
   await on.issuer.addKey("second", "ES256");
   await actorOf(on, await on.issuer.token({ sub: "bob" }));
   assert.is(await on.tokens.actorOf(former), actor);
@@ -265,6 +267,7 @@ test("known keys go on while the issuer is away, until they are too old; what is
   const old = await stage({ keysMs: 0 });
   const text = await old.issuer.token();
   const actor = await actorOf(old, text);
+  actor.opens?.();
   for (const url of Object.values(old.issuer.urls))
     old.issuer.answers.set(url, () => Promise.reject(new Error("away")));
   await old.clock.pass(600_000);
