@@ -68,7 +68,7 @@ export function createTokens({
   const ofAccounts =
     accounts &&
     createTokenActors({
-      verify: createVerifyAccount(accounts),
+      verify: createVerifyAccount({ ...accounts, steady }),
       recheckMs: RECHECK_ACCOUNT_MS,
       ...{ clock, steady },
       ...MOST_ACCOUNTS,

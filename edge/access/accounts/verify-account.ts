@@ -1,27 +1,21 @@
 import { hash } from "node:crypto";
 import { decodeJwt } from "jose";
-import { ApiError } from "../../../crds/client/api-error.ts";
+import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource, type Resource } from "../../../crds/resource.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { TokenGrant, VerifyToken } from "../token-actors.ts";
 import { tokenRef } from "../token-ref.ts";
-import { type AccountRights, missingRight, type Right, rightsOfAccount } from "./account-rights.ts";
+import { missingRight } from "./account-rights.ts";
+import { REVIEW_MS, reviewed } from "./ask-cluster.ts";
+import { createRightsOfUser, type DecidedRights, type ReviewedUser } from "./rights-of-user.ts";
 
 /** Whose tokens are accepted: those of ServiceAccounts of the cluster, issued for `audience`. */
 export interface AccountConfig {
   readonly audience: string;
   /** Where the rights are looked up that decide. */
   readonly namespace: string;
-}
-
-/** The user of a TokenReview, which a SubjectAccessReview takes. */
-interface ReviewedUser {
-  readonly username?: string;
-  readonly uid?: string;
-  readonly groups?: readonly string[];
-  readonly extra?: Readonly<Record<string, readonly string[]>>;
 }
 
 /** https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/ */
@@ -34,23 +28,11 @@ interface TokenReview extends KubernetesObject {
   };
 }
 
-/** https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/subject-access-review-v1/ */
-interface SubjectAccessReview extends KubernetesObject {
-  readonly spec: object;
-  readonly status?: { readonly allowed?: boolean };
-}
-
 const tokenReviews: Resource<TokenReview> = defineResource({
   ...{ group: "authentication.k8s.io", version: "v1", plural: "tokenreviews", kind: "TokenReview" },
   namespaced: false,
 });
-const accessReviews: Resource<SubjectAccessReview> = defineResource({
-  ...{ group: "authorization.k8s.io", version: "v1", plural: "subjectaccessreviews", kind: "SubjectAccessReview" },
-  namespaced: false,
-});
-
 const USER = "system:serviceaccount:";
-const LIMIT_MS = 5000;
 /** Strangers can send texts that look like tokens, and each costs the API server a review. */
 const MAX_UNKNOWN = 16;
 
@@ -78,18 +60,22 @@ export function isOfAccount(text: string, audience: string): boolean {
 export function createVerifyAccount({
   client,
   config,
+  steady,
 }: {
   client: Pick<ClusterClient, "create">;
   config: AccountConfig;
+  steady: Pick<Clock, "now">;
 }): VerifyToken {
   const { audience, namespace } = config;
   const settings = digestOfAccounts(config);
+  const rightsOf = createRightsOfUser({ client, namespace, steady });
+  const decided = new WeakMap<TokenGrant, DecidedRights>();
   let unknown = 0;
 
   async function review(token: string): Promise<ReviewedUser> {
     const spec = { token, audiences: [audience] };
-    const { status } = await asked(
-      client.create(tokenReviews, { metadata: { name: "" }, spec }, { timeoutMs: LIMIT_MS }),
+    const { status } = await reviewed(
+      client.create(tokenReviews, { metadata: { name: "" }, spec }, { timeoutMs: REVIEW_MS }),
     );
     const isOurs = status?.audiences?.includes(audience) === true;
     if (status?.authenticated !== true || !isOurs || status.user?.username?.startsWith(USER) !== true)
@@ -97,32 +83,25 @@ export function createVerifyAccount({
     return status.user;
   }
 
-  async function may(user: ReviewedUser, { verb, resource }: Right): Promise<boolean> {
-    const { username, uid, groups, extra } = user;
-    const resourceAttributes = { namespace, group: "tenancy.dev", verb, resource };
-    const spec = { user: username, uid, groups, extra, resourceAttributes };
-    const { status } = await asked(
-      client.create(accessReviews, { metadata: { name: "" }, spec }, { timeoutMs: LIMIT_MS }),
-    );
-    return status?.allowed === true;
-  }
-
-  async function verified(text: string): Promise<TokenGrant> {
+  async function verified(text: string, known?: TokenGrant): Promise<TokenGrant> {
     const user = await review(text);
     const { username: id = "" } = user;
     // The API server has verified it.
     const { exp } = decodeJwt(text);
     if (typeof exp !== "number")
       throw refused("it has no end: use a token of kubectl create token, or of a projected volume");
-    const rights: AccountRights | Right = await rightsOfAccount((right) => may(user, right));
+    const found = await rightsOf(user, known && decided.get(known));
+    const { rights } = found;
     if ("verb" in rights) throw new HttpError(403, missingRight(rights, { user: id, namespace }));
     const endsAt = exp * 1000;
     const account = { kind: "serviceAccount", id, ...rights } as const;
-    return { ...account, endsAt, ref: tokenRef(account, { settings, endsAt }) };
+    const grant = { ...account, endsAt, ref: tokenRef(account, { settings, endsAt }) };
+    decided.set(grant, found);
+    return grant;
   }
 
   return async (text, { known }) => {
-    if (known !== undefined) return await verified(text);
+    if (known !== undefined) return await verified(text, known);
     if (unknown >= MAX_UNKNOWN)
       throw new HttpError(503, "many tokens are checked at the moment; try again shortly", {
         headers: { "retry-after": "1" },
@@ -134,19 +113,6 @@ export function createVerifyAccount({
       unknown -= 1;
     }
   };
-}
-
-/** Waits for a call to the API server. @throws HttpError 503 if it fails */
-async function asked<T>(call: Promise<T>): Promise<T> {
-  try {
-    return await call;
-  } catch (cause) {
-    const isForbidden = cause instanceof ApiError && cause.status === 403;
-    const says = isForbidden
-      ? "the edge may not check tokens of ServiceAccounts: apply manifests/components/service-accounts"
-      : "the cluster cannot check the token at the moment; try again shortly";
-    throw new HttpError(503, says, { cause, headers: { "retry-after": "5" } });
-  }
 }
 
 function refused(problem: string): HttpError {

@@ -158,21 +158,54 @@ test("a token for the API server, a changed one, and one of another issuer are r
   assert.is(await statusOf(good, "GET /api/v1/workloads"), 200);
 });
 
+/** A WebSocket that the token opens. */
+async function socketOf(token: string): Promise<WebSocket> {
+  const socket = new WebSocket(`${edge.process.url.replace("http", "ws")}/ws?type=workload`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  await once(socket, "open");
+  return socket;
+}
+
+/** How many of these the API server was asked to create since its start. */
+async function created(resource: string): Promise<number> {
+  const { body } = await tenancy.client.request({ method: "GET", path: "/metrics", accept: "text/plain" });
+  const lines = String(body).matchAll(/^apiserver_request_total\{(.*)\} (\d+)$/gm);
+  return [...lines].reduce(
+    (sum, [, labels = "", count]) => sum + (labels.includes(`resource="${resource}"`) ? Number(count) : 0),
+    0,
+  );
+}
+
+/** More than one account was once allowed, each as a pod of it has one. */
+const PODS = 120;
+
 test("a deleted account ends on the edge with what it has opened, and so does one that loses its rights", async () => {
   await account("goes", each(["get", "list"]));
   await account("loses", each(["get", "list"]));
+  await account("stays", each(["get", "list"]));
   const closed: Promise<number>[] = [];
+  const stays: WebSocket[] = [];
+  for (let pod = 0; pod < PODS; pod += 1) stays.push(await socketOf(await tokenOf("stays")));
   for (const name of ["goes", "loses"]) {
-    const socket = new WebSocket(`${edge.process.url.replace("http", "ws")}/ws?type=workload`, {
-      headers: { authorization: `Bearer ${await tokenOf(name)}` },
-    });
+    const socket = await socketOf(await tokenOf(name));
     closed.push(once(socket, "close").then(([code]) => code));
-    await once(socket, "open");
   }
   const { client } = tenancy;
+  const [tokenReviews, accessReviews] = [await created("tokenreviews"), await created("subjectaccessreviews")];
   await client.delete(serviceAccounts, { namespace: NAMESPACE, name: "goes" });
   await client.delete(bindings, { namespace: NAMESPACE, name: "loses" });
   assert.equal(await Promise.all(closed), [4401, 4401]);
+  // The tokens of one account differ in what a real API server says of them, and share its rights all the same.
+  await eventually(async () => (await created("tokenreviews")) - tokenReviews >= PODS);
+  const [checks, rights] = [
+    (await created("tokenreviews")) - tokenReviews,
+    (await created("subjectaccessreviews")) - accessReviews,
+  ];
+  assert.ok(rights < 4 * checks, `${rights} SubjectAccessReviews for ${checks} tokens`);
+  console.log(`note: ${checks} TokenReviews, ${rights} SubjectAccessReviews`);
+  assert.ok(stays.every(({ readyState }) => readyState === WebSocket.OPEN));
+  for (const socket of stays) socket.close();
   for (const name of ["goes", "loses"]) {
     const text = tokens.find((one) =>
       JSON.parse(Buffer.from(one.split(".")[1] ?? "", "base64url").toString()).sub.endsWith(`:${name}`),

@@ -1,6 +1,6 @@
 // @runtimes bun node deno
 // What takes a fault of the API server; test/cluster/rest/service-accounts.test.ts asks a real one.
-import { SignJWT } from "jose";
+import { decodeJwt, SignJWT } from "jose";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
@@ -14,14 +14,23 @@ import { fakeIssuer, oidc } from "./oidc/fake-issuer.ts";
 const test = suite("tokens of ServiceAccounts");
 const NAME = "system:serviceaccount:apps:web";
 
-/** @param answer of the API server to each review, by its kind */
-function stage(answer: (kind: string) => Promise<object>) {
+interface Review {
+  readonly kind: string;
+  readonly spec: {
+    readonly token?: string;
+    readonly user?: string;
+    readonly extra?: Readonly<Record<string, readonly string[]>>;
+  };
+}
+
+/** @param answer of the API server to each review */
+function stage(answer: (kind: string, review: Review) => Promise<object>) {
   const clock = manualClock();
   const issuer = fakeIssuer(clock.now);
   const asked: string[] = [];
-  const create = (async ({ kind }: { kind: string }) => {
+  const create = (async ({ kind }: { kind: string }, { spec }: Review) => {
     asked.push(kind);
-    return { metadata: { name: "" }, status: await answer(kind) };
+    return { metadata: { name: "" }, status: await answer(kind, { kind, spec }) };
   }) as unknown as ClusterClient["create"];
   const accounts = { client: { create }, config: { audience: "tenancy.dev", namespace: "tenancy" } };
   const tokens = createTokens({
@@ -130,6 +139,96 @@ test("strangers' tokens are checked 16 at a time, which does not touch a known o
   await clock.pass(60_000);
   assert.ok(asked.length > before + 17);
   assert.not.ok(actor?.ended.aborted);
+});
+
+const POD = "authentication.kubernetes.io/pod-name";
+
+/** Answers as an API server whose authorizer may look at the pod of a token. */
+function withPods(allows: (pod: string | undefined) => boolean, allowsToken = (_: string) => true) {
+  return stage(async (kind, { spec: { token = "", extra } }) => {
+    if (kind !== "TokenReview") return { allowed: allows(extra?.[POD]?.[0]) };
+    const { jti: pod } = decodeJwt(token);
+    const credential = { "authentication.kubernetes.io/credential-id": [`JTI=${pod}`] };
+    return allowsToken(String(pod))
+      ? { ...known, user: { ...known.user, extra: { [POD]: [pod], ...credential, "example.com/zone": ["a"] } } }
+      : { authenticated: false };
+  });
+}
+
+test("the tokens of one account share its rights, and each has its own TokenReview", async () => {
+  let isAllowed = true;
+  const { tokens, tokenOf, asked, clock } = withPods(() => isAllowed);
+  const count = (kind: string) => asked.filter((one) => one === kind).length;
+  const texts = await Promise.all(Array.from({ length: 200 }, (_, at) => tokenOf({ jti: `web-${at}` })));
+  const actors = [];
+  for (const text of texts) actors.push(await tokens.actorOf(text));
+  for (const actor of actors) actor?.opens?.();
+  for (let minute = 1; minute < 10; minute += 1) {
+    asked.length = 0;
+    await clock.pass(60_000);
+    assert.equal([count("TokenReview"), count("SubjectAccessReview")], [200, 20]);
+  }
+  isAllowed = false;
+  await clock.pass(60_000);
+  assert.ok(actors.every((actor) => actor?.ended.aborted));
+  assert.is((await refusalOf(() => tokens.actorOf(texts[0] ?? "")))[0], 403);
+  tokens.close();
+});
+
+test("an authorizer that looks at the pod of a token is asked about that pod", async () => {
+  const denied = new Set(["web-0"]);
+  const { tokens, tokenOf, clock, asked } = withPods((pod) => pod !== undefined && !denied.has(pod));
+  assert.is((await refusalOf(async () => tokens.actorOf(await tokenOf({ jti: "web-0" }))))[0], 403);
+  const actor = await tokens.actorOf(await tokenOf({ jti: "web-1" }));
+  actor?.opens?.();
+  // Its rights are not the account's, so they are asked for each time.
+  denied.add("web-1");
+  await clock.pass(60_000);
+  assert.ok(actor?.ended.aborted);
+
+  const later = withPods((pod) => pod === undefined || !denied.has(pod));
+  const second = await later.tokens.actorOf(await later.tokenOf({ jti: "web-2" }));
+  second?.opens?.();
+  denied.add("web-2");
+  await later.clock.pass(600_000);
+  assert.ok(second?.ended.aborted);
+  assert.ok(asked.length > 0);
+  for (const one of [tokens, later.tokens]) one.close();
+});
+
+test("a token whose pod was deleted ends alone", async () => {
+  const gone = new Set<string>();
+  const { tokens, tokenOf, clock } = withPods(
+    () => true,
+    (pod) => !gone.has(pod),
+  );
+  const actors = [];
+  for (const jti of ["web-1", "web-2"]) actors.push(await tokens.actorOf(await tokenOf({ jti })));
+  for (const actor of actors) actor?.opens?.();
+  gone.add("web-1");
+  await clock.pass(60_000);
+  assert.equal(
+    actors.map((actor) => actor?.ended.aborted),
+    [true, false],
+  );
+  tokens.close();
+});
+
+test("rights that could not be asked for are asked for again, and end nothing", async () => {
+  let isAway = false;
+  const { tokens, tokenOf, clock } = stage((kind) =>
+    isAway && kind !== "TokenReview" ? Promise.reject(new Error("away")) : all(kind),
+  );
+  const text = await tokenOf();
+  const actor = await tokens.actorOf(text);
+  actor?.opens?.();
+  isAway = true;
+  await clock.pass(60_000);
+  assert.is((await refusalOf(() => tokens.actorOf(text)))[0], 503);
+  isAway = false;
+  assert.is(await tokens.actorOf(text), actor);
+  assert.not.ok(actor?.ended.aborted);
+  tokens.close();
 });
 
 test.run();
