@@ -47,9 +47,10 @@ export function loginRoutes({
       public: true,
       act: "change",
       query: "any",
-      async handle(request: RoutedRequest, { peerOf }) {
+      async handle(request: RoutedRequest, { peerOf, clientGone = request.signal }) {
         checkPage(request);
-        const { grant, to, cookie } = await login.finish(request, addressOf(request, peerOf?.(request)));
+        const address = addressOf(request, peerOf?.(request));
+        const { grant, to, cookie } = await login.finish(request, { address, clientGone });
         const actor = { ...grant, ended: new AbortController().signal };
         request.audit?.by(actor);
         const session = await sessions.issue(request, actor, { isSecure: login.isSecure });

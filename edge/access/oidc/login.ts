@@ -4,8 +4,8 @@ import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
 import { quote } from "../../../crds/quote.ts";
-import { createCounts } from "../../counts.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { createPlaces, networksOf } from "../places.ts";
 import type { TokenGrant } from "../token-actors.ts";
 import { type Fetch, fetchBounded } from "./fetch-bounded.ts";
 import { type Issuer, IssuerError, type IssuerMetadata, issuerAway } from "./issuer.ts";
@@ -30,17 +30,25 @@ export interface Login {
   /**
    * Who has come back, and the `Set-Cookie` header that ends the login.
    *
-   * @param address of the client
-   * @throws HttpError 400 unless this browser has started the login, 401 if the provider refuses it, 403 if the person
+   * @param client.address undefined if it is not known
+   * @throws HttpError 400 unless this browser has started the login and not tried to finish it before, 401 if the provider refuses it, 403 if the person
    * has no rights here, 503 while the provider cannot be reached
    */
-  finish(request: Request, address: string | undefined): Promise<{ grant: TokenGrant; to: string; cookie: string }>;
+  finish(
+    request: Request,
+    client: { readonly address: string | undefined; readonly clientGone?: AbortSignal | undefined },
+  ): Promise<{ grant: TokenGrant; to: string; cookie: string }>;
 }
 
 /** How long a person may take at the provider. */
 const LOGIN_MS = 600_000;
-/** Each is a request to the provider that a stranger can cause; one address must not take all places. */
-const [MAX_FINISHING, MAX_OF_ADDRESS] = [64, 8];
+/** Each is a request to the provider that a stranger can cause. */
+const FINISHING = {
+  ...{ most: 64, mostOfGroup: 8, mostWaiting: 1024, waitMs: 5000 },
+  busy: "many people are logging in at the moment; try again shortly",
+};
+/** Logins that were tried, until they expire by themselves. */
+const MAX_USED = 10_000;
 const TOKEN = /^([\w-]{1,3900})\.([\w-]{43})$/;
 
 const started = v.pipe(
@@ -66,8 +74,9 @@ export function createLogin(options: {
   const ownCookie = `${isSecure ? "__Host-" : ""}tenancy-login`;
   const attributes = isSecure ? "Path=/; Secure; HttpOnly; SameSite=Lax" : "Path=/; HttpOnly; SameSite=Lax";
   const settings = digestOfOidc(config);
-  /** By the client's address. */
-  const finishing = createCounts();
+  const finishing = createPlaces({ ...FINISHING, clock });
+  /** `state` and end of logins that were tried; the oldest first. */
+  const used = new Map<string, number>();
 
   async function sign(text: string): Promise<Buffer> {
     return createHmac("sha256", await signingKey())
@@ -123,6 +132,36 @@ export function createLogin(options: {
     return await verifyJwt(idToken ?? "", { issuer, config, audience: clientId, clock });
   }
 
+  function isUsed(state: string): boolean {
+    for (const [other, endsAt] of used) {
+      if (used.size <= MAX_USED && endsAt > clock.now()) break;
+      used.delete(other);
+    }
+    return used.has(state);
+  }
+
+  async function grantOf(search: string, login: Started): Promise<TokenGrant> {
+    const { state, endsAt } = login;
+    if (isUsed(state)) throw noLogin();
+    used.set(state, endsAt);
+    try {
+      const claims = await exchange(search, login);
+      return personOf(claims, { config, settings, endsAt: clock.now() + sessionMs });
+    } catch (error) {
+      const shown = failure(error);
+      // The page may be loaded again once the provider is back.
+      if (shown instanceof HttpError && shown.status === 503) used.delete(state);
+      throw shown;
+    }
+  }
+
+  function noLogin(): HttpError {
+    return new HttpError(
+      400,
+      `this browser has no such login in progress: open ${new URL("/", redirectUrl).href} and sign in again`,
+    );
+  }
+
   function failure(error: unknown): unknown {
     if (error instanceof HttpError) return error;
     if (causesOf(error).some((one) => one instanceof IssuerError)) return issuerAway(error);
@@ -155,28 +194,12 @@ export function createLogin(options: {
       const token = `${text}.${(await sign(text)).toString("base64url")}`;
       return { location: location.href, cookie: `${ownCookie}=${token}; Max-Age=${LOGIN_MS / 1000}; ${attributes}` };
     },
-    async finish(request, address = "") {
+    async finish(request, { address, clientGone }) {
       const { search, searchParams } = new URL(request.url);
       const known = await readCookie(request);
-      if (known === undefined || searchParams.get("state") !== known.state)
-        throw new HttpError(
-          400,
-          `this browser has no such login in progress: open ${new URL("/", redirectUrl).href} and sign in again`,
-        );
-      if (finishing.size >= MAX_FINISHING || finishing.of(address) >= MAX_OF_ADDRESS)
-        throw new HttpError(503, "many people are logging in at the moment; try again shortly", {
-          headers: { "retry-after": "1" },
-        });
-      finishing.add(address);
-      try {
-        const claims = await exchange(search, known);
-        const grant = personOf(claims, { config, settings, endsAt: clock.now() + sessionMs });
-        return { grant, to: known.to, cookie: `${ownCookie}=; Max-Age=0; ${attributes}` };
-      } catch (error) {
-        throw failure(error);
-      } finally {
-        finishing.remove(address);
-      }
+      if (known === undefined || searchParams.get("state") !== known.state || isUsed(known.state)) throw noLogin();
+      const grant = await finishing.take(networksOf(address), () => grantOf(search, known), { clientGone });
+      return { grant, to: known.to, cookie: `${ownCookie}=; Max-Age=0; ${attributes}` };
     },
   };
 }
