@@ -221,7 +221,8 @@ export async function startEdge(options: {
     clock: systemClock,
     onOmitted: () => metrics.auditLost("unauthenticated"),
   });
-  const access = createAccess({ config, keys, tokens: issued, sessionMs: options.sessionMs });
+  const addressOf = createClientAddress(config.proxy);
+  const access = createAccess({ config, keys, tokens: issued, addressOf, sessionMs: options.sessionMs });
   const { checkPage, isKey, login, sessions } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
   const signingKeys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });
@@ -292,7 +293,7 @@ export async function startEdge(options: {
     routes: [
       ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
       ...(isApi && login !== undefined && sessions !== undefined
-        ? loginRoutes({ login, sessions, checkPage, addressOf: createClientAddress(config.proxy) })
+        ? loginRoutes({ login, sessions, checkPage, addressOf })
         : []),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],

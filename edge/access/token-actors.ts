@@ -14,15 +14,22 @@ export interface TokenActors {
   /**
    * Who has the token: the same object for each call, as long as something is open under it.
    *
+   * @param from finds the client's address
    * @throws HttpError 401 for an invalid token, 403 for one without rights, 503 while it cannot be checked
    */
-  actorOf(text: string): Actor | Promise<Actor>;
+  actorOf(text: string, from?: FindAddress): Actor | Promise<Actor>;
   /** Ends the timers, and all actors. */
   close(): void;
 }
 
+/** Finds a client's address; undefined if it is not known. */
+export type FindAddress = () => string | undefined;
+
 /** Finds out what a token gives; `known` is what it gave at the last check, if that is stored. */
-export type VerifyToken = (text: string, options: { known: TokenGrant | undefined }) => Promise<TokenGrant>;
+export type VerifyToken = (
+  text: string,
+  options: { known: TokenGrant | undefined; from?: FindAddress | undefined },
+) => Promise<TokenGrant>;
 
 interface Entry {
   readonly text: string;
@@ -39,6 +46,8 @@ interface Entry {
   end(): void;
 }
 
+/** Tokens that were refused. */
+const MOST_REFUSED = 10_000;
 /** Timers of a runtime count at most 2^31 ms; clocks drift. */
 const MAX_TIMER_MS = 3_600_000;
 
@@ -50,6 +59,7 @@ const MAX_TIMER_MS = 3_600_000;
  * Tokens with something open are all stored: each has a request or a WebSocket, and the edge bounds those. The least
  * recently used of the others are forgotten, which ends nothing: their next call verifies them again.
  *
+ * @param options.refusedMs for how long a token that was refused is not verified again @default 0
  * @param options.steady for durations @default steadyClock
  * @param options.most how many idle tokens of one person or account are stored @default 1000
  * @param options.mostInAll @default 20000
@@ -57,12 +67,14 @@ const MAX_TIMER_MS = 3_600_000;
 export function createTokenActors(options: {
   verify: VerifyToken;
   recheckMs: number;
+  refusedMs?: number;
   clock: Clock;
   steady?: Pick<Clock, "now">;
   most?: number;
   mostInAll?: number;
 }): TokenActors {
-  const { verify, recheckMs, clock, steady = steadyClock, most = 1000, mostInAll = 20_000 } = options;
+  const { verify, recheckMs, refusedMs = 0, clock, steady = steadyClock } = options;
+  const { most = 1000, mostInAll = 20_000 } = options;
   const entries = new Map<string, Entry>();
   /** Those with timers; one that was forgotten and then used has them too. */
   const live = new Set<Entry>();
@@ -71,6 +83,8 @@ export function createTokenActors(options: {
   let idleInAll = 0;
   /** So that a token that arrives many times at once is verified once. */
   const verifying = new Map<string, Promise<Actor>>();
+  /** By the digest of the token; the oldest first. */
+  const refusals = new Map<string, { readonly error: HttpError; readonly endsAt: number }>();
   let isClosed = false;
 
   function add(content: Pick<Entry, "text" | "digest" | "grant" | "checkedAt">): Entry {
@@ -185,16 +199,37 @@ export function createTokenActors(options: {
       entry.end();
       return (entries.get(digest) ?? add({ text, digest, grant, checkedAt })).actor;
     } catch (error) {
-      if (error instanceof HttpError && error.status < 500) entry.end();
-      else entry.isStale = true;
+      if (refuses(error)) {
+        entry.end();
+        remember(digest, error);
+      } else entry.isStale = true;
       throw error;
     }
   }
 
-  async function checkUnknown(text: string, digest: string): Promise<Actor> {
+  async function checkUnknown(text: string, digest: string, from: FindAddress | undefined): Promise<Actor> {
     const checkedAt = steady.now();
-    const grant = await verify(text, { known: undefined });
-    return (entries.get(digest) ?? add({ text, digest, grant, checkedAt })).actor;
+    try {
+      const grant = await verify(text, { known: undefined, from });
+      return (entries.get(digest) ?? add({ text, digest, grant, checkedAt })).actor;
+    } catch (error) {
+      if (refuses(error)) remember(digest, error);
+      throw error;
+    }
+  }
+
+  function remember(digest: string, error: HttpError): void {
+    if (refusedMs === 0) return;
+    refusals.delete(digest);
+    refusals.set(digest, { error, endsAt: steady.now() + refusedMs });
+    dropOldRefusals();
+  }
+
+  function dropOldRefusals(): void {
+    for (const [digest, { endsAt }] of refusals) {
+      if (refusals.size <= MOST_REFUSED && endsAt > steady.now()) return;
+      refusals.delete(digest);
+    }
   }
 
   function shared(digest: string, start: () => Promise<Actor>): Promise<Actor> {
@@ -206,17 +241,25 @@ export function createTokenActors(options: {
   }
 
   return {
-    actorOf(text) {
+    actorOf(text, from) {
       const digest = hash("sha256", text, "base64url");
+      dropOldRefusals();
+      const refusal = refusals.get(digest);
+      if (refusal !== undefined) throw refusal.error;
       const entry = entries.get(digest);
       // A timer can be late.
       if (entry !== undefined && entry.grant.endsAt <= clock.now()) entry.end();
       else if (entry !== undefined) return dueIn(entry) > 0 ? entry.actor : shared(digest, () => check(entry));
-      return shared(digest, () => checkUnknown(text, digest));
+      return shared(digest, () => checkUnknown(text, digest, from));
     },
     close() {
       isClosed = true;
       for (const { end } of [...live]) end();
     },
   };
+}
+
+/** Whether an error says something of the token, and not of the moment. */
+function refuses(error: unknown): error is HttpError {
+  return error instanceof HttpError && error.status < 500;
 }

@@ -10,7 +10,7 @@ import { createIssuer } from "./oidc/issuer.ts";
 import { createLogin, type Login } from "./oidc/login.ts";
 import { digestOfOidc, type OidcConfig } from "./oidc/oidc-config.ts";
 import { createVerifyToken, refusedToken } from "./oidc/verify-token.ts";
-import { createTokenActors, type TokenActors } from "./token-actors.ts";
+import { createTokenActors, type FindAddress, type TokenActors } from "./token-actors.ts";
 import { holdsTokenRef } from "./token-ref.ts";
 
 /** Bearer tokens that others issue. */
@@ -18,9 +18,10 @@ export interface Tokens {
   /**
    * Who has the token; undefined for a text that is no token.
    *
+   * @param from finds the client's address
    * @throws HttpError 401 for an invalid token, 403 for one without rights, 503 while it cannot be checked
    */
-  actorOf(text: string): Actor | Promise<Actor> | undefined;
+  actorOf(text: string, from?: FindAddress): Actor | Promise<Actor> | undefined;
   /** Whether what the actor with that `ref` has asked for is still valid; undefined for the `ref` of a key. */
   holds(ref: string): boolean | undefined;
   /** Undefined where people log in with a key only. */
@@ -37,6 +38,8 @@ const RECHECK_MS = 600_000;
 const MOST_ACCOUNTS = { most: 10_000, mostInAll: 10_000 };
 /** The same for an account, which the API server may have deleted. */
 const RECHECK_ACCOUNT_MS = 60_000;
+/** A text that the API server does not accept is not sent there again for that long. */
+const REFUSED_MS = 10_000;
 
 /**
  * Accepts the tokens of an issuer, and of the cluster's ServiceAccounts.
@@ -68,8 +71,9 @@ export function createTokens({
   const ofAccounts =
     accounts &&
     createTokenActors({
-      verify: createVerifyAccount({ ...accounts, steady }),
+      verify: createVerifyAccount({ ...accounts, clock, steady }),
       recheckMs: RECHECK_ACCOUNT_MS,
+      refusedMs: REFUSED_MS,
       ...{ clock, steady },
       ...MOST_ACCOUNTS,
     });
@@ -91,13 +95,13 @@ export function createTokens({
   }
 
   return {
-    actorOf(text) {
+    actorOf(text, from) {
       if (!text.startsWith("eyJ")) return undefined;
       if (text.length > MAX_LENGTH)
         throw new HttpError(401, `the token is refused: it has more than ${MAX_LENGTH} characters`, refusedToken);
       if (!JWT.test(text)) return undefined;
       const actors = actorsFor(text);
-      if (actors !== undefined) return actors.actorOf(text);
+      if (actors !== undefined) return actors.actorOf(text, from);
       if (accounts === undefined) return undefined;
       const { audience } = accounts.config;
       throw new HttpError(

@@ -3,6 +3,7 @@ import type { Login } from "../access/oidc/login.ts";
 import type { Tokens } from "../access/tokens.ts";
 import type { EdgeConfig } from "../config.ts";
 import { createApiKeyCheck, createFindActor, createIsKey, type FindActor } from "./api-key.ts";
+import type { ClientAddress } from "./client-address.ts";
 import { createPageCheck, type PageCheck } from "./page-check.ts";
 import { createSessions, type Sessions } from "./session.ts";
 
@@ -31,6 +32,7 @@ export function createAccess({
   config: { apiKey, corsOrigins: origins, localOnly, wsRequireKey },
   keys,
   tokens,
+  addressOf,
   sessionMs,
 }: {
   config: Pick<EdgeConfig, "apiKey" | "corsOrigins" | "localOnly" | "wsRequireKey">;
@@ -38,6 +40,8 @@ export function createAccess({
   keys?: Keys | undefined;
   /** Tokens that others issue. @default none */
   tokens?: Tokens | undefined;
+  /** @default the address of the connection */
+  addressOf?: ClientAddress;
   sessionMs?: number | undefined;
 }): Access {
   const lifetime = sessionMs === undefined ? {} : { lifetimeMs: sessionMs };
@@ -50,7 +54,7 @@ export function createAccess({
     login,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
     findActor,
-    authenticate: findActor && createApiKeyCheck(findActor, sessions, tokens),
+    authenticate: findActor && createApiKeyCheck(findActor, sessions, tokens, addressOf),
     asksForKey: apiKey !== undefined,
     requireKey: wsRequireKey,
     isClosed: apiKey !== undefined || localOnly,

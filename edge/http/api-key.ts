@@ -2,8 +2,10 @@ import { hash, timingSafeEqual } from "node:crypto";
 import { type Actor, type Caller, root, rootCaller } from "../access/actor.ts";
 import type { Keys } from "../access/key-store.ts";
 import type { Tokens } from "../access/tokens.ts";
+import { type ClientAddress, createClientAddress } from "./client-address.ts";
 import { offeredProtocols } from "./event-socket.ts";
 import { HttpError } from "./http-error.ts";
+import type { RequestContext } from "./router.ts";
 import type { Sessions } from "./session.ts";
 
 const BEARER = /^bearer +(\S+)$/i;
@@ -17,6 +19,9 @@ export const WRONG_KEY =
 /** Prefix of the subprotocol by which a page's WebSocket, which cannot set headers, sends the key in base64url. */
 export const KEY_PROTOCOL = "tenancy.bearer.";
 
+/** What a check may find out about a request's connection. */
+type Connection = Pick<RequestContext, "peerOf">;
+
 /** Finds the actor of a key's text; undefined for a wrong key. */
 export type FindActor = (text: string) => Actor | undefined;
 
@@ -29,28 +34,31 @@ export function createFindActor(apiKey: string, keys?: Pick<Keys, "actorOf">): F
 /**
  * Returns a check that throws 401 unless the request has one of these: `Authorization: Bearer <key>`, the subprotocol
  * `tenancy.bearer.<base64url of the key>` of a WebSocket handshake, or, without either, a valid session.
- * `Authorization: Basic` beside a session is ignored. A token that others issue stands for a key.
+ * `Authorization: Basic` beside a session is ignored. A token that others issue stands for a key; the client's address
+ * limits how many unknown ones are checked for it.
  */
 export function createApiKeyCheck(
   findActor: FindActor,
   sessions?: Pick<Sessions, "find">,
   tokens?: Pick<Tokens, "actorOf">,
-): (request: Request) => Caller | Promise<Caller> {
-  return (request) => {
+  addressOf: ClientAddress = createClientAddress({ trusted: [] }),
+): (request: Request, connection?: Connection) => Caller | Promise<Caller> {
+  return (request, { peerOf } = {}) => {
     const header = request.headers.get("authorization");
+    const from = () => addressOf(request, peerOf?.(request));
     if (header === null || (BASIC.test(header) && request.headers.has("cookie"))) {
       const offered = keyOffered(request);
-      return offered === undefined ? callerOfSession(request, sessions) : callerOf(offered);
+      return offered === undefined ? callerOfSession(request, sessions) : callerOf(offered, from);
     }
     const presented = BEARER.exec(header)?.[1];
     if (presented === undefined) {
       throw new HttpError(401, "unreadable Authorization header: send Authorization: Bearer <key>", challenge);
     }
-    return callerOf(presented);
+    return callerOf(presented, from);
   };
 
-  function callerOf(text: string): Caller | Promise<Caller> {
-    const actor = findActor(text) ?? tokens?.actorOf(text);
+  function callerOf(text: string, from: () => string | undefined): Caller | Promise<Caller> {
+    const actor = findActor(text) ?? tokens?.actorOf(text, from);
     if (actor === undefined) throw wrongKey();
     if (actor instanceof Promise) return actor.then((found) => ({ actor: found }));
     return actor === root ? rootCaller : { actor };

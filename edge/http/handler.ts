@@ -73,8 +73,8 @@ export function createHandler(options: {
    * queue.
    */
   const admitted = new WeakSet<Request>();
-  const admit = async (request: Request): Promise<Caller> => {
-    const caller = await authenticate(request);
+  const admit = async (request: Request, context: RequestContext): Promise<Caller> => {
+    const caller = await authenticate(request, context);
     admitted.add(request);
     return caller;
   };

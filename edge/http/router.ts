@@ -78,7 +78,7 @@ type Answer = (request: RoutedRequest, context: RequestContext) => Response | Pr
 export function createRouter(
   routes: readonly Route[],
   options: {
-    authenticate: (request: Request) => Caller | Promise<Caller>;
+    authenticate: (request: Request, context: RequestContext) => Caller | Promise<Caller>;
     authorize: Authorize;
     /** @default no tenant's requests are limited */
     rates?: TenantRates | undefined;
@@ -111,7 +111,7 @@ export function createRouter(
   function guarded({ public: isPublic }: Pick<Route, "public">, answer: Answer): Answer {
     return async (request, context) => {
       if (isPublic === true) return await answer(request, context);
-      const caller = await authenticate(request);
+      const caller = await authenticate(request, context);
       return await answer(Object.assign(request, { caller }), context);
     };
   }

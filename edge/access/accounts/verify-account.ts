@@ -1,10 +1,11 @@
 import { hash } from "node:crypto";
-import { decodeJwt } from "jose";
+import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { defineResource, type Resource } from "../../../crds/resource.ts";
 import { HttpError } from "../../http/http-error.ts";
+import { createPlaces, networksOf } from "../places.ts";
 import type { TokenGrant, VerifyToken } from "../token-actors.ts";
 import { tokenRef } from "../token-ref.ts";
 import { missingRight } from "./account-rights.ts";
@@ -34,7 +35,14 @@ const tokenReviews: Resource<TokenReview> = defineResource({
 });
 const USER = "system:serviceaccount:";
 /** Strangers can send texts that look like tokens, and each costs the API server a review. */
-const MAX_UNKNOWN = 16;
+const UNKNOWN = {
+  ...{ most: 16, mostOfGroup: 8, mostWaiting: 1024, waitMs: 2000 },
+  busy: "many tokens are checked at the moment; try again shortly",
+};
+/** Signatures by a private key, as the API server makes them. */
+const ALGORITHM = /^(?:(?:RS|PS|ES)(?:256|384|512)|EdDSA)$/;
+/** How far the clock of the API server may be ahead. */
+const AHEAD_MS = 300_000;
 
 /** Differs where the settings differ that decide what a token of an account allows. */
 export function digestOfAccounts({ audience, namespace }: AccountConfig): string {
@@ -55,22 +63,24 @@ export function isOfAccount(text: string, audience: string): boolean {
  * Returns a function that asks the API server whose a token is, and what its account may do.
  *
  * @throws HttpError 401 for an invalid token, 403 for an account without the rights, 503 while the API server cannot
- * say it, or for an unknown token while many others are checked
+ * say it, or for an unknown token that has waited for 2 s because many others are checked
  */
 export function createVerifyAccount({
   client,
   config,
+  clock,
   steady,
 }: {
   client: Pick<ClusterClient, "create">;
   config: AccountConfig;
+  clock: Clock;
   steady: Pick<Clock, "now">;
 }): VerifyToken {
   const { audience, namespace } = config;
   const settings = digestOfAccounts(config);
   const rightsOf = createRightsOfUser({ client, namespace, steady });
   const decided = new WeakMap<TokenGrant, DecidedRights>();
-  let unknown = 0;
+  const unknown = createPlaces({ ...UNKNOWN, clock });
 
   async function review(token: string): Promise<ReviewedUser> {
     const spec = { token, audiences: [audience] };
@@ -83,40 +93,52 @@ export function createVerifyAccount({
     return status.user;
   }
 
-  async function verified(text: string, known?: TokenGrant): Promise<TokenGrant> {
+  async function verified(text: string, endsAt: number, known?: TokenGrant): Promise<TokenGrant> {
     const user = await review(text);
     const { username: id = "" } = user;
-    // The API server has verified it.
-    const { exp } = decodeJwt(text);
-    if (typeof exp !== "number")
-      throw refused("it has no end: use a token of kubectl create token, or of a projected volume");
     const found = await rightsOf(user, known && decided.get(known));
     const { rights } = found;
     if ("verb" in rights) throw new HttpError(403, missingRight(rights, { user: id, namespace }));
-    const endsAt = exp * 1000;
     const account = { kind: "serviceAccount", id, ...rights } as const;
     const grant = { ...account, endsAt, ref: tokenRef(account, { settings, endsAt }) };
     decided.set(grant, found);
     return grant;
   }
 
-  return async (text, { known }) => {
-    if (known !== undefined) return await verified(text, known);
-    if (unknown >= MAX_UNKNOWN)
-      throw new HttpError(503, "many tokens are checked at the moment; try again shortly", {
-        headers: { "retry-after": "1" },
-      });
-    unknown += 1;
-    try {
-      return await verified(text);
-    } finally {
-      unknown -= 1;
-    }
+  return async (text, { known, from }) => {
+    const endsAt = endOf(text, clock.now());
+    if (known !== undefined) return await verified(text, endsAt, known);
+    return await unknown.take(networksOf(from?.()), () => verified(text, endsAt));
   };
 }
 
-function refused(problem: string): HttpError {
+/**
+ * When a token ends, in milliseconds since the epoch, as it says itself.
+ *
+ * @throws HttpError 401 for one that the API server cannot accept, before it costs a review
+ */
+function endOf(text: string, now: number): number {
+  const { alg, exp, nbf = 0, iss } = readUnverified(text);
+  if (!ALGORITHM.test(String(alg)) || typeof iss !== "string" || typeof nbf !== "number")
+    throw refused("it is none that an API server makes");
+  if (typeof exp !== "number")
+    throw refused("it has no end: use a token of kubectl create token, or of a projected volume");
+  if (exp * 1000 <= now) throw refused("it has ended");
+  if (nbf * 1000 > now + AHEAD_MS) throw refused("it is not valid yet; do the clocks of edge and cluster differ?");
+  return exp * 1000;
+}
+
+function readUnverified(text: string): JWTPayload & { alg?: unknown } {
+  try {
+    return { ...decodeJwt(text), alg: decodeProtectedHeader(text).alg };
+  } catch (cause) {
+    throw refused("it is no JWT", cause);
+  }
+}
+
+function refused(problem: string, cause?: unknown): HttpError {
   return new HttpError(401, `the token is refused: ${problem}`, {
+    cause,
     headers: { "www-authenticate": 'Bearer realm="tenancy", error="invalid_token"' },
   });
 }

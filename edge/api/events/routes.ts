@@ -7,6 +7,7 @@ import { EVENTS_PROTOCOL } from "../../http/event-socket.ts";
 import { requireHandshake } from "../../http/handshake.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { PageCheck } from "../../http/page-check.ts";
+import type { RequestContext } from "../../http/router.ts";
 import { untilCallerEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
@@ -54,7 +55,8 @@ export function eventsRoute(options: {
     errors: [401, 403, 404, 426, 503],
     public: !requireKey,
     access: anyKey,
-    async handle(request, { upgrade }) {
+    async handle(request, context) {
+      const { upgrade } = context;
       checkPage(request);
       const accept = requireHandshake(request, { upgrade, protocols: [EVENTS_PROTOCOL] });
       const filter = readEventFilter(request);
@@ -63,7 +65,7 @@ export function eventsRoute(options: {
         throw new HttpError(400, "query.since: must be the id of one message");
       }
       const isMore = filter.types?.some((type) => !usualFamilies.includes(familyOf(type))) === true;
-      const caller = request.caller ?? (await callerOf(request, { isRequired: isMore, authenticate }));
+      const caller = request.caller ?? (await callerOf(request, { isRequired: isMore, authenticate, context }));
       if (caller !== undefined) authorizeEvents(caller.actor, { isMore, filter });
       const isStranger = authenticate !== undefined && caller === undefined;
       if (isStranger) checkPage(request, { isStranger });
@@ -86,10 +88,14 @@ export function eventsRoute(options: {
 /** Who sent a request; undefined for a stranger. A wrong key is ignored if none is required. */
 async function callerOf(
   request: Request,
-  { isRequired, authenticate }: { isRequired: boolean; authenticate: Access["authenticate"] },
+  {
+    isRequired,
+    authenticate,
+    context,
+  }: { isRequired: boolean; authenticate: Access["authenticate"]; context: RequestContext },
 ): Promise<Caller | undefined> {
   try {
-    return await authenticate?.(request);
+    return await authenticate?.(request, context);
   } catch (error) {
     if (isRequired || !(error instanceof HttpError && error.status === 401)) throw error;
     return undefined;

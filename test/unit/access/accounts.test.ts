@@ -1,6 +1,6 @@
 // @runtimes bun node deno
 // What takes a fault of the API server; test/cluster/rest/service-accounts.test.ts asks a real one.
-import { decodeJwt, SignJWT } from "jose";
+import { decodeJwt, generateKeyPair, SignJWT } from "jose";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
@@ -12,6 +12,7 @@ import { silentLog } from "../silent-log.ts";
 import { fakeIssuer, oidc } from "./oidc/fake-issuer.ts";
 
 const test = suite("tokens of ServiceAccounts");
+const { privateKey } = await generateKeyPair("ES256");
 const NAME = "system:serviceaccount:apps:web";
 
 interface Review {
@@ -45,9 +46,9 @@ function stage(answer: (kind: string, review: Review) => Promise<object>) {
   const exp = Math.floor(clock.now() / 1000) + 3600;
   /** The API server would not take its signature; here it is not asked. */
   const tokenOf = (more: object = {}) =>
-    new SignJWT({ sub: NAME, aud: ["tenancy.dev"], exp, ...more })
-      .setProtectedHeader({ alg: "HS256" })
-      .sign(new Uint8Array(32));
+    new SignJWT({ iss: "https://kubernetes.default.svc", sub: NAME, aud: ["tenancy.dev"], exp, ...more })
+      .setProtectedHeader({ alg: "ES256" })
+      .sign(privateKey);
   return { clock, issuer, tokens, asked, tokenOf };
 }
 
@@ -100,9 +101,6 @@ test("what the API server does not confirm for this audience, or as an account, 
     const text = await tokenOf();
     assert.is((await refusalOf(() => tokens.actorOf(text)))[0], 401, JSON.stringify(status));
   }
-  const { tokens, tokenOf } = stage(all);
-  const endless = await tokenOf({ exp: undefined });
-  assert.is((await refusalOf(() => tokens.actorOf(endless)))[0], 401);
 });
 
 test("an edge that may not ask, or is not answered, says so with 503", async () => {
@@ -119,7 +117,7 @@ test("an edge that may not ask, or is not answered, says so with 503", async () 
   }
 });
 
-test("strangers' tokens are checked 16 at a time, which does not touch a known one", async () => {
+test("strangers' tokens wait for their turn by network, which does not touch another's or a known one", async () => {
   let isHanging = false;
   const never = new Promise<object>(() => undefined);
   const { tokens, tokenOf, asked, clock } = stage((kind) => (isHanging ? never : all(kind)));
@@ -127,18 +125,65 @@ test("strangers' tokens are checked 16 at a time, which does not touch a known o
   const actor = await tokens.actorOf(mine);
   actor?.opens?.();
   isHanging = true;
-  const texts = await Promise.all(Array.from({ length: 20 }, (_, jti) => tokenOf({ jti: String(jti) })));
+  const texts = await Promise.all(Array.from({ length: 21 }, (_, jti) => tokenOf({ jti: String(jti) })));
   const before = asked.length;
-  const last = texts.slice(16);
-  for (const text of texts.slice(0, 16)) void tokens.actorOf(text);
-  for (const text of last) assert.is((await refusalOf(() => tokens.actorOf(text)))[0], 503);
-  assert.is(asked.length, before + 16);
+  const [other = "", ...forged] = texts;
+  const refusals = forged.map((text, host) => refusalOf(() => tokens.actorOf(text, () => `192.0.2.${host}`)));
+  assert.is(asked.length, before + 8);
+  void tokens.actorOf(other, () => "198.51.100.1");
+  assert.is(asked.length, before + 9);
+  await clock.pass(2000);
+  assert.equal(
+    (await Promise.all(refusals.slice(8))).map(([status]) => status),
+    Array(12).fill(503),
+  );
   assert.is(tokens.actorOf(mine), actor);
-  // Its own check is not one of the 16.
+  // Its own check needs no place.
   isHanging = false;
   await clock.pass(60_000);
-  assert.ok(asked.length > before + 17);
+  assert.ok(asked.length > before + 10);
   assert.not.ok(actor?.ended.aborted);
+});
+
+test("a text that was refused is not sent to the API server again for 10 s", async () => {
+  const { tokens, tokenOf, asked, clock } = stage(async () => ({ authenticated: false }));
+  const text = await tokenOf();
+  for (let at = 0; at < 10; at += 1) assert.is((await refusalOf(() => tokens.actorOf(text)))[0], 401);
+  assert.is(asked.length, 1);
+  await clock.pass(10_000);
+  assert.is((await refusalOf(() => tokens.actorOf(text)))[0], 401);
+  assert.is(asked.length, 2);
+  for (let at = 0; at < 10_001; at += 1) await refusalOf(() => tokens.actorOf(`${text}${at}`));
+  await refusalOf(() => tokens.actorOf(text));
+  assert.is(asked.length, 2 + 10_001 + 1, "the oldest are forgotten");
+  const unsure = stage(() => Promise.reject(new Error("away")));
+  const other = await unsure.tokenOf();
+  for (let at = 0; at < 2; at += 1) await refusalOf(() => unsure.tokens.actorOf(other));
+  assert.is(unsure.asked.length, 2);
+});
+
+test("what no API server can have made, or has ended, costs no review", async () => {
+  const { tokens, tokenOf, asked, clock } = stage(all);
+  const now = Math.floor(clock.now() / 1000);
+  const part = (content: object) => Buffer.from(JSON.stringify(content)).toString("base64url");
+  const [, payload = "", signature = ""] = (await tokenOf()).split(".");
+  for (const [text, problem] of [
+    [await tokenOf({ exp: now }), /it has ended/],
+    [await tokenOf({ exp: undefined }), /it has no end/],
+    [await tokenOf({ nbf: now + 301 }), /it is not valid yet/],
+    [await tokenOf({ iss: undefined }), /none that an API server makes/],
+    [`${part({ alg: "none" })}.${payload}.${signature}`, /none that an API server makes/],
+    [`${part({ alg: "HS256" })}.${payload}.${signature}`, /none that an API server makes/],
+    [`${part({ alg: ["ES256"], kid: 5 })}.${part({ ...decodeJwt(await tokenOf()), nbf: "x" })}.x`, /none that an API/],
+    [`eyJh.${payload}.${signature}`, /it is no JWT/],
+  ] as const) {
+    const [status, message] = await refusalOf(() => tokens.actorOf(text));
+    assert.is(status, 401, text);
+    assert.match(message, problem);
+  }
+  assert.equal(asked, []);
+  assert.is((await tokens.actorOf(await tokenOf({ nbf: now + 299 })))?.id, NAME);
+  tokens.close();
 });
 
 const POD = "authentication.kubernetes.io/pod-name";

@@ -1,6 +1,12 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import type { Tokens } from "../../../edge/access/tokens.ts";
+import { createApiKeyCheck } from "../../../edge/http/api-key.ts";
+import { createClientAddress } from "../../../edge/http/client-address.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
+import { parseNetwork } from "../../../edge/proxy/entry/origin.ts";
+import { createRecorder } from "../tracing/recorder.ts";
 import { testEdge } from "./test-edge.ts";
 
 const test = suite("API key");
@@ -117,6 +123,41 @@ test("without a key, what a page of another site sends is refused, reading aside
       404,
     );
   }
+});
+
+test("the address that limits unknown tokens is the client's, on every way that a token arrives", async () => {
+  const addresses: (string | undefined)[] = [];
+  const tokens: Tokens = {
+    actorOf(_, from) {
+      addresses.push(from?.());
+      throw new HttpError(401, "refused");
+    },
+    ...{ holds: () => undefined, login: undefined, close: () => undefined },
+  };
+  for (const tracer of [undefined, createRecorder().tracer]) {
+    const edge = testEdge({ apiKey: KEY, tokens, ...(tracer && { tracer }) });
+    const headers = { authorization: "Bearer eyJ.eyJ.x" };
+    assert.is((await edge.call("GET /api/v1/tenants", { headers, peer: "192.0.2.1" })).status, 401);
+    assert.is((await edge.call("GET /none", { headers, peer: "::ffff:192.0.2.2" })).status, 401);
+    const handshake = {
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    };
+    const request = new Request("http://edge.test/ws?type=workload", { headers: { ...headers, ...handshake } });
+    const socket = await edge.handler(request, { peerOf: () => "192.0.2.3", upgrade: () => new Response() });
+    assert.is(socket.status, 401);
+  }
+  assert.equal(
+    addresses,
+    [1, 2, 3, 1, 2, 3].map((host) => `192.0.2.${host}`),
+  );
+  const trusted = [parseNetwork("10.0.0.0/8")].flatMap((network) => network ?? []);
+  const check = createApiKeyCheck(() => undefined, undefined, tokens, createClientAddress({ trusted }));
+  const headers = { authorization: "Bearer eyJ.eyJ.x", "x-forwarded-for": "198.51.100.1" };
+  const request = new Request("http://edge.test/", { headers });
+  for (const peer of ["10.0.0.1", "192.0.2.1"]) assert.throws(() => check(request, { peerOf: () => peer }), "refused");
+  assert.equal(addresses.slice(6), ["198.51.100.1", "192.0.2.1"]);
 });
 
 test.run();
