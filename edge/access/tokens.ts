@@ -56,7 +56,7 @@ export function createTokens({
   ...options
 }: {
   oidc?: OidcConfig | undefined;
-  accounts?: { client: Pick<ClusterClient, "create">; config: AccountConfig } | undefined;
+  accounts?: { client: Pick<ClusterClient, "create" | "request">; config: AccountConfig } | undefined;
   apiKey: string;
   clock: Clock;
   steady?: Pick<Clock, "now">;
@@ -71,7 +71,7 @@ export function createTokens({
   const ofAccounts =
     accounts &&
     createTokenActors({
-      verify: createVerifyAccount({ ...accounts, clock, steady }),
+      verify: createVerifyAccount({ ...accounts, clock, steady, log: options.log }),
       recheckMs: RECHECK_ACCOUNT_MS,
       refusedMs: REFUSED_MS,
       ...{ clock, steady },

@@ -3,6 +3,7 @@ import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
+import type { Log } from "../../../crds/log.ts";
 import { defineResource, type Resource } from "../../../crds/resource.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { createPlaces, networksOf } from "../places.ts";
@@ -10,6 +11,7 @@ import type { TokenGrant, VerifyToken } from "../token-actors.ts";
 import { tokenRef } from "../token-ref.ts";
 import { missingRight } from "./account-rights.ts";
 import { REVIEW_MS, reviewed } from "./ask-cluster.ts";
+import { createClusterKeys } from "./cluster-keys.ts";
 import { createRightsOfUser, type DecidedRights, type ReviewedUser } from "./rights-of-user.ts";
 
 /** Whose tokens are accepted: those of ServiceAccounts of the cluster, issued for `audience`. */
@@ -34,9 +36,9 @@ const tokenReviews: Resource<TokenReview> = defineResource({
   namespaced: false,
 });
 const USER = "system:serviceaccount:";
-/** Strangers can send texts that look like tokens, and each costs the API server a review. */
+/** Each costs the API server reviews: texts of strangers that look like tokens, and new tokens of accounts. */
 const UNKNOWN = {
-  ...{ most: 16, mostOfGroup: 8, mostWaiting: 1024, waitMs: 2000 },
+  ...{ most: 16, mostOfGroup: 8, mostWaiting: 1024, waitMs: 5000 },
   busy: "many tokens are checked at the moment; try again shortly",
 };
 /** Signatures by a private key, as the API server makes them. */
@@ -63,24 +65,27 @@ export function isOfAccount(text: string, audience: string): boolean {
  * Returns a function that asks the API server whose a token is, and what its account may do.
  *
  * @throws HttpError 401 for an invalid token, 403 for an account without the rights, 503 while the API server cannot
- * say it, or for an unknown token that has waited for 2 s because many others are checked
+ * say it, or for an unknown token that has waited for 5 s because many others are checked
  */
 export function createVerifyAccount({
   client,
   config,
   clock,
   steady,
+  log,
 }: {
-  client: Pick<ClusterClient, "create">;
+  client: Pick<ClusterClient, "create" | "request">;
   config: AccountConfig;
   clock: Clock;
   steady: Pick<Clock, "now">;
+  log: Log;
 }): VerifyToken {
   const { audience, namespace } = config;
   const settings = digestOfAccounts(config);
   const rightsOf = createRightsOfUser({ client, namespace, steady });
   const decided = new WeakMap<TokenGrant, DecidedRights>();
-  const unknown = createPlaces({ ...UNKNOWN, clock });
+  const keys = createClusterKeys({ client, steady, log });
+  const unknown = { signed: createPlaces({ ...UNKNOWN, clock }), unsigned: createPlaces({ ...UNKNOWN, clock }) };
 
   async function review(token: string): Promise<ReviewedUser> {
     const spec = { token, audiences: [audience] };
@@ -106,26 +111,31 @@ export function createVerifyAccount({
   }
 
   return async (text, { known, from }) => {
-    const endsAt = endOf(text, clock.now());
+    const { endsAt, sub } = readToken(text, clock.now());
     if (known !== undefined) return await verified(text, endsAt, known);
-    return await unknown.take(networksOf(from?.()), () => verified(text, endsAt));
+    // Now: a runtime forgets a client that leaves.
+    const networks = networksOf(from?.());
+    const signer = await keys.signerOf(text);
+    if (signer === "forged") throw refused("the cluster has not signed it");
+    if (signer === "unknown") return await unknown.unsigned.take(networks, () => verified(text, endsAt));
+    return await unknown.signed.take([sub.slice(0, sub.lastIndexOf(":")), sub], () => verified(text, endsAt));
   };
 }
 
 /**
- * When a token ends, in milliseconds since the epoch, as it says itself.
+ * The account, and the end in milliseconds since the epoch, as a token says itself.
  *
  * @throws HttpError 401 for one that the API server cannot accept, before it costs a review
  */
-function endOf(text: string, now: number): number {
-  const { alg, exp, nbf = 0, iss } = readUnverified(text);
+function readToken(text: string, now: number): { endsAt: number; sub: string } {
+  const { alg, sub = "", exp, nbf = 0, iss } = readUnverified(text);
   if (!ALGORITHM.test(String(alg)) || typeof iss !== "string" || typeof nbf !== "number")
     throw refused("it is none that an API server makes");
   if (typeof exp !== "number")
     throw refused("it has no end: use a token of kubectl create token, or of a projected volume");
   if (exp * 1000 <= now) throw refused("it has ended");
   if (nbf * 1000 > now + AHEAD_MS) throw refused("it is not valid yet; do the clocks of edge and cluster differ?");
-  return exp * 1000;
+  return { endsAt: exp * 1000, sub };
 }
 
 function readUnverified(text: string): JWTPayload & { alg?: unknown } {

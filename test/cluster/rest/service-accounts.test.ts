@@ -69,6 +69,16 @@ async function tokenOf(name: string, audiences: string[] = [AUDIENCE], namespace
   return token;
 }
 
+/** How many of these the API server was asked to create since its start. */
+async function created(resource: string): Promise<number> {
+  const { body } = await tenancy.client.request({ method: "GET", path: "/metrics", accept: "text/plain" });
+  const lines = String(body).matchAll(/^apiserver_request_total\{(.*)\} (\d+)$/gm);
+  return [...lines].reduce(
+    (sum, [, labels = "", count]) => sum + (labels.includes(`resource="${resource}"`) ? Number(count) : 0),
+    0,
+  );
+}
+
 const each = (verbs: string[]) => Object.fromEntries(KINDS.map((kind) => [kind, verbs]));
 
 async function ask(key: string, route: string, more: { path?: string; body?: unknown } = {}) {
@@ -146,6 +156,7 @@ test("a token for the API server, a changed one, and one of another issuer are r
   const good = await tokenOf("all");
   const [header, payload, signature = ""] = good.split(".");
   const claims = JSON.parse(Buffer.from(payload ?? "", "base64url").toString());
+  const reviews = await created("tokenreviews");
   const forged = Buffer.from(JSON.stringify({ ...claims, sub: `system:serviceaccount:${NAMESPACE}:all2` }));
   for (const text of [
     `${header}.${forged.toString("base64url")}.${signature}`,
@@ -153,8 +164,9 @@ test("a token for the API server, a changed one, and one of another issuer are r
   ]) {
     const { status, error } = await ask(text, "GET /api/v1/workloads");
     assert.is(status, 401, error);
-    assert.match(error, "the cluster does not know it");
+    assert.match(error, "the cluster has not signed it");
   }
+  assert.is(await created("tokenreviews"), reviews, "the keys of the cluster are enough");
   assert.is(await statusOf(good, "GET /api/v1/workloads"), 200);
 });
 
@@ -165,16 +177,6 @@ async function socketOf(token: string): Promise<WebSocket> {
   });
   await once(socket, "open");
   return socket;
-}
-
-/** How many of these the API server was asked to create since its start. */
-async function created(resource: string): Promise<number> {
-  const { body } = await tenancy.client.request({ method: "GET", path: "/metrics", accept: "text/plain" });
-  const lines = String(body).matchAll(/^apiserver_request_total\{(.*)\} (\d+)$/gm);
-  return [...lines].reduce(
-    (sum, [, labels = "", count]) => sum + (labels.includes(`resource="${resource}"`) ? Number(count) : 0),
-    0,
-  );
 }
 
 /** More than one account was once allowed, each as a pod of it has one. */

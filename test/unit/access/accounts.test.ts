@@ -1,18 +1,19 @@
 // @runtimes bun node deno
 // What takes a fault of the API server; test/cluster/rest/service-accounts.test.ts asks a real one.
-import { decodeJwt, generateKeyPair, SignJWT } from "jose";
+import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, SignJWT } from "jose";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
+import type { TransportResponse } from "../../../crds/client/transport.ts";
 import { createTokens } from "../../../edge/access/tokens.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
-import { manualClock } from "../manual-clock.ts";
+import { manualClock, turns } from "../manual-clock.ts";
 import { silentLog } from "../silent-log.ts";
 import { fakeIssuer, oidc } from "./oidc/fake-issuer.ts";
 
 const test = suite("tokens of ServiceAccounts");
-const { privateKey } = await generateKeyPair("ES256");
+const { privateKey, publicKey } = await generateKeyPair("ES256");
 const NAME = "system:serviceaccount:apps:web";
 
 interface Review {
@@ -24,8 +25,14 @@ interface Review {
   };
 }
 
-/** @param answer of the API server to each review */
-function stage(answer: (kind: string, review: Review) => Promise<object>) {
+/**
+ * @param answer of the API server to each review
+ * @param keys that it publishes @default none
+ */
+function stage(
+  answer: (kind: string, review: Review) => Promise<object>,
+  keys: () => Promise<object> = () => Promise.reject(new ApiError("no", { status: 403, reason: "Forbidden" })),
+) {
   const clock = manualClock();
   const issuer = fakeIssuer(clock.now);
   const asked: string[] = [];
@@ -33,7 +40,11 @@ function stage(answer: (kind: string, review: Review) => Promise<object>) {
     asked.push(kind);
     return { metadata: { name: "" }, status: await answer(kind, { kind, spec }) };
   }) as unknown as ClusterClient["create"];
-  const accounts = { client: { create }, config: { audience: "tenancy.dev", namespace: "tenancy" } };
+  const request: ClusterClient["request"] = async ({ path, accept }) => {
+    assert.equal([path, accept], ["/openid/v1/jwks", "application/jwk-set+json"]);
+    return { status: 200, body: Buffer.from(JSON.stringify(await keys())) } as TransportResponse;
+  };
+  const accounts = { client: { create, request }, config: { audience: "tenancy.dev", namespace: "tenancy" } };
   const tokens = createTokens({
     apiKey: "root",
     oidc,
@@ -45,10 +56,10 @@ function stage(answer: (kind: string, review: Review) => Promise<object>) {
   });
   const exp = Math.floor(clock.now() / 1000) + 3600;
   /** The API server would not take its signature; here it is not asked. */
-  const tokenOf = (more: object = {}) =>
+  const tokenOf = (more: object = {}, { kid = "first", key = privateKey } = {}) =>
     new SignJWT({ iss: "https://kubernetes.default.svc", sub: NAME, aud: ["tenancy.dev"], exp, ...more })
-      .setProtectedHeader({ alg: "ES256" })
-      .sign(privateKey);
+      .setProtectedHeader({ alg: "ES256", kid })
+      .sign(key);
   return { clock, issuer, tokens, asked, tokenOf };
 }
 
@@ -129,10 +140,12 @@ test("strangers' tokens wait for their turn by network, which does not touch ano
   const before = asked.length;
   const [other = "", ...forged] = texts;
   const refusals = forged.map((text, host) => refusalOf(() => tokens.actorOf(text, () => `192.0.2.${host}`)));
+  await turns();
   assert.is(asked.length, before + 8);
   void tokens.actorOf(other, () => "198.51.100.1");
+  await turns();
   assert.is(asked.length, before + 9);
-  await clock.pass(2000);
+  await clock.pass(5000);
   assert.equal(
     (await Promise.all(refusals.slice(8))).map(([status]) => status),
     Array(12).fill(503),
@@ -143,6 +156,64 @@ test("strangers' tokens wait for their turn by network, which does not touch ano
   await clock.pass(60_000);
   assert.ok(asked.length > before + 10);
   assert.not.ok(actor?.ended.aborted);
+});
+
+test("where the cluster publishes its keys, forged tokens cost no review, and signed ones do not wait for strangers", async () => {
+  const jwk = { ...(await exportJWK(publicKey)), kid: "first" };
+  const { privateKey: other, publicKey: otherPublic } = await generateKeyPair("ES256");
+  let published: object[] = [jwk];
+  let read = 0;
+  let isHanging = false;
+  const never = new Promise<object>(() => undefined);
+  const { tokens, tokenOf, asked, clock } = stage(
+    (kind, { spec: { token = "" } }) => {
+      return isHanging && decodeProtectedHeader(token).kid !== "first" && kind === "TokenReview" ? never : all(kind);
+    },
+    async () => {
+      read += 1;
+      return { keys: published };
+    },
+  );
+  for (const forged of [await tokenOf({}, { key: other }), `${(await tokenOf()).slice(0, -8)}AAAAAAAA`]) {
+    const [status, message] = await refusalOf(() => tokens.actorOf(forged));
+    assert.is(status, 401);
+    assert.match(message, "the cluster has not signed it");
+  }
+  assert.equal([asked, read], [[], 1]);
+  // Keys that are not published can be the cluster's.
+  const unpublished = await tokenOf({}, { kid: "second", key: other });
+  assert.is((await tokens.actorOf(unpublished))?.id, NAME);
+  isHanging = true;
+  for (let jti = 0; jti < 100; jti += 1) {
+    const text = await tokenOf({ jti: String(jti) }, { kid: "third", key: other });
+    Promise.resolve(tokens.actorOf(text, () => `192.0.${jti}.1`)).catch(() => undefined);
+  }
+  for (let jti = 0; jti < 20; jti += 1)
+    assert.is((await tokens.actorOf(await tokenOf({ jti: `web-${jti}` }), () => "192.0.2.1"))?.id, NAME);
+  assert.is(read, 1);
+  // A new key is read beside the calls, at most every 30 s.
+  published = [jwk, { ...(await exportJWK(otherPublic)), kid: "third" }];
+  await clock.pass(30_000);
+  for (let jti = 100; jti < 110; jti += 1)
+    Promise.resolve(tokens.actorOf(await tokenOf({ jti: String(jti) }, { kid: "third", key: other }))).catch(() => 0);
+  await turns();
+  assert.is(read, 2);
+  const forged = await tokenOf({ jti: "last" }, { kid: "third" });
+  assert.match((await refusalOf(() => tokens.actorOf(forged)))[1], "the cluster has not signed it");
+  tokens.close();
+  await clock.pass(5000);
+});
+
+test("keys that cannot be read, or are none, refuse no token", async () => {
+  for (const keys of [
+    () => Promise.reject(new Error("away")),
+    async () => [],
+    async () => ({ keys: [{ kty: "EC", kid: "first" }, {}] }),
+  ]) {
+    const { tokens, tokenOf } = stage(all, keys as () => Promise<object>);
+    assert.is((await tokens.actorOf(await tokenOf()))?.id, NAME);
+    tokens.close();
+  }
 });
 
 test("a text that was refused is not sent to the API server again for 10 s", async () => {
