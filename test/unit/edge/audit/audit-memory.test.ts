@@ -32,4 +32,21 @@ test("long lines are bounded by their bytes, and pages follow the ids", () => {
   assert.equal(memory.newest(ids[4]), all.slice(5));
 });
 
+test("which actors share a place differs from process to process, so that no id can be chosen to displace another's", () => {
+  /** The ids that share with the victim: a long line of theirs displaces the one of the victim, and not itself. */
+  function sharing(): number[] {
+    const memory = createAuditMemory({ now: () => 0, maxLines: 1 });
+    memory.add("mine", "person victim");
+    return Array.from({ length: 4000 }, (_, id) => id).filter((id) => {
+      memory.add("a longer line", `person ${id}`);
+      const isDisplaced = memory.newest()[0]?.line !== "mine";
+      if (isDisplaced) memory.add("mine", "person victim");
+      return isDisplaced;
+    });
+  }
+  const [first, second] = [sharing(), sharing()];
+  assert.ok(first.length > 0 && first.length < 100, `${first.length}`);
+  assert.not.equal(first, second);
+});
+
 test.run();

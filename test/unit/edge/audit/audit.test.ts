@@ -293,4 +293,36 @@ test("GET /audit: newest first, by filters, in pages of one replica", async () =
   assert.is((await edge.call("GET /api/v1/audit", bearer("tenant"))).status, 403);
 });
 
+test("a person or account who is named as a key, or as a kind, is found by its own kind only", async () => {
+  const named = (kind: Actor["kind"], id: string): Actor => ({ ...tenantActor, kind, id, ref: `${kind} ${id}` });
+  const callers = new Map([
+    ["eyJ-root", named("person", "root")],
+    ["eyJ-key", named("person", "t")],
+    ["eyJ-unknown", named("person", "unknown")],
+    ["eyJ-prefix", named("person", "person:root")],
+    ["eyJ-account", named("serviceAccount", "root")],
+  ]);
+  const none = { holds: () => undefined, login: undefined, close: () => undefined };
+  const edge = open({ tokens: { actorOf: (text) => callers.get(text), ...none } });
+  for (const key of [...callers.keys(), ROOT, "tenant", "wrong"])
+    await edge.call("DELETE /api/v1/workloads/none", bearer(key));
+  for (const [actor, expected] of [
+    ["root", { kind: "root", id: "root" }],
+    ["t", { kind: "key", id: "t" }],
+    ["unknown", { kind: "unknown" }],
+    ["person:root", { kind: "person", id: "root" }],
+    ["person:t", { kind: "person", id: "t" }],
+    ["person:unknown", { kind: "person", id: "unknown" }],
+    ["person:person:root", { kind: "person", id: "person:root" }],
+    ["serviceAccount:root", { kind: "serviceAccount", id: "root" }],
+  ] as const) {
+    const { json } = await edge.call(`GET /api/v1/audit?actor=${actor}&method=DELETE`, bearer(ROOT));
+    assert.equal(
+      (json as ApiTypes["AuditLog"]).records.map((record) => record.actor),
+      [expected],
+      actor,
+    );
+  }
+});
+
 test.run();
