@@ -12,6 +12,9 @@ export function isTenantId(value: unknown): value is string {
 /** A tenant id, or the start of one and a `*`. */
 export const TENANT_OR_START = /^[A-Za-z0-9](([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[-A-Za-z0-9_.]{0,62}\*)$/;
 
+/** The name of a workload, or the start of one and a `*`. */
+export const WORKLOAD_OR_START = /^[a-z0-9](([-a-z0-9.]{0,61}[a-z0-9])?|[-a-z0-9.]{0,62}\*)$/;
+
 /** Whether the value can name a workload, pool, claim or trigger: a DNS-1123 subdomain of at most 63 characters. */
 export function isObjectName(value: unknown): value is string {
   return typeof value === "string" && value.length <= MAX_NAME_LENGTH && SUBDOMAIN.test(value);

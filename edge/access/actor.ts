@@ -15,6 +15,8 @@ export interface Actor {
   readonly role: Role;
   /** Ids of the tenants that it reaches, or the start of ids before a `*`. Undefined for all tenants. */
   readonly tenants: readonly string[] | undefined;
+  /** Names of the workloads that it reaches, or the start of names before a `*`. @default all workloads */
+  readonly workloads?: readonly string[] | undefined;
   /** Whether it may use the routes of claims for every tenant, whatever its role. @default false */
   readonly mayClaim?: boolean;
   /** Aborted when the key is deleted, changed or has expired: end what the actor has opened. */
@@ -39,8 +41,16 @@ export const root: Actor = {
 
 /** Whether an actor may reach the things of a tenant. */
 export function reaches({ tenants }: Pick<Actor, "tenants">, tenantId: string): boolean {
-  if (tenants === undefined) return true;
-  return tenants.some((one) => (one.endsWith("*") ? tenantId.startsWith(one.slice(0, -1)) : tenantId === one));
+  return tenants === undefined || isNamed(tenants, tenantId);
+}
+
+/** Whether an actor may reach the things of a workload; `undefined` for a thing that belongs to no workload. */
+export function reachesWorkload({ workloads }: Pick<Actor, "workloads">, workload: string | undefined): boolean {
+  return workloads === undefined || (workload !== undefined && isNamed(workloads, workload));
+}
+
+function isNamed(namesOrStarts: readonly string[], name: string): boolean {
+  return namesOrStarts.some((one) => (one.endsWith("*") ? name.startsWith(one.slice(0, -1)) : name === one));
 }
 
 /** An actor, and how long its request may hold a connection open. */

@@ -1,7 +1,7 @@
 import { quote } from "../../crds/quote.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { RoutedRequest } from "../http/router.ts";
-import { type Actor, reaches } from "./actor.ts";
+import { type Actor, reaches, reachesWorkload } from "./actor.ts";
 import type { RouteAccess } from "./route-access.ts";
 
 /**
@@ -25,4 +25,18 @@ export const adminsOnly: Authorize = ({ role }) => {
 export function requireTenant(actor: Actor, tenantId: string): string {
   if (!reaches(actor, tenantId)) throw new HttpError(404, `tenant ${quote(tenantId)} does not exist for this key`);
   return tenantId;
+}
+
+/**
+ * The answer does not depend on whether the workload exists.
+ *
+ * @param actor undefined where no key is required
+ * @throws HttpError 404 for a workload that the actor does not reach
+ */
+export function requireWorkload(actor: Pick<Actor, "workloads"> | undefined, workload: string): void {
+  if (actor?.workloads === undefined || reachesWorkload(actor, workload)) return;
+  throw new HttpError(
+    404,
+    `workload ${quote(workload)} does not exist for this key, which reaches ${actor.workloads.join(", ")} only`,
+  );
 }

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { parseForeignJson } from "../../crds/foreign-json.ts";
 import type { Secret } from "../../crds/kubernetes.ts";
-import { TENANT_OR_START } from "../../crds/names.ts";
+import { TENANT_OR_START, WORKLOAD_OR_START } from "../../crds/names.ts";
 import { KEY_SECRET_TYPE, USE_LABEL } from "../../crds/secret-refusal.ts";
 import { isTime } from "../../crds/time.ts";
 import { type Role, roles } from "./actor.ts";
@@ -15,6 +15,8 @@ export interface KeyRecord {
   readonly role: Role;
   /** Ids of tenants, or the start of ids before a `*`. */
   readonly tenants?: readonly string[];
+  /** Names of workloads, or the start of names before a `*`. */
+  readonly workloads?: readonly string[];
   /** RFC 3339. */
   readonly createdAt: string;
   readonly expiresAt?: string;
@@ -32,6 +34,7 @@ const MAX_BYTES = 65_536;
 const NAME = "^[^\\x00-\\x1f\\x7f-\\x9f]{1,63}$";
 const NAME_RULE = "must be 1 to 63 characters on one line";
 const TENANT_RULE = "must be a tenant id, or the start of one and a *";
+const WORKLOAD_RULE = "must be the name of a workload, or the start of one and a *";
 const COUNT_RULE = "must have 1 to 100 entries";
 
 /** What the caller of the API and the author of a Secret write alike. Messages never repeat a value. */
@@ -58,13 +61,38 @@ export const keyEntries = {
       ),
     ),
   ),
+  workloads: v.optional(
+    v.pipe(
+      v.array(v.pipe(v.string(), v.regex(WORKLOAD_OR_START, WORKLOAD_RULE))),
+      v.minLength(1, COUNT_RULE),
+      v.maxLength(100, COUNT_RULE),
+      v.description(
+        "Names of workloads, or the start of names and a `*`: it reaches only what is of these. Possible for the roles `tenant` and `reader`.",
+      ),
+    ),
+  ),
 };
 
-/** Why the tenants do not fit the role; undefined if they do. */
-export function tenantsProblem({ role, tenants }: Pick<KeyRecord, "role" | "tenants">): string | undefined {
+/** What a key reaches, without what is not given. */
+export function limitsOf({ tenants, workloads }: Given): Pick<KeyRecord, "tenants" | "workloads"> {
+  return { ...(tenants && { tenants }), ...(workloads && { workloads }) };
+}
+
+type Given = {
+  readonly [Name in "tenants" | "workloads"]?: readonly string[] | undefined;
+};
+
+/** Why the tenants or workloads do not fit the role; undefined if they do. */
+export function reachProblem({
+  role,
+  tenants,
+  workloads,
+}: Pick<KeyRecord, "role" | "tenants" | "workloads">): string | undefined {
   if (role === "tenant" && tenants === undefined) return "tenants: required for the role tenant";
   if ((role === "admin" || role === "platform") && tenants !== undefined)
     return `tenants: not allowed for the role ${role}, which reaches all tenants`;
+  if ((role === "admin" || role === "platform") && workloads !== undefined)
+    return `workloads: not allowed for the role ${role}, which reaches all workloads`;
   return undefined;
 }
 
@@ -107,13 +135,14 @@ export function readKeySecret({ metadata, type, data = {} }: Secret): KeyRecord 
   }
   const checked = v.safeParse(schema, content);
   if (!checked.success) return [...new Set(checked.issues.map(problemOf))].join("; ");
-  const { tenants, expiresAt, ...rest } = checked.output;
-  const problem = tenantsProblem({ ...rest, ...(tenants && { tenants }) });
+  const { tenants, workloads, expiresAt, ...rest } = checked.output;
+  const limits = limitsOf({ tenants, workloads });
+  const problem = reachProblem({ ...rest, ...limits });
   if (problem !== undefined) return `${ENTRY}: ${problem}`;
   return {
     id,
     ...rest,
-    ...(tenants && { tenants }),
+    ...limits,
     ...(expiresAt !== undefined && { expiresAt }),
     createdAt: metadata.creationTimestamp ?? "",
   };

@@ -145,13 +145,15 @@ export function createKeyStore(options: {
   }
 
   /** The key's id, and a digest of everything that decides what it may do. */
-  function refOf({ id, sha256, role, tenants }: KeyRecord): string {
+  function refOf({ id, sha256, role, tenants, workloads }: KeyRecord): string {
     const uid = store.get({ namespace, name: keySecretName(id) })?.metadata.uid;
-    return `${id}-${hash("sha256", JSON.stringify([uid, sha256, role, tenants])).slice(0, 32)}`;
+    // Without workloads as before there were any, so that an upgrade ends no session and no link.
+    const decides = [uid, sha256, role, tenants, ...(workloads === undefined ? [] : [workloads])];
+    return `${id}-${hash("sha256", JSON.stringify(decides)).slice(0, 32)}`;
   }
 
   function actorFor(record: KeyRecord): Actor {
-    const { id, role, tenants, expiresAt } = record;
+    const { id, role, tenants, workloads, expiresAt } = record;
     const name = keySecretName(id);
     const known = actors.get(name);
     if (known !== undefined) return known.actor;
@@ -167,7 +169,7 @@ export function createKeyStore(options: {
       if (left <= 0) end();
       else cancel = clock.after(Math.min(left, MAX_TIMER_MS), () => waitForExpiry(at));
     };
-    const actor: Actor = { kind: "key", id, ref: refOf(record), role, tenants, ended: ended.signal };
+    const actor: Actor = { kind: "key", id, ref: refOf(record), role, tenants, workloads, ended: ended.signal };
     actors.set(name, { actor, end });
     if (expiresAt !== undefined) waitForExpiry(Date.parse(expiresAt));
     return actor;

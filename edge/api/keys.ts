@@ -8,9 +8,10 @@ import {
   type KeyRecord,
   keyEntries,
   keySecretName,
+  limitsOf,
+  reachProblem,
   readKeySecret,
   secretOfKey,
-  tenantsProblem,
 } from "../access/key-record.ts";
 import type { KeyStore } from "../access/key-store.ts";
 import { keyIdPattern, makeKeyText } from "../access/key-text.ts";
@@ -52,12 +53,15 @@ const keyBody = v.strictObject({
     ),
   ),
 });
-/** {@link tenantsProblem} as a schema. */
-const tenantsFitRole = {
+/** {@link reachProblem} as a schema. */
+const reachFitsRole = {
   anyOf: [
     { required: ["tenants"], properties: { role: { const: "tenant" } } },
     { properties: { role: { const: "reader" } } },
-    { properties: { role: { enum: ["admin", "platform"] } }, not: { required: ["tenants"] } },
+    {
+      properties: { role: { enum: ["admin", "platform"] } },
+      not: { anyOf: [{ required: ["tenants"] }, { required: ["workloads"] }] },
+    },
   ],
 } as const;
 
@@ -71,15 +75,15 @@ export function keyRoutes({ cluster, keys, timeOfDay }: KeyServices): ApiRoute[]
       description:
         "The answer is the only one with the key itself: the cluster stores its SHA-256. It works on every replica once their watch has shown it, usually within milliseconds.",
       access: adminOnly,
-      body: { ...bodySchema(keyBody), allOf: [tenantsFitRole] },
+      body: { ...bodySchema(keyBody), allOf: [reachFitsRole] },
       status: 201,
       answer: "CreatedKey",
       errors: [404, 408, 413, 503],
       async handle(request) {
         const store = requireKeys();
-        const { tenants, expiresInSeconds, ...body } = await readJson(request, keyBody);
-        const given = { ...body, ...(tenants !== undefined && { tenants }) };
-        const problem = tenantsProblem(given);
+        const { tenants, workloads, expiresInSeconds, ...body } = await readJson(request, keyBody);
+        const given = { ...body, ...limitsOf({ tenants, workloads }) };
+        const problem = reachProblem(given);
         if (problem !== undefined) throw new HttpError(400, `body.${problem}`);
         const { text, id, digest } = makeKeyText();
         const expiresAt = expiresInSeconds && new Date(timeOfDay() + expiresInSeconds * 1000).toISOString();
@@ -185,6 +189,6 @@ async function asked<T>({ namespace }: KeyStore, call: Promise<T>): Promise<T> {
 
 type KeyResponse = Omit<KeyRecord, "sha256">;
 
-function keyResponse({ id, name, role, tenants, createdAt, expiresAt }: KeyRecord): KeyResponse {
-  return { id, name, role, ...(tenants && { tenants }), createdAt, ...(expiresAt !== undefined && { expiresAt }) };
+function keyResponse({ id, name, role, createdAt, expiresAt, ...limits }: KeyRecord): KeyResponse {
+  return { id, name, role, ...limitsOf(limits), createdAt, ...(expiresAt !== undefined && { expiresAt }) };
 }

@@ -5,7 +5,8 @@ import type { HostTarget } from "../../crds/host-name.ts";
 import { quote } from "../../crds/quote.ts";
 import { pattern } from "../../crds/schema/patterns.ts";
 import { root } from "../access/actor.ts";
-import { tenantUse } from "../access/route-access.ts";
+import { requireWorkload } from "../access/authorize.ts";
+import { namedUse } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { HttpError } from "../http/http-error.ts";
@@ -82,7 +83,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
     {
       method: "POST",
       path: "/api/v1/tenants/:id/links",
-      access: tenantUse,
+      access: namedUse,
       summary: "Create a link to a tenant's instance",
       description:
         "An address of the front door that admits everyone who has it, until it expires: a link is a password. A single link cannot be revoked; deleting the API key that asked for it ends it, one that a token asked for ends with that token, that of a ServiceAccount at the latest after 10 minutes, and removing the key that signed it ends all of that key's links.",
@@ -94,6 +95,7 @@ export function linkRoutes({ namespace, cache, clock, links }: LinkServices): Ap
         const tenantId = pathParam(request, "id", tenantIdRule);
         const { workload: name, expiresInSeconds, port: given } = await readJson(request, linkBody);
         request.audit?.about({ workload: name });
+        requireWorkload(request.caller?.actor, name);
         if (links === undefined)
           throw new HttpError(
             409,

@@ -1,6 +1,7 @@
 import type { Clock } from "../../crds/client/clock.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import { quote } from "../../crds/quote.ts";
+import { reachesWorkload } from "../access/actor.ts";
 import type { CachedKind } from "../cluster/watch-cluster.ts";
 import { HttpError } from "../http/http-error.ts";
 import { instanceNameRule, queryText, queryWords, tenantIdRule, workloadNameRule } from "../http/parameters.ts";
@@ -84,14 +85,16 @@ interface Filtered {
 /**
  * Reads `tenant`, `workload` and `phase`.
  *
- * @returns a predicate of the requested objects
+ * @returns a predicate of the requested objects, of those workloads that the caller's key reaches
  * @throws HttpError 400 for a value that no object can have
  */
 export function filterQuery(request: RoutedRequest, phases: readonly string[]): (object: Filtered) => boolean {
   const tenant = queryText(request, "tenant", tenantIdRule);
   const workload = queryText(request, "workload", workloadNameRule);
   const wanted = queryWords(request, "phase", phases);
+  const { workloads } = request.caller?.actor ?? {};
   return (object) =>
+    reachesWorkload({ workloads }, object.workload) &&
     (tenant === undefined || object.tenant === tenant) &&
     (workload === undefined || object.workload === workload) &&
     (wanted === undefined || wanted.includes(object.phase ?? "Pending"));

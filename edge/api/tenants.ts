@@ -1,7 +1,8 @@
 import type { Claim } from "../../crds/claim.ts";
 import { isPodOf } from "../../crds/claims/claim-pod.ts";
 import { type ClaimResponse, claimResponse } from "../../crds/claims/claim-response.ts";
-import { claimView, serviceView } from "../access/route-access.ts";
+import { reachesWorkload } from "../access/actor.ts";
+import { claimsView, serviceView } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import { isClaimed } from "../cluster/slim-pod.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
@@ -15,14 +16,18 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
     {
       method: "GET",
       path: "/api/v1/tenants/:id",
-      access: claimView,
+      access: claimsView,
       summary: "One tenant and its claims",
       answer: "Tenant",
       errors: [503],
       handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         requireFresh(claims, pods);
-        return jsonResponse(tenantResponse(tenantId, claims.store.by("tenant", tenantId), pods));
+        const { workloads } = request.caller?.actor ?? {};
+        const own = [...claims.store.by("tenant", tenantId)].filter(({ spec }) =>
+          reachesWorkload({ workloads }, spec.workloadRef),
+        );
+        return jsonResponse(tenantResponse(tenantId, own, pods));
       },
     },
     {

@@ -1,8 +1,10 @@
 import * as v from "valibot";
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
+import { requireWorkload } from "../../access/authorize.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { workloadNameRule } from "../../http/parameters.ts";
+import type { RoutedRequest } from "../../http/router.ts";
 
 const says = (issue: v.RegexIssue<string> | v.MaxLengthIssue<string, number>) =>
   `${workloadNameRule.says}, got ${quote(issue.input)}`;
@@ -31,18 +33,22 @@ export const claimBodyFields = {
 /** What the JSON schema of such a body adds: one of the two names is needed. */
 export const namesWorkload = [{ anyOf: [{ required: ["workload"] }, { required: ["workloadRef"] }] }];
 
-/** `workloadRef` is accepted as an alias of `workload`. */
-export function workloadOf({
-  workload,
-  workloadRef,
-}: {
-  workload?: string | undefined;
-  workloadRef?: string | undefined;
-}): string {
+/**
+ * The workload that a body names, which the audit log of its request then has. `workloadRef` is accepted as an alias of
+ * `workload`.
+ *
+ * @throws HttpError 400 without one; 404 for one that the caller's key does not reach
+ */
+export function workloadOf(
+  { workload, workloadRef }: { workload?: string | undefined; workloadRef?: string | undefined },
+  { audit, caller }: Pick<RoutedRequest, "audit" | "caller">,
+): string {
   const name = workload ?? workloadRef;
   if (name === undefined) throw new HttpError(400, "body.workload: is required");
   if (workloadRef !== undefined && workloadRef !== name) {
     throw new HttpError(400, `body.workloadRef: is an alias of body.workload and differs from it; give one of them`);
   }
+  audit?.about({ workload: name });
+  requireWorkload(caller?.actor, name);
   return name;
 }

@@ -11,7 +11,7 @@ import { labelProblems } from "../../../crds/claims/claim-labels.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { plainSchema } from "../../../crds/schema/schema.ts";
 import { patternHints } from "../../../crds/schema/schema-problems.ts";
-import { claimUse, tenantUse } from "../../access/route-access.ts";
+import { claimUse, namedUse } from "../../access/route-access.ts";
 import type { Activity } from "../../activity.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryFlag, tenantIdRule } from "../../http/parameters.ts";
@@ -120,8 +120,7 @@ export function claimRoutes(
         const { actor } = request.caller ?? {};
         if (actor?.role === "tenant") refuseReferences(given, "a key of the role tenant");
         if (actor?.mayClaim === true) refuseReferences(given, "an account that may only claim");
-        const workloadRef = workloadOf(body);
-        request.audit?.about({ workload: workloadRef });
+        const workloadRef = workloadOf(body, request);
         const wanted = typeof body.resume === "object" ? body.resume.version : undefined;
         const version =
           wanted && (await services.versionOf({ tenantId, workloadRef }, wanted, clientGone ?? request.signal));
@@ -156,8 +155,7 @@ export function claimRoutes(
       async handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, extendBody);
-        const key = { tenantId, workloadRef: workloadOf(body) };
-        request.audit?.about({ workload: key.workloadRef });
+        const key = { tenantId, workloadRef: workloadOf(body, request) };
         const expiresAt = await extendClaim(key, services, { seconds: body.seconds, uid: body.uid });
         return jsonResponse({ status: "extended", tenantId, expiresAt });
       },
@@ -177,8 +175,7 @@ export function claimRoutes(
         const tenantId = pathParam(request, "id", tenantIdRule);
         const wait = queryFlag(request, "wait");
         const body = await readJson(request, releaseBody);
-        const key = { tenantId, workloadRef: workloadOf(body) };
-        request.audit?.about({ workload: key.workloadRef });
+        const key = { tenantId, workloadRef: workloadOf(body, request) };
         const gone = () => clientGone ?? request.signal;
         const files = await releaseTenant(key, services, { wait, uid: body.uid, clientGone: gone, span });
         return jsonResponse({ status: "released", tenantId, ...(files !== undefined && { files }) });
@@ -187,7 +184,7 @@ export function claimRoutes(
     {
       method: "POST",
       path: "/api/v1/tenants/:id/discard",
-      access: tenantUse,
+      access: namedUse,
       summary: "Discard the files that a release cannot save",
       description:
         "The release of the claim continues without saving them, and its pod is deleted; earlier snapshots stay. The response is 409 if no release has failed.",
@@ -197,8 +194,7 @@ export function claimRoutes(
       async handle(request) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, releaseBody);
-        const key = { tenantId, workloadRef: workloadOf(body) };
-        request.audit?.about({ workload: key.workloadRef });
+        const key = { tenantId, workloadRef: workloadOf(body, request) };
         await discardFiles(key, services, { uid: body.uid });
         return jsonResponse({ status: "discarded", tenantId });
       },

@@ -1,5 +1,5 @@
 import { quote } from "../../../crds/quote.ts";
-import { reaches } from "../../access/actor.ts";
+import { reaches, reachesWorkload } from "../../access/actor.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
 import type { RoutedRequest } from "../../http/router.ts";
@@ -11,6 +11,8 @@ export interface EventFilter {
   readonly workload: string | undefined;
   /** Those that the client's key reaches, see {@link reaches}; undefined for all. Events of no tenant are left out. */
   readonly tenants?: readonly string[] | undefined;
+  /** The same of workloads. */
+  readonly workloads?: readonly string[] | undefined;
   /** In the order of {@link eventTypes}; undefined means all types of the usual families. */
   readonly types: readonly EventType[] | undefined;
 }
@@ -30,9 +32,10 @@ export function readEventFilter(request: RoutedRequest): EventFilter {
 }
 
 /** Whether a client with the filter gets the event. */
-export function matches({ tenant, tenants, workload, types }: EventFilter, event: StoredEvent): boolean {
+export function matches({ tenant, tenants, workload, workloads, types }: EventFilter, event: StoredEvent): boolean {
   return (
     (tenants === undefined || (event.tenant !== undefined && reaches({ tenants }, event.tenant))) &&
+    reachesWorkload({ workloads }, event.workload) &&
     (tenant === undefined || tenant === event.tenant) &&
     (workload === undefined || workload === event.workload) &&
     (types === undefined ? usualFamilies.includes(familyOf(event.type)) : types.includes(event.type))

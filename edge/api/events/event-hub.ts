@@ -164,7 +164,7 @@ export function createEventHub(options: {
   }
 
   function groupOf(filter: EventFilter): Group {
-    const topic = JSON.stringify([filter.tenant, filter.workload, filter.types, filter.tenants]);
+    const topic = JSON.stringify([filter.tenant, filter.workload, filter.types, filter.tenants, filter.workloads]);
     const ofTenant = groups.get(filter.tenant) ?? new Map<string, Group>();
     groups.set(filter.tenant, ofTenant);
     const group = ofTenant.get(topic) ?? { filter, topic, clients: new Set() };

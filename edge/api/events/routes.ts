@@ -1,6 +1,6 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Actor, Caller } from "../../access/actor.ts";
-import { requireTenant } from "../../access/authorize.ts";
+import { requireTenant, requireWorkload } from "../../access/authorize.ts";
 import { anyKey } from "../../access/route-access.ts";
 import type { Access } from "../../http/access.ts";
 import { EVENTS_PROTOCOL } from "../../http/event-socket.ts";
@@ -10,6 +10,7 @@ import type { PageCheck } from "../../http/page-check.ts";
 import type { RequestContext } from "../../http/router.ts";
 import { untilCallerEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
+import { reachOf } from "../authorize.ts";
 import { nameSchema, tenantIdSchema } from "../openapi/schemas.ts";
 import { type EventFilter, readEventFilter } from "./event-filter.ts";
 import { type EventHub, MAX_CLIENTS } from "./event-hub.ts";
@@ -75,8 +76,8 @@ export function eventsRoute(options: {
           headers: { "retry-after": "10" },
         });
       }
-      const tenants = caller?.actor.tenants;
-      const client = events.client({ filter: { ...filter, tenants }, since, isStranger });
+      const { tenants, workloads } = caller?.actor ?? {};
+      const client = events.client({ filter: { ...filter, tenants, workloads }, since, isStranger });
       if (caller === undefined) return accept(client);
       // What needs no key goes on without the session.
       const { actor } = caller;
@@ -102,9 +103,10 @@ async function callerOf(
   }
 }
 
-/** @throws HttpError 403 for kinds, and 404 for a tenant, that the key does not reach */
+/** @throws HttpError 403 for kinds, and 404 for a tenant or workload, that the key does not reach */
 function authorizeEvents(actor: Actor, { isMore, filter }: { isMore: boolean; filter: EventFilter }): void {
-  if (isMore && actor.tenants !== undefined)
-    throw new HttpError(403, `this key reaches ${actor.tenants.join(", ")} only: ask for the types instance and claim`);
+  if (isMore && (actor.tenants !== undefined || actor.workloads !== undefined))
+    throw new HttpError(403, `this key reaches ${reachOf(actor)} only: ask for the types instance and claim`);
   if (filter.tenant !== undefined) requireTenant(actor, filter.tenant);
+  if (filter.workload !== undefined) requireWorkload(actor, filter.workload);
 }

@@ -47,7 +47,7 @@ const savedEntry = {
   ...({ type: "file", sizeBytes: 1250, mode: "0644", uid: 1000, gid: 1000, modifiedAt: at, sha256 } as const),
 };
 const key: ApiTypes["Key"] = {
-  ...{ id: "k3v9q2m7x0a8b1c6", name: "alice's laptop", role: "tenant", tenants: [tenantId] },
+  ...{ id: "k3v9q2m7x0a8b1c6", name: "alice's laptop", role: "tenant", tenants: [tenantId], workloads: ["web-*"] },
   ...{ createdAt, expiresAt: "2026-12-26T09:30:00.000Z" },
 };
 const delivery: ApiTypes["Deliveries"]["deliveries"][number] = {

@@ -220,6 +220,11 @@ const key = {
       description: "The tenants that it reaches; absent if it reaches all.",
     }),
   ),
+  workloads: Type.Optional(
+    Type.Array(text("A name, or the start of names and a `*`."), {
+      description: "The workloads that it reaches; absent if it reaches all.",
+    }),
+  ),
   createdAt,
   expiresAt: Type.Optional(time("When it ends; absent if it does not expire.")),
 };

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { quote } from "../../../crds/quote.ts";
 import { versionNameRule } from "../../../crds/snapshots/version-names.ts";
-import { tenantUse } from "../../access/route-access.ts";
+import { namedUse, tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, tenantIdRule } from "../../http/parameters.ts";
 import { readJson } from "../../http/read-json.ts";
@@ -35,7 +35,7 @@ export function checkpointRoutes(services: ClaimServices & SnapshotServices): Ap
     {
       method: "POST",
       path: "/api/v1/tenants/:id/checkpoint",
-      access: tenantUse,
+      access: namedUse,
       summary: "Save the files of a tenant's instance while it runs",
       description:
         "Makes a checkpoint at once, and waits at most 30 seconds for it. Without a name the session's next checkpoint replaces it. The response is 409 if the instance is not Active, if its workload saves no files, or if another version has the name. After a 504 the checkpoint is still made: until then, a call with the same name waits for it.",
@@ -46,8 +46,8 @@ export function checkpointRoutes(services: ClaimServices & SnapshotServices): Ap
       async handle(request, { clientGone = request.signal, mayBeSilent }) {
         const tenantId = pathParam(request, "id", tenantIdRule);
         const body = await readJson(request, checkpointBody);
-        const key = { tenantId, workloadRef: workloadOf(body) };
-        request.audit?.about({ workload: key.workloadRef, name: body.name });
+        const key = { tenantId, workloadRef: workloadOf(body, request) };
+        request.audit?.about({ name: body.name });
         mayBeSilent?.();
         const sha256 = await makeCheckpoint(key, services, { name: body.name, uid: body.uid, clientGone });
         const kept = await lookAtSnapshots(key, services, clientGone);

@@ -1,8 +1,9 @@
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { checkSnapshotKey, type SnapshotKey, snapshotPath } from "../../../crds/snapshots/snapshot-key.ts";
 import type { KeptAs, StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
-import { compareKeys, type PageFilter } from "../../../crds/snapshots/store-pages.ts";
+import { compareKeys, eachInPages, type PageFilter } from "../../../crds/snapshots/store-pages.ts";
 import { whenAborted } from "../../../crds/waits.ts";
+import { reachesWorkload } from "../../access/actor.ts";
 import { serviceView, tenantLists } from "../../access/route-access.ts";
 import { createSharedCall } from "../../cluster/shared-call.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -24,7 +25,11 @@ interface SnapshotPage {
   readonly next: SnapshotKey | undefined;
 }
 
-type ListQuery = PageFilter & { readonly versions: boolean };
+type ListQuery = PageFilter & {
+  readonly versions: boolean;
+  /** Those that the caller's key reaches; undefined for all. */
+  readonly workloads?: readonly string[] | undefined;
+};
 
 const cursorRule = {
   accepts: (value: string): boolean => keyIn(value) !== undefined,
@@ -70,7 +75,7 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
     {
       clientGone = request.signal,
       ...filter
-    }: Pick<PageFilter, "tenantId" | "workloadRef"> & { clientGone?: AbortSignal | undefined },
+    }: Pick<ListQuery, "tenantId" | "workloadRef" | "workloads"> & { clientGone?: AbortSignal | undefined },
   ): Promise<Response> {
     const query = { ...filter, ...listQuery(request) };
     const { items, next } = await readShared(query, clientGone);
@@ -92,8 +97,12 @@ export function snapshotListRoutes(services: SnapshotServices): ApiRoute[] {
       async handle(request, { clientGone, mayBeSilent }) {
         const tenantId = queryText(request, "tenant", tenantIdRule);
         listQuery(request);
+        const { workloads } = request.caller?.actor ?? {};
+        // Only the keys of one tenant are few enough to read those in between that it does not reach.
+        if (workloads !== undefined && tenantId === undefined)
+          throw new HttpError(403, "this key reaches some workloads only: name a tenant with ?tenant=");
         mayBeSilent?.();
-        return await answer(request, { tenantId, clientGone });
+        return await answer(request, { tenantId, workloads, clientGone });
       },
     },
     {
@@ -156,12 +165,13 @@ async function unlessGone(reading: Promise<SnapshotPage>, clientGone: AbortSigna
  * @throws HttpError as {@link askStore} and {@link storeState} do
  */
 async function readPage(
-  { limit, after, ...filter }: ListQuery,
+  { limit, after, workloads, ...filter }: ListQuery,
   { services, looks }: { services: SnapshotServices; looks: () => void },
 ): Promise<SnapshotPage> {
   if ((await storeState(services)) === "none") return { items: [], next: undefined };
   looks();
   const ask = { ...services, clientGone: undefined };
+  if (workloads !== undefined) return await readReached();
   const entries: StoreEntry[] = [];
   let next = after;
   for (let reads = 0; reads < MOST_READS; reads += 1) {
@@ -174,6 +184,26 @@ async function readPage(
     if (next === undefined) break;
   }
   return { items: entries.map(snapshotRecord).sort(byKeyAndAge), next };
+
+  /** Reads on until the page is full: the end of a page must not name a workload that the key does not reach. */
+  async function readReached(): Promise<SnapshotPage> {
+    const keys = new Set<string>();
+    const reached: SnapshotRecord[] = [];
+    const read = (page: Pick<PageFilter, "after" | "limit">) =>
+      askStore(({ archives }, call) => archives.list({ ...filter, ...page, after: page.after ?? after }, call), ask);
+    for await (const entry of eachInPages(read)) {
+      const { workloadRef } = entry;
+      if (!reachesWorkload({ workloads }, workloadRef)) continue;
+      const last = reached.at(-1);
+      if (!keys.has(workloadRef) && keys.size === limit && last !== undefined) {
+        const { tenantId, workloadRef } = last;
+        return { items: reached.sort(byKeyAndAge), next: { tenantId, workloadRef } };
+      }
+      keys.add(workloadRef);
+      reached.push(snapshotRecord(entry));
+    }
+    return { items: reached.sort(byKeyAndAge), next: undefined };
+  }
 }
 
 /** The snapshot record, with the metadata of the archive. */

@@ -78,10 +78,11 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
         const after = queryText(request, "after", afterRule);
         const limit = limitQuery(request) ?? DEFAULT_LIMIT;
         const format = queryText(request, "format", wordRule(["json", "csv"]));
+        const { workloads } = request.caller?.actor ?? {};
         mayBeSilent?.();
         await requireStore();
         const { sums, next } = await inTurn(readersOf(request, tenantId), () =>
-          askStore(({ usage }, call) => sumUsage(usage.read(range, call), { by, tenantId, after, limit }), {
+          askStore(({ usage }, call) => sumUsage(usage.read(range, call), { by, tenantId, workloads, after, limit }), {
             ...{ ...services, clientGone, limitMs: READ_LIMIT_MS },
           }),
         );

@@ -1,6 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import { countedRecord, partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
 import { parseRecord } from "../../../crds/usage/usage-store.ts";
+import { reachesWorkload } from "../../access/actor.ts";
 
 /** A record takes 20 µs, a line of another tenant a hundredth of that: 5 ms, then other requests have their turn. */
 const RECORDS_A_TURN = 256;
@@ -31,6 +32,8 @@ export interface SumOptions {
   readonly by: UsageGroup;
   /** Only records of this tenant. @default all */
   readonly tenantId?: string | undefined;
+  /** Only records of these workloads, or starts of their names before a `*`. @default all */
+  readonly workloads?: readonly string[] | undefined;
   /** Only sums whose keys come after this one. @default all */
   readonly after?: string | undefined;
   /** The most sums. */
@@ -48,7 +51,7 @@ export interface SumOptions {
  */
 export async function sumUsage(
   read: AsyncIterable<readonly string[]>,
-  { by, tenantId, after = "", limit }: SumOptions,
+  { by, tenantId, workloads, after = "", limit }: SumOptions,
 ): Promise<{ sums: UsageSum[]; next: string | undefined }> {
   const sums = new Map<string, UsageSum>();
   /** Greater keys are on later pages; undefined while all fit. */
@@ -103,6 +106,7 @@ export async function sumUsage(
       if (isOther) continue;
       const record = parseRecord(line);
       if (record === undefined || (tenantId !== undefined && record.tenantId !== tenantId)) continue;
+      if (!reachesWorkload({ workloads }, record.workload)) continue;
       if (keyOf(record, by) <= after) continue;
       const own = partsOfId(record).hour;
       if (own !== hour) {

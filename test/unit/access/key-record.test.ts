@@ -8,6 +8,7 @@ const test = suite("a key as a Secret");
 
 const record: KeyRecord = {
   ...{ id: "0123456789abcdef", name: "Müller's laptop 😀", role: "tenant", tenants: ["alice", "team-*"] },
+  workloads: ["web", "api-*"],
   ...{ createdAt: "2026-01-01T00:00:00Z", expiresAt: "2026-02-01T00:00:00Z", sha256: "a".repeat(64) },
 };
 
@@ -21,9 +22,9 @@ function secretOf(key: object = {}, change: Partial<Secret> & { name?: string } 
 const ofJson = (text: string): Partial<Secret> => ({ data: { "key.json": Buffer.from(text).toString("base64") } });
 
 test("readKeySecret returns what secretOfKey wrote", () => {
-  const { tenants: _, expiresAt: __, ...least } = record;
+  const { tenants: _, workloads: __, expiresAt: ___, ...least } = record;
   assert.equal(readKeySecret(secretOf()), record);
-  const without = { tenants: undefined, expiresAt: undefined };
+  const without = { tenants: undefined, workloads: undefined, expiresAt: undefined };
   for (const role of ["admin", "platform", "reader"])
     assert.equal(readKeySecret(secretOf({ ...without, role })), { ...least, role });
   assert.equal(readKeySecret(secretOf({ role: "reader" })), { ...record, role: "reader" });
@@ -61,6 +62,13 @@ test("readKeySecret says which rule a Secret breaks, and nothing of its content"
     [{ tenants: undefined }, "tenants: required for the role tenant"],
     [{ role: "admin" }, "tenants: not allowed for the role admin"],
     [{ role: "platform" }, "tenants: not allowed for the role platform"],
+    [{ role: "admin", tenants: undefined }, "workloads: not allowed for the role admin"],
+    [{ role: "platform", tenants: undefined }, "workloads: not allowed for the role platform"],
+    [{ workloads: [] }, "workloads: must have 1 to 100"],
+    [{ workloads: "web" }, "workloads: must be Array"],
+    ...["*", "", "-a", "a-", "A", "a_b", "a**", "*a", "a*b", "a\n", "a".repeat(64), `${"a".repeat(64)}*`].map(
+      (one) => [{ workloads: ["web", one] }, "workloads.1: must be the name of a workload"] as const,
+    ),
     [{ role: "reader", tenants: [] }, "tenants: must have 1 to 100"],
     [{ tenants: Array.from({ length: 101 }, () => "alice") }, "tenants: must have 1 to 100"],
     [{ tenants: "alice" }, "tenants: must be Array"],

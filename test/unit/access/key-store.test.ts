@@ -161,6 +161,9 @@ test("what was given for a key holds until the key is changed, replaced, deleted
   };
   given(key.secretAt(1));
   given(key.secretAt(2, { tenants: ["b"] }));
+  given(key.secretAt(2, { tenants: ["b"], workloads: ["web"] }));
+  assert.equal(keys.actorOf(key.text)?.workloads, ["web"]);
+  given(key.secretAt(2, { tenants: ["b"], workloads: ["web-*"] }));
   given(key.secretAt(3, { role: "reader" }));
   remove(key.id);
   assert.is(

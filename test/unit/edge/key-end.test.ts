@@ -83,6 +83,23 @@ for (const requireKey of [true, false])
     assert.is(later.status, requireKey ? 401 : 101);
   });
 
+test("/ws sends a key of some workloads their events only, also beside another key of the tenant", async () => {
+  const some = oneKey({ workloads: ["web", "api-*"] });
+  const all = { ...some.actor, ref: "all-1", workloads: undefined };
+  const keys = { ...some.keys, actorOf: (text: string) => (text === "tk_all" ? all : some.keys.actorOf(text)) };
+  const edge = testEdge({ apiKey: "root", requireKey: true, keys });
+  const headers = { authorization: `Bearer ${KEY}` };
+  const [ofAll, ofSome] = [await events(edge, { authorization: "Bearer tk_all" }), await events(edge, headers)];
+  for (const workload of ["web", "web-1", "api-1", undefined])
+    edge.events.publish({ type: "instance.added", tenant: "a", workload, object: { workload } });
+  const seen = ({ sent }: { sent: string[] }) => sent.map((text) => JSON.parse(text).object.workload);
+  assert.equal(seen(ofSome), ["web", "api-1"]);
+  assert.equal(seen(ofAll), ["web", "web-1", "api-1", undefined]);
+  assert.is((await events(edge, headers, "?workload=web-1")).status, 404);
+  assert.is((await events(edge, headers, "?workload=api-2")).status, 101);
+  assert.is((await events(edge, headers, "?type=workload")).status, 403);
+});
+
 test("a browser's session of a key may do what the key may, until the key ends", async () => {
   const { keys, end } = oneKey({ role: "reader", tenants: undefined });
   const edge = testEdge({ apiKey: "root", keys });

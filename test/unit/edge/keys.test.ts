@@ -9,7 +9,7 @@ import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("/api/v1/keys");
 
-const body = { name: "alice's laptop", role: "tenant", tenants: ["alice", "team-*"] };
+const body = { name: "alice's laptop", role: "tenant", tenants: ["alice", "team-*"], workloads: ["web", "api-*"] };
 
 interface Created {
   readonly id: string;
@@ -46,7 +46,7 @@ test("the list is sorted by id, and a deleted key is in none", async () => {
   const edge = testEdge({ hasKeys: true });
   const made = [];
   for (const role of ["admin", "platform", "reader"])
-    made.push((await create(edge, { role, tenants: undefined })).json.id);
+    made.push((await create(edge, { role, tenants: undefined, workloads: undefined })).json.id);
   const listed = async () => ((await edge.call("GET /api/v1/keys")).json as Created[]).map(({ id }) => id);
   assert.equal(await listed(), [...made].sort());
   const [id = "", ...others] = made;
@@ -78,6 +78,8 @@ test("refuses a body that breaks a rule of keys, and an id that can be none", as
     [{ tenants: undefined }, "body.tenants: required for the role tenant"],
     [{ role: "admin" }, "body.tenants: not allowed for the role admin"],
     [{ tenants: ["*"] }, "body.tenants.0: must be a tenant id"],
+    [{ role: "platform", tenants: undefined }, "body.workloads: not allowed for the role platform"],
+    [{ workloads: ["Web"] }, "body.workloads.0: must be the name of a workload"],
     [{ expiresInSeconds: 0 }, "body.expiresInSeconds: must be at least 1"],
     [{ name: "a\nb" }, "body.name: must be 1 to 63 characters on one line"],
     [{ key: "mine" }, 'unknown key "key"'],

@@ -13,11 +13,12 @@ const test = suite("what a key may do");
 
 const ROOT = "the-root-key";
 const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/keys.md"), "utf8");
-const rows = [...page.matchAll(/^\| `([A-Z]+) ([^`]+)` \| (yes|no) \| (yes|no) \| (yes|no|all) \|$/gm)].map(
+const rows = [...page.matchAll(/^\| `([A-Z]+) ([^`]+)` \| (yes|no) \| (yes|no|whole) \| (yes|no|all|whole) \|$/gm)].map(
   ([, method = "", path = "", platform = "", tenant = "", reader = ""]) => ({
     route: `${method} ${path === "/ws" || path === "/docs" ? path : `/api/v1${path}`}`,
-    ...{ platform: platform === "yes", tenant: tenant === "yes" },
-    ...{ reader: reader !== "no", readerOfSome: reader === "yes" },
+    ...{ platform: platform === "yes", tenant: tenant !== "no", tenantOfWorkloads: tenant === "yes" },
+    ...{ reader: reader !== "no", readerOfSome: reader === "yes" || reader === "whole" },
+    ...{ readerOfWorkloads: reader === "yes" },
   }),
 );
 
@@ -27,27 +28,40 @@ const actors: Record<string, Actor> = {
   tenant: { kind: "key", id: "t", ref: "t-1", role: "tenant", tenants: ["a", "team-*"], ended },
   reader: { kind: "key", id: "r", ref: "r-1", role: "reader", tenants: undefined, ended },
   readerOfSome: { kind: "key", id: "s", ref: "s-1", role: "reader", tenants: ["a", "team-*"], ended },
+  tenantOfWorkloads: {
+    ...{ kind: "key", id: "w", ref: "w-1", role: "tenant", tenants: ["a", "team-*"], ended },
+    workloads: ["app", "web-*"],
+  },
+  readerOfWorkloads: {
+    ...{ kind: "key", id: "v", ref: "v-1", role: "reader", tenants: undefined, ended },
+    workloads: ["app", "web-*"],
+  },
 };
 const allowed = (row: (typeof rows)[number], key: string): boolean => row[key as "platform"];
 
 function open(): TestEdge {
   const keys = { actorOf: (text: string) => actors[text], actorWithRef: () => undefined };
   const edge = testEdge({ apiKey: ROOT, requireKey: true, keys });
-  edge.cluster.addWorkload("app");
+  for (const workload of ["app", "web-1", "other"]) edge.cluster.addWorkload(workload);
   for (const tenant of ["a", "team-1", "b"])
     edge.cluster.addPod(`inst-${tenant}`, "Running", { labels: { [label.tenant]: tenant, [label.workload]: "app" } });
+  for (const workload of ["web-1", "other"]) {
+    const labels = { [label.tenant]: "a", [label.workload]: workload };
+    edge.cluster.addPod(`inst-${workload}`, "Running", { labels });
+    edge.cluster.addClaim({ tenantId: "a", workloadRef: workload, status: { phase: "Active" } });
+  }
   edge.cluster.addPod("inst-warm", "Running", { labels: { [label.pool]: "p" } });
   return edge;
 }
 
-/** The request of a route about a tenant, or one of its instances. */
-function about(route: string, tenant: string): string {
+/** The request of a route about a tenant, or one of its instances, and a workload. */
+function about(route: string, tenant: string, workload = "app"): string {
   const [method = "", pattern = ""] = route.split(" ");
   const isList = /^GET \/api\/v1\/(claims|instances|snapshots|usage)$/.test(route);
   const path = pattern
     .replace("/instances/{id}", `/instances/inst-${tenant}`)
     .replace("/tenants/{id}", `/tenants/${tenant}`)
-    .replace("{workload}", "app")
+    .replace("{workload}", workload)
     .replace("{pid}", "1")
     .replace(/\{\w+\}/g, "app");
   return `${method} ${path}${isList ? `?tenant=${tenant}` : ""}`;
@@ -55,8 +69,8 @@ function about(route: string, tenant: string): string {
 
 const names = (route: string): boolean => about(route, "a") !== about(route, "b");
 
-async function ask(edge: TestEdge, key: string, target: string) {
-  return await edge.call(target, { headers: { authorization: `Bearer ${key}` } });
+async function ask(edge: TestEdge, key: string, target: string, body?: object) {
+  return await edge.call(target, { headers: { authorization: `Bearer ${key}` }, ...(body && { body }) });
 }
 
 /** Whether the answer is that of the check of the key, and not of the route. */
@@ -100,6 +114,81 @@ for (const key of ["tenant", "readerOfSome"])
       assert.equal([warm.status, warm.text.replace("inst-warm", "inst-zz")], [404, none.text], route);
     }
   });
+
+/** Routes whose body names the workload, with what else it needs. */
+const bodies: Record<string, object> = {
+  "POST /api/v1/tenants/{id}/claim": {},
+  "POST /api/v1/tenants/{id}/extend": { seconds: 60 },
+  "POST /api/v1/tenants/{id}/release": {},
+  "POST /api/v1/tenants/{id}/discard": {},
+  "POST /api/v1/tenants/{id}/checkpoint": {},
+  "POST /api/v1/tenants/{id}/links": {},
+};
+const ofWorkload = (route: string): boolean => /\{workload\}|\/instances\/\{id\}/.test(route);
+
+for (const key of ["tenantOfWorkloads", "readerOfWorkloads"])
+  test(`${key}: another workload, and what is of it, is answered as if it did not exist`, async () => {
+    const own = rows.filter((row) => allowed(row, key));
+    for (const { route } of own.filter((row) => ofWorkload(row.route))) {
+      const edge = open();
+      const asked = async (workload: string) =>
+        await ask(edge, key, about(route, route.includes("/instances/{id}") ? workload : "a", workload));
+      const [other, none] = [await asked("other"), await asked("otherwise")];
+      assert.equal([other.status, none.status], [404, 404], `${route}: ${other.text}`);
+      assert.is(other.text.replace(/\bother\b/g, "otherwise"), none.text, route);
+      assert.not.match((await asked("web-1")).error ?? "", "for this key", route);
+      await edge.channels.close();
+    }
+    for (const { route } of own.filter((row) => bodies[row.route] !== undefined)) {
+      const edge = open();
+      for (const name of ["workload", "workloadRef"]) {
+        if (name === "workloadRef" && route.endsWith("/links")) continue;
+        const asked = async (workload: string) =>
+          await ask(edge, key, about(route, "a"), { ...bodies[route], [name]: workload });
+        const [other, none] = [await asked("other"), await asked("otherwise")];
+        assert.is(other.status, 404, `${route}: ${other.text}`);
+        assert.is(other.error, 'workload "other" does not exist for this key, which reaches app, web-* only');
+        assert.is(other.text.replace('\\"other\\"', '\\"otherwise\\"'), none.text, route);
+      }
+      assert.equal(edge.cluster.calls, [], route);
+    }
+  });
+
+test("each request that a key of some workloads may make is about one workload, or leaves out the others", () => {
+  const left = rows.filter(
+    (row) => allowed(row, "tenantOfWorkloads") && !ofWorkload(row.route) && bodies[row.route] === undefined,
+  );
+  const leavesOut = ["claims", "instances", "snapshots", "tenants/{id}", "usage"].map((path) => `GET /api/v1/${path}`);
+  assert.equal(
+    left.map(({ route }) => route).sort(),
+    [
+      ...leavesOut,
+      ...["GET /api/v1/docs", "GET /api/v1/openapi.json", "GET /docs", "GET /ws"].filter((one) =>
+        rows.some(({ route }) => route === one),
+      ),
+    ].sort(),
+  );
+});
+
+test("lists leave out what is of other workloads", async () => {
+  const edge = open();
+  for (const key of ["tenantOfWorkloads", "readerOfWorkloads"]) {
+    for (const path of ["claims?tenant=a", "instances?tenant=a", "tenants/a"]) {
+      const { status, text } = await ask(edge, key, `GET /api/v1/${path}`);
+      assert.is(status, 200, text);
+      assert.match(text, "web-1");
+      assert.not.match(text, "other");
+    }
+    for (const path of ["claims", "instances"]) {
+      const asked = await ask(edge, key, `GET /api/v1/${path}?tenant=a&workload=other`);
+      assert.equal(asked.json, []);
+    }
+  }
+  assert.is((await ask(edge, "readerOfWorkloads", "GET /api/v1/snapshots")).status, 403);
+  const instances = (await ask(edge, "readerOfWorkloads", "GET /api/v1/instances")).text;
+  assert.match(instances, "inst-b");
+  assert.not.match(instances, /inst-(other|warm)/);
+});
 
 test("a reader sees no text that a program may have printed", async () => {
   const edge = open();

@@ -69,6 +69,27 @@ test("snapshots of one tenant are listed alone", async () => {
   assert.is((await edge.call(`${ALL}?tenant=-a`)).status, 400);
 });
 
+test("a key of some workloads lists their snapshots only, and no page ends with the name of another", async () => {
+  for (const workload of ["a-secret", "app", "m-secret", "web-1", "web-2", "z-secret"]) volume.save("a", workload);
+  volume.keep("a", "web-1");
+  const { signal: ended } = new AbortController();
+  const actor = { kind: "key", id: "w", ref: "w-1", role: "tenant", tenants: ["a"], ended } as const;
+  const keys = { actorOf: () => ({ ...actor, workloads: ["app", "web-*"] }), actorWithRef: () => undefined };
+  const of = testEdge({ store: served.store, clock: systemClock, apiKey: "root", keys });
+  of.cluster.addSnapshots();
+  const call = async (query: string) => {
+    const answer = await of.call(`${ALL}?tenant=a${query}`, { headers: { authorization: "Bearer tk" } });
+    assert.is(answer.status, 200, answer.text);
+    const names = (answer.json as { workloadRef: string }[]).map(({ workloadRef }) => workloadRef);
+    return [names, answer.headers.get("x-tenancy-next")];
+  };
+  assert.equal(await call(""), [["app", "web-1", "web-2"], null]);
+  assert.equal(await call("&limit=1"), [["app"], "a/app"]);
+  assert.equal(await call("&limit=1&after=a%2Fapp&versions=true"), [["web-1", "web-1"], "a/web-1"]);
+  assert.equal(await call("&limit=1&after=a%2Fweb-1"), [["web-2"], null]);
+  assert.equal(await call("&after=a%2Fweb-2"), [[], null]);
+});
+
 test("a cluster without a snapshots volume has no snapshots, and asks no store to say so", async () => {
   edge = testEdge();
   edge.cluster.addWorkload("app");

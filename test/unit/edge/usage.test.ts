@@ -79,6 +79,25 @@ test("sums are by tenant, workload or day; a session that goes on has no end yet
   );
 });
 
+test("a key of some workloads sees what these used", async ({ store, served, record }) => {
+  await record(sessions);
+  const { signal: ended } = new AbortController();
+  const reader = { kind: "key", id: "r", ref: "r-1", role: "reader", tenants: undefined, ended } as const;
+  const keys = { actorOf: () => ({ ...reader, workloads: ["oth*"] }), actorWithRef: () => undefined };
+  const edge = testEdge({ store, usage: served.usage, apiKey: "root", keys });
+  edge.cluster.addSnapshots();
+  const call = async (by: string) =>
+    (await edge.call(`GET /api/v1/usage?${NOVEMBER}&by=${by}`, { headers: { authorization: "Bearer tk" } })).json;
+  assert.equal(
+    ((await call("tenant")) as Sum[]).map(({ tenantId, seconds }) => [tenantId, seconds]),
+    [["alice", 3600]],
+  );
+  assert.equal(
+    ((await call("workload")) as Sum[]).map(({ workload }) => workload),
+    ["other"],
+  );
+});
+
 test("a record that was written twice counts once, whatever the two say", async ({ edge, record }) => {
   const [, session] = sessions;
   assert.ok(session);
