@@ -11,6 +11,7 @@ import { openSink } from "../crds/sink/event-sink.ts";
 import type { OpenedStore } from "../crds/snapshots/open-store.ts";
 import { startTracing } from "../crds/tracing/start-tracing.ts";
 import { sleep, within } from "../crds/waits.ts";
+import { createKeyRates } from "./access/key-rates.ts";
 import { watchKeys } from "./access/key-store.ts";
 import { createTenantRates } from "./access/tenant-rates.ts";
 import { createTokens } from "./access/tokens.ts";
@@ -222,7 +223,8 @@ export async function startEdge(options: {
     onOmitted: () => metrics.auditLost("unauthenticated"),
   });
   const addressOf = createClientAddress(config.proxy);
-  const access = createAccess({ config, keys, tokens: issued, addressOf, sessionMs: options.sessionMs });
+  const admit = createKeyRates({ clock: steadyClock });
+  const access = createAccess({ config, keys, tokens: issued, addressOf, admit, sessionMs: options.sessionMs });
   const { checkPage, isKey, login, sessions } = access;
   const frontDoor = findFrontDoor(config.proxy, () => proxy?.port);
   const signingKeys = frontDoor && watchSigningKeys({ client, namespace, signal: watches.signal, log });

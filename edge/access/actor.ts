@@ -17,6 +17,8 @@ export interface Actor {
   readonly tenants: readonly string[] | undefined;
   /** Names of the workloads that it reaches, or the start of names before a `*`. @default all workloads */
   readonly workloads?: readonly string[] | undefined;
+  /** How many requests a second its key may make of each replica. @default any number */
+  readonly requestsPerSecond?: number | undefined;
   /** Whether it may use the routes of claims for every tenant, whatever its role. @default false */
   readonly mayClaim?: boolean;
   /** Aborted when the key is deleted, changed or has expired: end what the actor has opened. */

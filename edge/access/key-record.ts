@@ -17,6 +17,8 @@ export interface KeyRecord {
   readonly tenants?: readonly string[];
   /** Names of workloads, or the start of names before a `*`. */
   readonly workloads?: readonly string[];
+  /** On each replica. */
+  readonly requestsPerSecond?: number;
   /** RFC 3339. */
   readonly createdAt: string;
   readonly expiresAt?: string;
@@ -35,6 +37,7 @@ const NAME = "^[^\\x00-\\x1f\\x7f-\\x9f]{1,63}$";
 const NAME_RULE = "must be 1 to 63 characters on one line";
 const TENANT_RULE = "must be a tenant id, or the start of one and a *";
 const WORKLOAD_RULE = "must be the name of a workload, or the start of one and a *";
+const MOST_REQUESTS = 1_000_000;
 const COUNT_RULE = "must have 1 to 100 entries";
 
 /** What the caller of the API and the author of a Secret write alike. Messages never repeat a value. */
@@ -71,16 +74,31 @@ export const keyEntries = {
       ),
     ),
   ),
+  requestsPerSecond: v.optional(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(1, "must be at least 1"),
+      v.maxValue(MOST_REQUESTS, `must be at most ${MOST_REQUESTS}`),
+      v.description("How many requests a second it may make of each replica; by default any number."),
+    ),
+  ),
 };
 
-/** What a key reaches, without what is not given. */
-export function limitsOf({ tenants, workloads }: Given): Pick<KeyRecord, "tenants" | "workloads"> {
-  return { ...(tenants && { tenants }), ...(workloads && { workloads }) };
+type Limits = Pick<KeyRecord, "tenants" | "workloads" | "requestsPerSecond">;
+
+/** What limits a key, without what is not given. */
+export function limitsOf({
+  tenants,
+  workloads,
+  requestsPerSecond,
+}: { readonly [Name in keyof Limits]: Limits[Name] | undefined }): Limits {
+  return {
+    ...(tenants && { tenants }),
+    ...(workloads && { workloads }),
+    ...(requestsPerSecond !== undefined && { requestsPerSecond }),
+  };
 }
-
-type Given = {
-  readonly [Name in "tenants" | "workloads"]?: readonly string[] | undefined;
-};
 
 /** Why the tenants or workloads do not fit the role; undefined if they do. */
 export function reachProblem({
@@ -135,8 +153,8 @@ export function readKeySecret({ metadata, type, data = {} }: Secret): KeyRecord 
   }
   const checked = v.safeParse(schema, content);
   if (!checked.success) return [...new Set(checked.issues.map(problemOf))].join("; ");
-  const { tenants, workloads, expiresAt, ...rest } = checked.output;
-  const limits = limitsOf({ tenants, workloads });
+  const { tenants, workloads, requestsPerSecond, expiresAt, ...rest } = checked.output;
+  const limits = limitsOf({ tenants, workloads, requestsPerSecond });
   const problem = reachProblem({ ...rest, ...limits });
   if (problem !== undefined) return `${ENTRY}: ${problem}`;
   return {

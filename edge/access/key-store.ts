@@ -153,7 +153,7 @@ export function createKeyStore(options: {
   }
 
   function actorFor(record: KeyRecord): Actor {
-    const { id, role, tenants, workloads, expiresAt } = record;
+    const { id, role, tenants, workloads, requestsPerSecond, expiresAt } = record;
     const name = keySecretName(id);
     const known = actors.get(name);
     if (known !== undefined) return known.actor;
@@ -169,7 +169,8 @@ export function createKeyStore(options: {
       if (left <= 0) end();
       else cancel = clock.after(Math.min(left, MAX_TIMER_MS), () => waitForExpiry(at));
     };
-    const actor: Actor = { kind: "key", id, ref: refOf(record), role, tenants, workloads, ended: ended.signal };
+    const reach = { role, tenants, workloads, requestsPerSecond };
+    const actor: Actor = { kind: "key", id, ref: refOf(record), ...reach, ended: ended.signal };
     actors.set(name, { actor, end });
     if (expiresAt !== undefined) waitForExpiry(Date.parse(expiresAt));
     return actor;

@@ -17,7 +17,7 @@ export const errorMeanings = {
   413: "The body is too large: over 1 MiB, or a build context over its limit.",
   416: "The file has no such part; nothing was sent.",
   426: "The request is no WebSocket handshake.",
-  429: "Too many claims are starting for what the cluster can do at the moment, the tenant's quota has no room, or the tenant reads its usage already; nothing was begun. `Retry-After` says in how many seconds to try again.",
+  429: "Too many claims are starting for what the cluster can do at the moment, the tenant's quota has no room, the key or the tenant has used up its requests of the second, or the tenant reads its usage already; nothing was begun. `Retry-After` says in how many seconds to try again.",
   500: "Internal error; the server's log tells more under the request id.",
   503: "The cluster cannot be reached, or has no room; try again later.",
   504: "The time is up; what was asked for may still go on.",

@@ -81,8 +81,11 @@ export function keyRoutes({ cluster, keys, timeOfDay }: KeyServices): ApiRoute[]
       errors: [404, 408, 413, 503],
       async handle(request) {
         const store = requireKeys();
-        const { tenants, workloads, expiresInSeconds, ...body } = await readJson(request, keyBody);
-        const given = { ...body, ...limitsOf({ tenants, workloads }) };
+        const { name, role, tenants, workloads, requestsPerSecond, expiresInSeconds } = await readJson(
+          request,
+          keyBody,
+        );
+        const given = { name, role, ...limitsOf({ tenants, workloads, requestsPerSecond }) };
         const problem = reachProblem(given);
         if (problem !== undefined) throw new HttpError(400, `body.${problem}`);
         const { text, id, digest } = makeKeyText();
@@ -189,6 +192,8 @@ async function asked<T>({ namespace }: KeyStore, call: Promise<T>): Promise<T> {
 
 type KeyResponse = Omit<KeyRecord, "sha256">;
 
-function keyResponse({ id, name, role, createdAt, expiresAt, ...limits }: KeyRecord): KeyResponse {
-  return { id, name, role, ...limitsOf(limits), createdAt, ...(expiresAt !== undefined && { expiresAt }) };
+function keyResponse(record: KeyRecord): KeyResponse {
+  const { id, name, role, tenants, workloads, requestsPerSecond, createdAt, expiresAt } = record;
+  const limits = limitsOf({ tenants, workloads, requestsPerSecond });
+  return { id, name, role, ...limits, createdAt, ...(expiresAt !== undefined && { expiresAt }) };
 }

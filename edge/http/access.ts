@@ -1,3 +1,4 @@
+import { type AdmitActor, countCallers } from "../access/key-rates.ts";
 import type { Keys } from "../access/key-store.ts";
 import type { Login } from "../access/oidc/login.ts";
 import type { Tokens } from "../access/tokens.ts";
@@ -33,6 +34,7 @@ export function createAccess({
   keys,
   tokens,
   addressOf,
+  admit = () => undefined,
   sessionMs,
 }: {
   config: Pick<EdgeConfig, "apiKey" | "corsOrigins" | "localOnly" | "wsRequireKey">;
@@ -42,6 +44,8 @@ export function createAccess({
   tokens?: Tokens | undefined;
   /** @default the address of the connection */
   addressOf?: ClientAddress;
+  /** Counts the requests of keys. @default without a limit */
+  admit?: AdmitActor;
   sessionMs?: number | undefined;
 }): Access {
   const lifetime = sessionMs === undefined ? {} : { lifetimeMs: sessionMs };
@@ -54,7 +58,7 @@ export function createAccess({
     login,
     isKey: apiKey === undefined ? undefined : createIsKey(apiKey),
     findActor,
-    authenticate: findActor && createApiKeyCheck(findActor, sessions, tokens, addressOf),
+    authenticate: findActor && countCallers(createApiKeyCheck(findActor, sessions, tokens, addressOf), admit),
     asksForKey: apiKey !== undefined,
     requireKey: wsRequireKey,
     isClosed: apiKey !== undefined || localOnly,

@@ -53,7 +53,7 @@ export function eventsRoute(options: {
     takes: ["upgrade", "sec-websocket-version", "sec-websocket-key"],
     status: 101,
     answer: "websocket",
-    errors: [401, 403, 404, 426, 503],
+    errors: [401, 403, 404, 426, 429, 503],
     public: !requireKey,
     access: anyKey,
     async handle(request, context) {

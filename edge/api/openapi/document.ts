@@ -110,9 +110,12 @@ export function openApiDocument(routes: readonly ApiRoute[], options: { asksForK
   };
 }
 
-/** 404 is the answer about a tenant that the key does not reach, and 503 while the keys are not known. */
-function keyFailures({ access }: ApiRoute): readonly (401 | 403 | 404 | 503)[] {
-  return access?.whose === undefined || access.whose === "own" ? [401, 403, 503] : [401, 403, 404, 503];
+/**
+ * 404 is the answer about a tenant that the key does not reach, 429 beyond the rate of the key or the tenant, and 503
+ * while the keys are not known.
+ */
+function keyFailures({ access }: ApiRoute): readonly (401 | 403 | 404 | 429 | 503)[] {
+  return access?.whose === undefined || access.whose === "own" ? [401, 403, 429, 503] : [401, 403, 404, 429, 503];
 }
 
 function documented(route: ApiRoute, { asksForKey }: { asksForKey: boolean }): DocumentedOperation {

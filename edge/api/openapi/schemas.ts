@@ -225,6 +225,9 @@ const key = {
       description: "The workloads that it reaches; absent if it reaches all.",
     }),
   ),
+  requestsPerSecond: Type.Optional(
+    Type.Integer({ minimum: 1, description: "How many requests a second it may make of each replica." }),
+  ),
   createdAt,
   expiresAt: Type.Optional(time("When it ends; absent if it does not expire.")),
 };

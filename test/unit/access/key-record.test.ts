@@ -8,7 +8,7 @@ const test = suite("a key as a Secret");
 
 const record: KeyRecord = {
   ...{ id: "0123456789abcdef", name: "Müller's laptop 😀", role: "tenant", tenants: ["alice", "team-*"] },
-  workloads: ["web", "api-*"],
+  ...{ workloads: ["web", "api-*"], requestsPerSecond: 5 },
   ...{ createdAt: "2026-01-01T00:00:00Z", expiresAt: "2026-02-01T00:00:00Z", sha256: "a".repeat(64) },
 };
 
@@ -22,9 +22,10 @@ function secretOf(key: object = {}, change: Partial<Secret> & { name?: string } 
 const ofJson = (text: string): Partial<Secret> => ({ data: { "key.json": Buffer.from(text).toString("base64") } });
 
 test("readKeySecret returns what secretOfKey wrote", () => {
-  const { tenants: _, workloads: __, expiresAt: ___, ...least } = record;
+  const { id, name, createdAt, sha256 } = record;
+  const least = { id, name, createdAt, sha256 };
   assert.equal(readKeySecret(secretOf()), record);
-  const without = { tenants: undefined, workloads: undefined, expiresAt: undefined };
+  const without = { tenants: undefined, workloads: undefined, requestsPerSecond: undefined, expiresAt: undefined };
   for (const role of ["admin", "platform", "reader"])
     assert.equal(readKeySecret(secretOf({ ...without, role })), { ...least, role });
   assert.equal(readKeySecret(secretOf({ role: "reader" })), { ...record, role: "reader" });
@@ -69,6 +70,10 @@ test("readKeySecret says which rule a Secret breaks, and nothing of its content"
     ...["*", "", "-a", "a-", "A", "a_b", "a**", "*a", "a*b", "a\n", "a".repeat(64), `${"a".repeat(64)}*`].map(
       (one) => [{ workloads: ["web", one] }, "workloads.1: must be the name of a workload"] as const,
     ),
+    [{ requestsPerSecond: 0 }, "requestsPerSecond: must be at least 1"],
+    [{ requestsPerSecond: 1.5 }, "requestsPerSecond: must be a whole number"],
+    [{ requestsPerSecond: 1_000_001 }, "requestsPerSecond: must be at most 1000000"],
+    [{ requestsPerSecond: "5" }, "requestsPerSecond: must be number"],
     [{ role: "reader", tenants: [] }, "tenants: must have 1 to 100"],
     [{ tenants: Array.from({ length: 101 }, () => "alice") }, "tenants: must have 1 to 100"],
     [{ tenants: "alice" }, "tenants: must be Array"],

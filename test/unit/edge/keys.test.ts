@@ -9,7 +9,13 @@ import { type TestEdge, testEdge } from "./test-edge.ts";
 
 const test = suite("/api/v1/keys");
 
-const body = { name: "alice's laptop", role: "tenant", tenants: ["alice", "team-*"], workloads: ["web", "api-*"] };
+const body = {
+  name: "alice's laptop",
+  role: "tenant",
+  tenants: ["alice", "team-*"],
+  workloads: ["web", "api-*"],
+  requestsPerSecond: 5,
+};
 
 interface Created {
   readonly id: string;
@@ -80,6 +86,7 @@ test("refuses a body that breaks a rule of keys, and an id that can be none", as
     [{ tenants: ["*"] }, "body.tenants.0: must be a tenant id"],
     [{ role: "platform", tenants: undefined }, "body.workloads: not allowed for the role platform"],
     [{ workloads: ["Web"] }, "body.workloads.0: must be the name of a workload"],
+    [{ requestsPerSecond: 0 }, "body.requestsPerSecond: must be at least 1"],
     [{ expiresInSeconds: 0 }, "body.expiresInSeconds: must be at least 1"],
     [{ name: "a\nb" }, "body.name: must be 1 to 63 characters on one line"],
     [{ key: "mine" }, 'unknown key "key"'],

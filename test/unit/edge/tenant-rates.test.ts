@@ -128,4 +128,39 @@ test("the bytes of uploads and of streamed answers count", async () => {
   assert.equal([sum(received), sum(sent)], [1000, 700]);
 });
 
+test("a key may make its own requests of a second, whatever it asks for, and no other key pays for it", async () => {
+  const ended = new AbortController().signal;
+  const key = (id: string, more: Partial<Actor> = {}): Actor => {
+    return { kind: "key", id, ref: `${id}-1`, role: "tenant", tenants: ["a", "free"], ended, ...more };
+  };
+  const actors: Record<string, Actor> = { two: key("two", { requestsPerSecond: 2 }), any: key("any") };
+  const keys = { actorOf: (text: string) => actors[text], actorWithRef: (ref: string) => actors[ref.slice(0, -2)] };
+  const edge = testEdge({ apiKey: "root", keys, quotas: quotasOf({ requestsPerSecond: 3 }) });
+  const ask = async (key: string, path = "/api/v1/tenants/free") => {
+    const { status, error, headers } = await edge.call(`GET ${path}`, { headers: { authorization: `Bearer ${key}` } });
+    return status === 429 ? `${headers.get("retry-after")} ${error}` : status;
+  };
+  const refused =
+    "1 key two has used up its 2 requests a second (requestsPerSecond of the key) on this replica; try again in 1 s";
+  assert.equal([await ask("two"), await ask("two", "/api/v1/nowhere"), await ask("two")], [200, 404, refused]);
+  assert.equal([await ask("any"), await ask("root")], [200, 200]);
+  await edge.clock.pass(500);
+  assert.equal([await ask("two", "/api/v1/keys"), await ask("two", "/api/v1/keys")], [403, refused]);
+
+  // The session of a browser counts for its key.
+  await edge.clock.pass(1000);
+  const own = { "sec-fetch-site": "same-origin", host: "edge.test" };
+  const login = await edge.call("POST /api/v1/session", { body: { key: "two" }, headers: own });
+  const headers = { ...own, cookie: login.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
+  const bySession = async () => (await edge.call("GET /api/v1/tenants/free", { headers })).status;
+  assert.equal([await bySession(), await bySession(), await bySession(), await ask("two")], [200, 200, 429, refused]);
+
+  // The quota of a tenant holds beside it, for all keys together.
+  await edge.clock.pass(1000);
+  const ofTenant = "/api/v1/tenants/a";
+  const used = [await ask("two", ofTenant), await ask("any", ofTenant), await ask("two", ofTenant)];
+  assert.equal(used, [200, 200, 200]);
+  assert.match(String(await ask("any", ofTenant)), 'tenant "a" has used up its 3 requests a second');
+});
+
 test.run();

@@ -12,6 +12,7 @@ import type { MostKept, SnapshotStore } from "../../../crds/snapshots/snapshot-s
 import type { Tracer } from "../../../crds/tracing/tracer.ts";
 import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 
+import { countCallers, createKeyRates } from "../../../edge/access/key-rates.ts";
 import { createKeyStore, type KeyStore, type Keys, withoutContent } from "../../../edge/access/key-store.ts";
 import { createTenantRates } from "../../../edge/access/tenant-rates.ts";
 import type { Tokens } from "../../../edge/access/tokens.ts";
@@ -163,7 +164,8 @@ export function testEdge(
   const sessions =
     apiKey === undefined ? undefined : createSessions({ apiKey, origins, keys, login, clock: shared.clock });
   const findActor = apiKey === undefined ? undefined : createFindActor(apiKey, keys);
-  const authenticate = findActor && createApiKeyCheck(findActor, sessions, options.tokens);
+  const admit = createKeyRates({ clock: shared.clock });
+  const authenticate = findActor && countCallers(createApiKeyCheck(findActor, sessions, options.tokens), admit);
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
   const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
   const quotas = options.quotas ?? { current: () => noQuotas, problem: () => undefined };

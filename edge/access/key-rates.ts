@@ -1,0 +1,49 @@
+import type { Clock } from "../../crds/client/clock.ts";
+import { HttpError } from "../http/http-error.ts";
+import type { Actor, Caller } from "./actor.ts";
+
+/**
+ * Counts a request of an actor.
+ *
+ * @throws HttpError 429 with `Retry-After` if its key has used up its requests of the second on this replica
+ */
+export type AdmitActor = (actor: Actor) => void;
+
+/**
+ * Limits the requests of each key through this process to its `requestsPerSecond`: by a token bucket of one second. A
+ * key that is changed begins with a full one.
+ *
+ * @param options.clock steady
+ */
+export function createKeyRates({ clock }: { clock: Pick<Clock, "now"> }): AdmitActor {
+  const buckets = new WeakMap<Actor, { left: number; at: number }>();
+  return (actor) => {
+    const { id, requestsPerSecond: limit } = actor;
+    if (limit === undefined) return;
+    const now = clock.now();
+    const known = buckets.get(actor);
+    const left = known === undefined ? limit : Math.min(limit, known.left + (limit * (now - known.at)) / 1000);
+    const isOver = left < 1;
+    buckets.set(actor, { left: isOver ? left : left - 1, at: now });
+    if (isOver)
+      throw new HttpError(
+        429,
+        `key ${id} has used up its ${limit} requests a second (requestsPerSecond of the key) on this replica; try again in 1 s`,
+        { headers: { "retry-after": "1" } },
+      );
+  };
+}
+
+type Authenticate = (request: Request) => Caller | Promise<Caller>;
+
+/** Makes each call of `authenticate` count for the key, also that of a session or for a path that does not exist. */
+export function countCallers(authenticate: Authenticate, admit: AdmitActor): Authenticate {
+  const counted = (caller: Caller): Caller => {
+    admit(caller.actor);
+    return caller;
+  };
+  return (request) => {
+    const found = authenticate(request);
+    return found instanceof Promise ? found.then(counted) : counted(found);
+  };
+}
