@@ -156,6 +156,14 @@ export async function startEdge(options: {
     },
   });
   const cluster = createEdgeCluster({ client, namespace, cache });
+  const { keysNamespace } = config;
+  const keys =
+    (isApi || config.roles.has("proxy")) && keysNamespace !== undefined
+      ? watchKeys({
+          ...{ client, namespace: keysNamespace, signal: watches.signal, log },
+          ...{ clock: systemClock, timeOfDay: serverTime },
+        })
+      : undefined;
   let stopping = false;
   let gateway: Gateway | undefined;
   let proxy: RunningProxy | undefined;
@@ -164,6 +172,7 @@ export async function startEdge(options: {
     cache.claims.isFresh() &&
     cache.workloads.isFresh() &&
     cache.pods.isFresh() &&
+    (keys?.isReady() ?? true) &&
     (gateway?.isReady() ?? true);
   const admission = createClaimAdmission({ onRefused: () => metrics.claimRefused() });
   const metrics = createMetrics({
@@ -198,14 +207,6 @@ export async function startEdge(options: {
       if (problem !== undefined) log.warn({ problem }, "logs and exec of instances are unavailable");
     });
   }
-  const { keysNamespace } = config;
-  const keys =
-    (isApi || config.roles.has("proxy")) && keysNamespace !== undefined
-      ? watchKeys({
-          ...{ client, namespace: keysNamespace, signal: watches.signal, log },
-          ...{ clock: systemClock, timeOfDay: serverTime },
-        })
-      : undefined;
   const { oidc, apiKey, accountAudience } = config;
   const accounts =
     accountAudience === undefined ? undefined : { client, config: { audience: accountAudience, namespace } };

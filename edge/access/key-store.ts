@@ -28,6 +28,8 @@ export interface KeyStore {
   list(): readonly KeyRecord[];
   /** Whether the keys have been read. */
   isKnown(): boolean;
+  /** Whether requests may be sent to this process: the keys have been read once, or could not be for a minute. */
+  isReady(): boolean;
   /** Shows a created Secret before the watch does. */
   add(secret: Secret): void;
   /** Ends the key of a deleted Secret before the watch does. */
@@ -81,6 +83,9 @@ export function withoutContent(secret: KeySecret): KeySecret {
 /** A network that drops everything without a word hides a deleted key for at most 35 s. */
 const TIMINGS = { watchTimeoutSeconds: 20, silenceMarginMs: 10_000 };
 
+/** How long an edge stays unready at its start because it cannot read the keys. */
+const READY_MS = 60_000;
+
 /** Timers of a runtime count at most 2^31 ms; clocks drift. */
 const MAX_TIMER_MS = 3_600_000;
 
@@ -103,11 +108,23 @@ export function createKeyStore(options: {
   const deleted = new Set<string>();
   let isKnown = false;
   let isOver = false;
+  // A rolling update must not send keys to a replica that answers all of them with 503. It waits for the first list
+  // only: TENANCY_API_KEY needs no keys, and an outage of the API server, which all replicas see at once, must not end
+  // the readiness of all because of them. It waits for a limited time, so that a missing right or namespace does not
+  // close the service to TENANCY_API_KEY, with which one looks for the cause.
+  let isReady = false;
+  const cancelWait = clock.after(READY_MS, () => {
+    isReady = true;
+    const problem = `keys get 503 until Secrets of namespace ${namespace} can be listed: apply manifests/keys`;
+    log.error({ namespace, problem }, "the keys could not be read in time");
+  });
 
   informer.subscribe(onChange);
   informer.synced.then(
     () => {
       isKnown = true;
+      isReady = true;
+      cancelWait();
     },
     () => undefined,
   );
@@ -115,6 +132,7 @@ export function createKeyStore(options: {
     .catch((error: unknown) => log.error({ namespace, error }, "the watch of keys ended"))
     .then(() => {
       isOver = true;
+      cancelWait();
       for (const { end } of [...actors.values()]) end();
     });
   const freshness = { isFresh: () => isKnown && !isOver && options.isFresh() };
@@ -210,6 +228,7 @@ export function createKeyStore(options: {
       return records.sort((a, b) => (a.id < b.id ? -1 : 1));
     },
     isKnown: () => isKnown,
+    isReady: () => isReady,
     add: informer.put,
     end({ metadata: { name, uid = "" } }) {
       if (store.get({ namespace, name })?.metadata.uid !== uid) return;

@@ -4,16 +4,21 @@ import { once } from "node:events";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { WebSocket } from "ws";
+import { ApiError } from "../../../crds/client/api-error.ts";
 import { namespaces, secrets } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
+import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
 import type { Role } from "../../../edge/access/actor.ts";
 import { type KeyStore, watchKeys } from "../../../edge/access/key-store.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
+import { loadConfig } from "../../../edge/config.ts";
+import { startEdge } from "../../../edge/edge.ts";
+import { serveNode } from "../../../edge/serve/node.ts";
 import { eventually } from "../../eventually.ts";
 import { silentLog } from "../../unit/silent-log.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
-import { type RestEdge, startRestEdge } from "./rest-edge.ts";
+import { KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("keys with a role on a real API server");
 const KEYS = "tenancy-keys";
@@ -149,6 +154,49 @@ test("a Secret that breaks a rule is no key, is logged by its name alone, and ta
   }
   await eventually(() => keys.actorOf(good.text) !== undefined);
   for (const { text } of [broken, elsewhere, unlabelled]) assert.is(keys.actorOf(text), undefined);
+});
+
+test("an edge is ready once it has read the keys, and serves TENANCY_API_KEY before", async () => {
+  const { client } = tenancy;
+  let mayList = false;
+  let lists = 0;
+  const late: ClusterClient = {
+    ...client,
+    async list(resource, options) {
+      if ((resource as object) !== secrets || options?.namespace !== KEYS || mayList)
+        return await client.list(resource, options);
+      lists += 1;
+      throw new ApiError("secrets is forbidden", { status: 403, reason: "Forbidden" });
+    },
+  };
+  const config = loadConfig({
+    ...{ TENANCY_API_KEY: KEY, TENANCY_KEYS_NAMESPACE: KEYS, TENANCY_AUDIT: "off" },
+    ...{ TENANCY_LISTEN: "127.0.0.1:0", TENANCY_EDGE_METRICS_LISTEN: "127.0.0.1:0" },
+  });
+  const refuse = async (): Promise<never> => {
+    throw new Error("not in this test");
+  };
+  const noStore = (): never => {
+    throw new Error("not in this test");
+  };
+  const parts = { exec: refuse, serve: serveNode, store: noStore, log: silentLog };
+  const edge = await startEdge({ config, client: late, ...parts });
+  try {
+    await edge.synced;
+    await eventually(() => lists > 0);
+    const ready = async () => (await fetch(`${edge.metricsUrl}/readyz`)).status;
+    const asked = async (key: string) =>
+      (await fetch(`${edge.url}/api/v1/tenants`, { headers: { authorization: `Bearer ${key}` } })).status;
+    const { text, object } = written();
+    await client.create(secrets, object);
+    await eventually(async () => (await asked(KEY)) === 200);
+    assert.equal([await ready(), await asked(text)], [503, 503]);
+    mayList = true;
+    await eventually(async () => (await ready()) === 200);
+    assert.is(await asked(text), 200);
+  } finally {
+    await edge.stop({ graceMs: 0 });
+  }
 });
 
 test("a key ends at its expiry, and stays in the list until it is deleted", async () => {

@@ -5,6 +5,7 @@ import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { createClusterClient } from "../../../crds/client/cluster-client.ts";
 import { createTransport } from "../../../crds/client/transport.ts";
 import type { Secret } from "../../../crds/kubernetes.ts";
+import { createDeferred } from "../../../crds/waits.ts";
 import { createKeyStore, type KeyStore, watchKeys, withoutContent } from "../../../edge/access/key-store.ts";
 import { HttpError } from "../../../edge/http/http-error.ts";
 import { eventually } from "../../eventually.ts";
@@ -252,6 +253,49 @@ test("no key counts before the first list and its watch, nor two seconds after a
   await turns();
   assert.is(actor?.ended.aborted, true);
   assert.ok(isStale(keys, key.text));
+});
+
+/** Keys whose first list ends when the test says so. */
+function unreadKeys() {
+  const clock = manualClock();
+  const errors: object[] = [];
+  const log = { ...silentLog, error: (fields: object) => void errors.push(fields) };
+  const informer = memoryInformer(new MemoryApi("keys"), { resource: secrets, indexes: {}, transform: withoutContent });
+  const [synced, done] = [createDeferred<void>(), createDeferred<void>()];
+  const waiting = { ...informer, synced: synced.promise, done: done.promise };
+  let isFresh = true;
+  const keys = createKeyStore({ informer: waiting, isFresh: () => isFresh, namespace: "keys", clock, log });
+  const outage = () => {
+    isFresh = false;
+  };
+  return { keys, clock, errors, synced, done, outage };
+}
+
+test("requests may be sent once the keys have been read, and an outage later changes that no more", async () => {
+  const { keys, clock, errors, synced, outage } = unreadKeys();
+  assert.is(keys.isReady(), false);
+  await clock.pass(59_000);
+  assert.is(keys.isReady(), false);
+  synced.resolve();
+  await turns();
+  assert.equal([keys.isReady(), clock.pending()], [true, 0]);
+  outage();
+  assert.is(keys.isReady(), true);
+  assert.ok(isStale(keys, newKey().text));
+  assert.equal(errors, []);
+});
+
+test("keys that cannot be read close the service for a minute at most, and the log says what to apply", async () => {
+  const { keys, clock, errors, done } = unreadKeys();
+  await clock.pass(60_000);
+  assert.is(keys.isReady(), true);
+  assert.ok(isStale(keys, newKey().text));
+  assert.match(JSON.stringify(errors), "Secrets of namespace keys can be listed: apply manifests/keys");
+  done.resolve();
+  const stopped = unreadKeys();
+  stopped.done.resolve();
+  await turns();
+  assert.is(stopped.clock.pending(), 0);
 });
 
 test.run();
