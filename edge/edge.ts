@@ -208,6 +208,10 @@ export async function startEdge(options: {
     });
   }
   const { oidc, apiKey, accountAudience } = config;
+  if (config.roles.has("proxy") && !isApi && apiKey !== undefined && keys === undefined) {
+    const problem = "TENANCY_KEYS_NAMESPACE is not set: add manifests/components/keys if there are keys with a role";
+    log.info({ problem }, "keys with a role open nothing at this front door");
+  }
   const accounts =
     accountAudience === undefined ? undefined : { client, config: { audience: accountAudience, namespace } };
   const isIssued = apiKey !== undefined && (oidc !== undefined || accounts !== undefined);
@@ -327,7 +331,7 @@ export async function startEdge(options: {
         config: config.proxy,
         claims,
         timeOfDay: serverTime,
-        isKey,
+        ...{ isKey, keys, admit },
         localOnly: config.localOnly,
         frontDoor,
         tokens,

@@ -1,5 +1,6 @@
 import type { Clock } from "../../crds/client/clock.ts";
-import { orAborted } from "../../crds/waits.ts";
+import { onAbort, orAborted } from "../../crds/waits.ts";
+import type { AdmitActor } from "../access/key-rates.ts";
 import type { TenantRates } from "../access/tenant-rates.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { createCounts } from "../counts.ts";
@@ -27,6 +28,7 @@ export const NOT_FOUND = errorAnswer(404, "there is nothing here");
 const TRY_AGAIN = [["Retry-After", "1"]] as const;
 const STALE = errorAnswer(503, "the cache of the cluster is not current; try again shortly", TRY_AGAIN);
 const KEYS_UNKNOWN = errorAnswer(503, "links cannot be verified yet; try again shortly", TRY_AGAIN);
+const KEY_UNCHECKED = errorAnswer(503, "keys cannot be checked at the moment; try again shortly", TRY_AGAIN);
 const MAY_BE_LOST = errorAnswer(503, "the instance is being released and may not save this; try again", TRY_AGAIN);
 const TOO_MANY = errorAnswer(503, "too many requests to this instance at once; try again shortly", TRY_AGAIN);
 
@@ -59,6 +61,8 @@ export function createRoute(options: {
   tenantConnections: number;
   /** @default no tenant's requests are limited */
   rates?: TenantRates | undefined;
+  /** Counts the requests of keys. @default without a limit */
+  admit?: AdmitActor | undefined;
   access: Pick<Access, "ended">;
   clock: Clock;
 }): Route {
@@ -82,6 +86,15 @@ export function createRoute(options: {
     const credentials = readCredentials(head, address);
     // The response reveals nothing about the requested instance.
     if (credentials.presentsToken && !options.areKeysKnown()) return refuse(KEYS_UNKNOWN);
+    if (credentials.hasUncheckedKey) return refuse(KEY_UNCHECKED);
+    const { actor } = credentials;
+    const overKey =
+      actor &&
+      limitOf(
+        () => options.admit?.(actor),
+        ({ message }) => message,
+      );
+    if (overKey !== undefined) return refuse(overKey);
     const admission = address && admissionOf({ address, credentials });
     if (address === undefined) return refuse(NOT_FOUND);
     if (admission === undefined) {
@@ -115,13 +128,19 @@ export function createRoute(options: {
   /** Counts a request of a tenant, or returns the answer to one too many. Strangers learn nothing of the tenant. */
   function overRate({ tenantId, pass }: Admission): LocalAnswer | undefined {
     const isStranger = pass.by === "public";
+    return limitOf(
+      () => options.rates?.admit(tenantId, { isStranger }),
+      ({ message }) => (isStranger ? "too many requests to this address; try again later" : message),
+    );
+  }
+
+  function limitOf(admit: () => void, says: (error: HttpError) => string): LocalAnswer | undefined {
     try {
-      options.rates?.admit(tenantId, { isStranger });
+      admit();
       return undefined;
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
-      const says = isStranger ? "too many requests to this address; try again later" : error.message;
-      return errorAnswer(error.status, says, [["Retry-After", error.headers["retry-after"] ?? "1"]]);
+      return errorAnswer(error.status, says(error), [["Retry-After", error.headers["retry-after"] ?? "1"]]);
     }
   }
 
@@ -156,7 +175,8 @@ export function createRoute(options: {
     const showsPage = found.address.form === "host" && showsPages(request.head);
     const wanted: Wanted = { key, port, showsPages: showsPage, isInsider };
     let stop: Stop | undefined;
-    let forgetLink: (() => void) | undefined;
+    /** Of a link or a key. */
+    let forgetPass: (() => void) | undefined;
     let use: InstanceUse | undefined;
     let pod: string | undefined;
     // Nothing below may hold the request: an open WebSocket would hold its head for as long as it lasts.
@@ -182,7 +202,8 @@ export function createRoute(options: {
         stop = ends;
         inUse.add(tenantId);
         if (!isInsider) ofStrangers.add(tenantId);
-        if ("grant" in pass) forgetLink = openByLink.add(pass.grant, () => ends(NOT_FOUND));
+        if ("grant" in pass) forgetPass = openByLink.add(pass.grant, () => ends(NOT_FOUND));
+        if ("actor" in pass) forgetPass = onAbort(pass.actor?.ended, () => ends(NOT_FOUND));
       },
       findPod(gone, last) {
         if (last !== undefined && lost?.uid !== last.target.uid)
@@ -204,7 +225,7 @@ export function createRoute(options: {
       onEnd(end) {
         isOver = true;
         use?.end();
-        forgetLink?.();
+        forgetPass?.();
         inUse.remove(tenantId);
         options.rates?.addBytes(tenantId, end.received + end.sent, { isStranger: !isInsider });
         if (!isInsider) ofStrangers.remove(tenantId);

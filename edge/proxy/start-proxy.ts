@@ -6,6 +6,8 @@ import type { Change } from "../../crds/client/watch/informer.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import type { Log } from "../../crds/log.ts";
 import type { Workload } from "../../crds/workload.ts";
+import type { AdmitActor } from "../access/key-rates.ts";
+import type { Keys } from "../access/key-store.ts";
 import type { TenantRates } from "../access/tenant-rates.ts";
 import type { Activity } from "../activity.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
@@ -51,6 +53,10 @@ export async function startProxy(options: {
   claims: ClaimServices & { readonly cache: Pick<ClusterCache, "claims" | "workloads" | "pods"> };
   /** Undefined: no key is set. */
   isKey: ((text: string) => boolean) | undefined;
+  /** The keys besides TENANCY_API_KEY. @default they open nothing */
+  keys?: Pick<Keys, "actorOf"> | undefined;
+  /** Counts their requests. @default without a limit */
+  admit?: AdmitActor | undefined;
   /** Whether only this machine's own names are served. */
   localOnly: boolean;
   /** Its address, once it listens. */
@@ -114,7 +120,7 @@ export async function startProxy(options: {
     cache,
     isFresh: () => cache.claims.isFresh() && cache.workloads.isFresh() && cache.pods.isFresh(),
     isKnownHost: (host) => !localOnly || isKnownHost(host, frontDoor(), isLoopback),
-    readCredentials: createCredentials({ isKey, tokens, frontDoor: frontDoor() }),
+    readCredentials: createCredentials({ isKey, keys: options.keys, tokens, frontDoor: frontDoor() }),
     tokens,
     areKeysKnown,
     known,
@@ -122,6 +128,7 @@ export async function startProxy(options: {
     uses,
     tenantConnections: config.tenantConnections,
     rates: options.rates,
+    admit: options.admit,
     access,
     clock,
   });

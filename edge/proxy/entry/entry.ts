@@ -1,21 +1,31 @@
 import { type HostTarget, hostLabel } from "../../../crds/host-name.ts";
 import type { Exposure } from "../../../crds/network.ts";
-import { parseKeyText } from "../../access/key-text.ts";
+import { type Actor, reaches, reachesWorkload } from "../../access/actor.ts";
+import type { Keys } from "../../access/key-store.ts";
+import { namedUse } from "../../access/route-access.ts";
+import { HttpError } from "../../http/http-error.ts";
 import type { Field, RequestHead } from "../http/message-head.ts";
 import { type Address, nameOf } from "./address.ts";
 import type { FrontDoor } from "./front-door.ts";
+import { authorizesByKey, isKeyProtocol } from "./hidden-keys.ts";
 import type { LinkTokens, SignedGrant } from "./link-token.ts";
 import { takeToken } from "./token-parameter.ts";
 
 /** What a request shows about its sender, checked before any lookup. */
 export interface Credentials {
-  /** Whether it has the API key, or none is set and it does not come from another page. */
+  /** Whether it has TENANCY_API_KEY, or none is set and it does not come from another page. */
   readonly hasKey: boolean;
+  /** Who has the other key that it has, if that is valid. */
+  readonly actor: Actor | undefined;
+  /** Whether it has another key that cannot be checked at the moment. */
+  readonly hasUncheckedKey: boolean;
   /**
    * Whether `Authorization` contains an API key or, in the path form, what a browser sends by itself: the pod never
    * sees it.
    */
   readonly hidesAuthorization: boolean;
+  /** Whether `Sec-WebSocket-Protocol` has an entry with a key. */
+  readonly hidesProtocols: boolean;
   /** The grant of a link, or of a cookie sent by a page of the same host. */
   readonly link: SignedGrant | undefined;
   readonly cookies: readonly SignedGrant[];
@@ -26,7 +36,11 @@ export interface Credentials {
 }
 
 /** The basis of a visitor's admission. */
-export type Pass = { readonly by: "key" | "public" } | { readonly by: "link" | "cookie"; readonly grant: SignedGrant };
+export type Pass =
+  | { readonly by: "public" }
+  /** `actor` of another key than TENANCY_API_KEY. */
+  | { readonly by: "key"; readonly actor?: Actor }
+  | { readonly by: "link" | "cookie"; readonly grant: SignedGrant };
 
 const KEY_PASS: Pass = { by: "key" };
 const PUBLIC_PASS: Pass = { by: "public" };
@@ -39,26 +53,44 @@ const MAX_COOKIES = 64;
 const BEARER = /^bearer +(\S+)$/i;
 
 /**
- * Returns a function that reads the credentials of a request: the API key in `Authorization: Bearer` or
- * `X-Tenancy-Key`, a link's token in the query, and in the host form the cookie that replaced a link.
+ * Returns a function that reads the credentials of a request: a key in `Authorization: Bearer` or `X-Tenancy-Key`, a
+ * link's token in the query, and in the host form the cookie that replaced a link.
  *
  * @param options.isKey undefined if no key is set: every request that does not come from another page counts as having
  * it
+ * @param options.keys the keys besides TENANCY_API_KEY. @default they open nothing
  */
 export function createCredentials(options: {
   isKey: ((text: string) => boolean) | undefined;
+  keys?: Pick<Keys, "actorOf"> | undefined;
   tokens: Pick<LinkTokens, "read">;
   frontDoor: FrontDoor;
 }): (head: RequestHead, address: Address | undefined) => Credentials {
-  const { isKey, tokens, frontDoor } = options;
+  const { isKey, keys, tokens, frontDoor } = options;
   const cookie = cookieName(frontDoor);
 
+  /** The actor of the first valid key; "unchecked" if one cannot be checked, whose holder must not count as a stranger. */
+  function actorOf(texts: readonly string[]): Actor | "unchecked" | undefined {
+    try {
+      for (const text of texts) {
+        const actor = keys?.actorOf(text);
+        if (actor !== undefined) return actor;
+      }
+    } catch (error) {
+      if (!(error instanceof HttpError)) throw error;
+      return "unchecked";
+    }
+    return undefined;
+  }
+
   return (head, address) => {
-    const read = readFields(head.fields, cookie);
+    const read = readFields(head.fields, { cookie, isKey });
     const { target, token } = takeToken(address?.target ?? head.target);
     const isBearer = isKey !== undefined && read.bearer.some(isKey);
     const isKeyed = isKey !== undefined && read.keys.some(isKey);
     const carriesKey = isBearer || isKeyed;
+    const ofKeys = carriesKey ? undefined : actorOf(read.keys);
+    const found = carriesKey ? undefined : (ofKeys ?? actorOf(read.bearer));
     const link = tokens.read("link", token);
     const isOwn = isOwnPage(head, read, frontDoor);
     const cookies: SignedGrant[] = [];
@@ -71,10 +103,13 @@ export function createCredentials(options: {
     }
     return {
       hasKey: carriesKey || (isKey === undefined && isOwn),
+      actor: found === "unchecked" ? undefined : found,
+      hasUncheckedKey: found === "unchecked",
       hidesAuthorization:
-        read.bearer.some((text) => parseKeyText(text) !== undefined) ||
+        read.authorizesByKey ||
         isBearer ||
-        (address?.form === "path" && mayBeOfBrowser(read, { isKeyed })),
+        (address?.form === "path" && mayBeOfBrowser(read, { isKeyed: isKeyed || ofKeys !== undefined })),
+      hidesProtocols: read.offersKey,
       link,
       cookies,
       presentsToken: token !== undefined || read.cookies.length > 0,
@@ -84,22 +119,23 @@ export function createCredentials(options: {
 }
 
 /**
- * The basis of a visitor's admission to an instance; undefined if it is not admitted. The API key opens what a link
- * opens, since its holder could create a link.
+ * The basis of a visitor's admission to an instance; undefined if it is not admitted. A key opens what a link opens,
+ * since its holder could create a link.
  */
 export function passOf(
   expose: Exposure,
-  { hasKey, link, cookies }: Credentials,
+  { hasKey, actor, link, cookies }: Credentials,
   instance: HostTarget,
 ): Pass | undefined {
+  const byKey = hasKey ? KEY_PASS : actor && mayEnter(actor, instance) ? { by: "key" as const, actor } : undefined;
   switch (expose) {
     case "none":
       return undefined;
     case "key":
-      return hasKey ? KEY_PASS : undefined;
+      return byKey;
     case "link":
     case "public": {
-      if (hasKey) return KEY_PASS;
+      if (byKey !== undefined) return byKey;
       if (link !== undefined && isFor(link, instance)) return { by: "link", grant: link };
       const cookie = cookies.find((grant) => isFor(grant, instance));
       if (cookie !== undefined) return { by: "cookie", grant: cookie };
@@ -108,6 +144,13 @@ export function passOf(
     default:
       return expose satisfies never;
   }
+}
+
+/** Whether a key reaches an instance's program, as the API lets it make a link to it. */
+function mayEnter(actor: Actor, { workload, tenantId }: HostTarget): boolean {
+  const { role, ended } = actor;
+  const isAllowed = role === "admin" || namedUse.roles.includes(role);
+  return isAllowed && !ended.aborted && reaches(actor, tenantId) && reachesWorkload(actor, workload);
 }
 
 /** The instance that the holder of a token calls by a derived label, which cannot be decoded. */
@@ -152,6 +195,9 @@ function mayBeOfBrowser(
 
 interface ReadFields {
   readonly bearer: string[];
+  /** Whether an `Authorization`, or an entry of `Sec-WebSocket-Protocol`, has a key, valid or not. */
+  authorizesByKey: boolean;
+  offersKey: boolean;
   /** Whether there is an `Authorization` of another scheme. */
   hasOtherAuthorization: boolean;
   readonly keys: string[];
@@ -162,9 +208,14 @@ interface ReadFields {
   dest: string | undefined;
 }
 
-function readFields(fields: readonly Field[], cookie: string): ReadFields {
+function readFields(
+  fields: readonly Field[],
+  { cookie, isKey }: { cookie: string; isKey: ((text: string) => boolean) | undefined },
+): ReadFields {
   const read: ReadFields = {
     bearer: [],
+    authorizesByKey: false,
+    offersKey: false,
     hasOtherAuthorization: false,
     keys: [],
     cookies: [],
@@ -176,11 +227,15 @@ function readFields(fields: readonly Field[], cookie: string): ReadFields {
   for (const [, value, name] of fields) {
     switch (name) {
       case "authorization": {
+        read.authorizesByKey ||= authorizesByKey(value, isKey);
         const presented = BEARER.exec(value)?.[1];
         if (presented === undefined) read.hasOtherAuthorization = true;
         else read.bearer.push(presented);
         break;
       }
+      case "sec-websocket-protocol":
+        read.offersKey ||= value.split(",").some((entry) => isKeyProtocol(entry.trim()));
+        break;
       case "x-tenancy-key":
         read.keys.push(value);
         break;

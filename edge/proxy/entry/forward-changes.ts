@@ -2,6 +2,7 @@ import { hostOnlyCookie, type RequestChanges, type ResponseChanges } from "../ht
 import type { Address } from "./address.ts";
 import { type Credentials, cookieName } from "./entry.ts";
 import type { FrontDoor } from "./front-door.ts";
+import { isKeyProtocol } from "./hidden-keys.ts";
 import { takeToken } from "./token-parameter.ts";
 
 /**
@@ -44,10 +45,11 @@ export function createForwardChanges(): (found: {
   let hostResponse: ResponseChanges | undefined;
 
   return ({ address, credentials, frontDoor }) => {
-    const { target, hidesAuthorization } = credentials;
+    const { target, hidesAuthorization, hidesProtocols } = credentials;
+    const hidden = { hidesAuthorization, hidesProtocol: hidesProtocols ? isKeyProtocol : undefined };
     if (address.form === "path") {
       const { prefix } = address;
-      const request = { target, prefix, hidesAuthorization, hidesCookies: true, referer: withoutToken };
+      const request = { target, prefix, ...hidden, hidesCookies: true, referer: withoutToken };
       return { request, response: PATH_RESPONSE };
     }
     const cookie = cookieName(frontDoor);
@@ -56,7 +58,7 @@ export function createForwardChanges(): (found: {
       ownsHost: true,
       drops: (name) => HOST_DROPS.has(name),
     };
-    const request = { target, hidesAuthorization, hiddenCookie: cookie, referer: withoutToken };
+    const request = { target, ...hidden, hiddenCookie: cookie, referer: withoutToken };
     return { request, response: hostResponse };
   };
 }

@@ -27,6 +27,8 @@ export interface RequestChanges {
   readonly hiddenCookie?: string | undefined;
   /** Whether `Authorization` contains a key of the proxy. @default false */
   readonly hidesAuthorization?: boolean | undefined;
+  /** Whether an entry of `Sec-WebSocket-Protocol` is removed. @default none */
+  readonly hidesProtocol?: ((entry: string) => boolean) | undefined;
   /** Whether all cookies are removed, including those of the pod. @default false */
   readonly hidesCookies?: boolean | undefined;
   /** Changes a `Referer`. @default unchanged */
@@ -105,6 +107,12 @@ export function requestHeadFor(
       continue;
     }
     if (lowerCase === "authorization" && changes.hidesAuthorization === true) continue;
+    if (lowerCase === "sec-websocket-protocol" && changes.hidesProtocol !== undefined) {
+      const { hidesProtocol } = changes;
+      const shown = value.split(",").filter((entry) => !hidesProtocol(entry.trim()));
+      if (shown.length > 0) text += `${name}: ${shown.join(",").trim()}\r\n`;
+      continue;
+    }
     if (lowerCase === "host" && request.host === "") continue;
     if (lowerCase === "referer" && changes.referer !== undefined) {
       text += `${name}: ${changes.referer(value)}\r\n`;

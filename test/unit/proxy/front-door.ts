@@ -5,6 +5,8 @@ import { type Clock, systemClock } from "../../../crds/client/clock.ts";
 import { label } from "../../../crds/labels.ts";
 import type { Exposure } from "../../../crds/network.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
+import type { AdmitActor } from "../../../edge/access/key-rates.ts";
+import type { Keys } from "../../../edge/access/key-store.ts";
 import type { TenantRates } from "../../../edge/access/tenant-rates.ts";
 import { createActivity } from "../../../edge/activity.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
@@ -76,6 +78,9 @@ export async function startDoor(
     /** Of the times between looks at a claim. */
     steady?: Clock;
     rates?: TenantRates;
+    /** Beside `key`. @default none */
+    keys?: Pick<Keys, "actorOf">;
+    admit?: AdmitActor;
     listArchives?: () => Promise<{ tenantId: string; workloadRef: string }[]>;
   } = {},
 ): Promise<TestDoor> {
@@ -128,7 +133,7 @@ export async function startDoor(
       randomId: () => `attempt-${++ids}`,
       waitLimitMs: 30_000,
     },
-    rates: options.rates,
+    ...{ rates: options.rates, keys: options.keys, admit: options.admit },
     isKey: key === null ? undefined : createIsKey(key),
     localOnly,
     frontDoor,

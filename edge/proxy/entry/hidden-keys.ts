@@ -1,0 +1,31 @@
+import { KEY_PROTOCOL } from "../../http/api-key.ts";
+
+/** The text of a key anywhere in a value, valid or not. */
+const KEY_TEXT = /tk_[a-z0-9]{16}_[\w-]{43}/;
+const BASIC = /^basic +(\S+)/i;
+
+/**
+ * Whether an `Authorization` has a key that no pod may see: the text of a key with a role, valid or not, or as user or
+ * password of Basic also TENANCY_API_KEY.
+ *
+ * @param isApiKey whether a text is TENANCY_API_KEY. Undefined where it is not set
+ */
+export function authorizesByKey(value: string, isApiKey: ((text: string) => boolean) | undefined): boolean {
+  if (KEY_TEXT.test(value)) return true;
+  const credentials = BASIC.exec(value)?.[1];
+  if (credentials === undefined) return false;
+  const text = Buffer.from(credentials, "base64").toString("utf8");
+  if (KEY_TEXT.test(text)) return true;
+  const colon = text.indexOf(":");
+  const parts = colon < 0 ? [text] : [text.slice(0, colon), text.slice(colon + 1)];
+  return isApiKey !== undefined && parts.some(isApiKey);
+}
+
+/**
+ * Whether an entry of `Sec-WebSocket-Protocol` has a key: as such, or in base64url after its last dot, as in our own
+ * `tenancy.bearer.<key>`.
+ */
+export function isKeyProtocol(entry: string): boolean {
+  if (entry.startsWith(KEY_PROTOCOL) || KEY_TEXT.test(entry)) return true;
+  return KEY_TEXT.test(Buffer.from(entry.slice(entry.lastIndexOf(".") + 1), "base64url").toString("utf8"));
+}
