@@ -158,12 +158,12 @@ export async function startEdge(options: {
   const cluster = createEdgeCluster({ client, namespace, cache });
   const { keysNamespace } = config;
   const keys =
-    (isApi || config.roles.has("proxy")) && keysNamespace !== undefined
-      ? watchKeys({
+    keysNamespace === undefined
+      ? undefined
+      : watchKeys({
           ...{ client, namespace: keysNamespace, signal: watches.signal, log },
           ...{ clock: systemClock, timeOfDay: serverTime },
-        })
-      : undefined;
+        });
   let stopping = false;
   let gateway: Gateway | undefined;
   let proxy: RunningProxy | undefined;
@@ -208,9 +208,9 @@ export async function startEdge(options: {
     });
   }
   const { oidc, apiKey, accountAudience } = config;
-  if (config.roles.has("proxy") && !isApi && apiKey !== undefined && keys === undefined) {
+  if (!isApi && apiKey !== undefined && keys === undefined) {
     const problem = "TENANCY_KEYS_NAMESPACE is not set: add manifests/components/keys if there are keys with a role";
-    log.info({ problem }, "keys with a role open nothing at this front door");
+    log.info({ problem }, "this program takes no keys with a role");
   }
   const accounts =
     accountAudience === undefined ? undefined : { client, config: { audience: accountAudience, namespace } };

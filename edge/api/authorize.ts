@@ -54,7 +54,7 @@ export function createAuthorize(services: Parameters<typeof findInstance>[1]): A
   };
 }
 
-/** @throws HttpError 404 for a workload that the actor does not reach, 403 if the request is about all of the tenant's */
+/** @throws HttpError 404 for a workload that the actor does not reach, 403 if the request is about several */
 function requirePathWorkload(actor: Actor, request: RoutedRequest, { checksWorkload }: RouteAccess): void {
   if (actor.workloads === undefined || checksWorkload === true) return;
   if (request.params.workload === undefined)

@@ -216,7 +216,7 @@ export const PLACES: readonly Place[] = [
   variable(operator, "TENANCY_REGISTRY_SECRET", ofBuilds("registrySecret")),
   variable(operator, "TENANCY_REGISTRY_PULL_SECRET", ofBuilds("pullSecret")),
   ...[operator, edge].map((object) => variable(object, "TENANCY_BUILD_NAMESPACE", buildNamespace)),
-  ...[edge, "Deployment tenancy-proxy"].map((object) =>
+  ...[edge, "Deployment tenancy-gateway", "Deployment tenancy-proxy"].map((object) =>
     value(object, [...container, "env", "TENANCY_KEYS_NAMESPACE", "value"], "keys.namespace"),
   ),
   variable(operator, "TENANCY_SNAPSHOT_SIZE", { expression: ".Values.snapshots.size" }),

@@ -58,7 +58,7 @@ const notHere: Readonly<Record<Account, Readonly<Record<string, string>>>> = {
 /** Which accounts have rights in the other namespaces. */
 const elsewhereToo: Readonly<Record<string, readonly Account[]>> = {
   [BUILDS]: ["tenancy-operator", "tenancy-api"],
-  [KEYS]: ["tenancy-api", "tenancy-proxy"],
+  [KEYS]: ["tenancy-api", "tenancy-gateway", "tenancy-proxy"],
 };
 
 let tenancy: Tenancy;
@@ -137,10 +137,8 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         ...(account !== "tenancy-gateway" && { TENANCY_PROXY_DOMAIN: "apps.test" }),
         TENANCY_PROXY_WAIT: "60",
         TENANCY_API_KEY: KEY,
-        ...((account === "tenancy-api" || account === "tenancy-proxy") && {
-          TENANCY_KEYS_NAMESPACE: KEYS,
-          TENANCY_SERVICE_ACCOUNTS: "on",
-        }),
+        TENANCY_KEYS_NAMESPACE: KEYS,
+        ...((account === "tenancy-api" || account === "tenancy-proxy") && { TENANCY_SERVICE_ACCOUNTS: "on" }),
         TENANCY_LEASE_SECONDS: "2",
         TENANCY_TRIGGER_CLAIM_WAIT: "20",
       };
@@ -369,7 +367,7 @@ test("an image that is built", async () => {
   await until("the idle release", async () => !(await exists(tenancy.client, claims, "claim-a-idle")));
 });
 
-test("keys with a role, whose Secrets only the API and a front door read, and no other Secret", async () => {
+test("keys with a role, whose Secrets only programs of the edge read, and no other Secret", async () => {
   const created = await call("POST", "/keys", { name: "a", role: "platform" });
   assert.is(created.status, 201, JSON.stringify(created.json));
   const { id } = created.json as { id: string };
@@ -382,8 +380,7 @@ test("keys with a role, whose Secrets only the API and a front door read, and no
   const list = (namespace: string, account: Account) =>
     kubectl("-n", namespace, "get", "secrets", `--as=system:serviceaccount:${NAMESPACE}:${account}`).catch(String);
   assert.match(await list(NAMESPACE, "tenancy-api"), "cannot list resource");
-  for (const account of ["tenancy-operator", "tenancy-gateway"] as const)
-    assert.match(await list(KEYS, account), "cannot list resource", account);
+  assert.match(await list(KEYS, "tenancy-operator"), "cannot list resource");
 });
 
 test("a ServiceAccount of the cluster, whose token the API has checked by its one right of the cluster", async () => {
@@ -480,6 +477,13 @@ test("the gateway: webhooks, schedules, bots, troubles", async () => {
     });
   }
   assert.is(await deliver({ who: "a" }, "/hooks/a", "wrong"), 401);
+  const [platform, tenant] = [await keyOf({ role: "platform" }), await keyOf({ role: "tenant", tenants: ["a"] })];
+  const deliveriesBy = async (key: string) => {
+    const path = `${gateway}/api/v1/triggers/hook/deliveries`;
+    return (await fetch(path, { headers: { authorization: `Bearer ${key}` } })).status;
+  };
+  await until("the keys at the gateway", async () => (await deliveriesBy(platform)) === 200);
+  assert.is(await deliveriesBy(tenant), 403);
   await until("a claim of an event, and the mark of a use", async () => {
     await deliver({ who: "hooked" });
     return asked("tenancy-gateway", "patch", "pods", { subresource: "status" });
@@ -515,6 +519,12 @@ test("the gateway: webhooks, schedules, bots, troubles", async () => {
   await stop(second.program);
 });
 
+async function keyOf(body: object): Promise<string> {
+  const { status, json } = await call("POST", "/keys", { name: "a", ...body });
+  assert.is(status, 201);
+  return (json as { key: string }).key;
+}
+
 async function pointHookTo(workloadRef: string): Promise<void> {
   const hook = { namespace: NAMESPACE, name: "hook" };
   await tenancy.client.patch(triggers, hook, { type: "merge", body: { spec: { workloadRef } } });
@@ -548,6 +558,17 @@ test("the front door: waking, waking anew, and what is in its way", async () => 
     return status;
   };
   await until("the workloads at the front door", async () => (await ask("first", "door")) !== 404);
+  const byKey = async (tenantId: string, key: string): Promise<number> => {
+    const { status, body } = await fetch(`${proxyUrl}/t/${tenantId}/door/`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    await body?.cancel();
+    return status;
+  };
+  const [platform, tenant] = [await keyOf({ role: "platform" }), await keyOf({ role: "tenant", tenants: ["first"] })];
+  await until("the keys at the front door", async () => (await byKey("first", tenant)) !== 404);
+  assert.is(await byKey("second", tenant), 404);
+  assert.is.not(await byKey("first", platform), 404);
   // No simulated pod answers, whatever else of this machine's network may.
   assert.ok((await ask("first", "door")) >= 400);
   await until("the mark of a use", () => asked("tenancy-proxy", "patch", "pods", { subresource: "status" }));
@@ -646,6 +667,7 @@ test("nothing was refused, and nothing is granted that was not used", async () =
     `${BUILDS} tenancy-operator tenancy-operator`,
     `${KEYS} tenancy-api tenancy-api`,
     `${KEYS} tenancy-edge tenancy-api`,
+    `${KEYS} tenancy-gateway tenancy-gateway`,
     `${KEYS} tenancy-proxy tenancy-proxy`,
   ]);
   // Of the two rights of that role both are used: creating TokenReviews and SubjectAccessReviews.
