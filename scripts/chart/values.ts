@@ -122,7 +122,10 @@ export const valuesSchema: TSchema = Type.Object(
     ),
     apiKey: Type.Object(
       {
-        secretName: text("the Secret with the API key, which you make", { pattern: objectName }),
+        secretName: text(
+          "the Secret with the API key, which you make; under a name of your own, label it `tenancy.dev/use=none`",
+          { pattern: objectName },
+        ),
         secretKey: text("its key in that Secret", { minLength: 1 }),
       },
       strict,

@@ -69,7 +69,7 @@ export function createCredentials(options: {
   const { isKey, keys, tokens, frontDoor } = options;
   const cookie = cookieName(frontDoor);
 
-  /** The actor of the first valid key; "unchecked" if one cannot be checked: its holder must not count as a stranger. */
+  /** The actor of the first valid key; "unchecked" if one cannot be checked: its holder must not pass as a stranger. */
   function actorOf(texts: readonly string[]): Actor | "unchecked" | undefined {
     try {
       for (const text of texts) {

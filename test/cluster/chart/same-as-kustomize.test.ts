@@ -210,9 +210,10 @@ test("replicas, resources, images, settings and places are where a patch puts th
           ].map(([path, value]) => atContainer(name, { op: "add", path, value })),
         ),
         {
-          target: { kind: "Deployment", name: "tenancy-edge" },
+          // As docs/how-to/install.md says it.
+          target: { kind: "Deployment", name: "tenancy-(edge|gateway|proxy)" },
           patch: JSON.stringify({
-            ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "tenancy-edge" } },
+            ...{ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "all" } },
             spec: {
               template: {
                 spec: {
