@@ -24,10 +24,12 @@ export function tenantRoutes({ claims, pods }: Pick<ClusterCache, "claims" | "po
         const tenantId = pathParam(request, "id", tenantIdRule);
         requireFresh(claims, pods);
         const { workloads } = request.caller?.actor ?? {};
-        const own = [...claims.store.by("tenant", tenantId)].filter(({ spec }) =>
-          reachesWorkload({ workloads }, spec.workloadRef),
-        );
-        return jsonResponse(tenantResponse(tenantId, own, pods));
+        const own = claims.store.by("tenant", tenantId);
+        const reached =
+          workloads === undefined
+            ? own
+            : [...own].filter(({ spec }) => reachesWorkload({ workloads }, spec.workloadRef));
+        return jsonResponse(tenantResponse(tenantId, reached, pods));
       },
     },
     {
