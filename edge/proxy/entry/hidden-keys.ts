@@ -2,7 +2,7 @@ import { KEY_PROTOCOL } from "../../http/api-key.ts";
 
 /** The text of a key anywhere in a value, valid or not. */
 const KEY_TEXT = /tk_[a-z0-9]{16}_[\w-]{43}/;
-const BASIC = /^basic +(\S+)/i;
+const BASIC = /^basic\s+(\S+)/i;
 
 /**
  * Whether an `Authorization` has a key that no pod may see: the text of a key with a role, valid or not, or as user or

@@ -114,6 +114,31 @@ test("a key that one edge creates works on the others, and ends on them when it 
   }
 });
 
+test("a key reaches its workloads only, and has its rate on each edge", async () => {
+  const limits = { tenants: ["alice"], workloads: ["web-*"], requestsPerSecond: 2 };
+  const { key, id, ...rest } = await create({ name: "some", role: "tenant", ...limits });
+  const { createdAt: _, ...shown } = rest;
+  assert.equal(shown, { name: "some", role: "tenant", ...limits });
+  await eventually(() => keys.actorOf(key) !== undefined);
+  const ask = async (edge: RestEdge, path: string) =>
+    (
+      await edge.call("GET /api/v1/tenants/{id}/claims/{workload}", {
+        path: `/api/v1/tenants/alice/claims/${path}`,
+        key,
+      })
+    ).json as { error: string };
+  for (const edge of [first, second]) {
+    await eventually(async () => (await listed(edge)).includes(id));
+    const other = 'workload "other" does not exist for this key, which reaches web-* only';
+    await eventually(async () => (await ask(edge, "other")).error === other);
+    // How many pass depends on the time that they take.
+    await eventually(async () => {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => ask(edge, "web-1")));
+      return answers.some(({ error }) => error.includes("has used up its 2 requests a second"));
+    });
+  }
+});
+
 test("a Secret that a person applies is a key, and a change of it ends what the old one has opened", async () => {
   const { id, text, object } = written({ role: "reader" });
   await tenancy.client.create(secrets, object);

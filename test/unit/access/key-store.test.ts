@@ -1,4 +1,5 @@
 // @runtimes bun node deno
+import { createHash } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { secrets } from "../../../crds/client/built-in-resources.ts";
@@ -160,7 +161,13 @@ test("what was given for a key holds until the key is changed, replaced, deleted
     refs.add(ref);
     return ref;
   };
-  given(key.secretAt(1));
+  const first = given(key.secretAt(1));
+  // As before keys could have workloads and rates: an upgrade ends no session and no link.
+  const { id, sha256, role } = key.record;
+  const digest = createHash("sha256")
+    .update(JSON.stringify([`uid-${id}`, sha256, role, ["a"]]))
+    .digest("hex");
+  assert.is(first, `${id}-${digest.slice(0, 32)}`);
   given(key.secretAt(2, { tenants: ["b"] }));
   given(key.secretAt(2, { tenants: ["b"], workloads: ["web"] }));
   assert.equal(keys.actorOf(key.text)?.workloads, ["web"]);

@@ -132,6 +132,7 @@ test("no pod sees the text of a key, valid or not, in any form of Authorization 
       [basic(`:${text}`)],
       [basic(`user:${text}`)],
       [basic(text)],
+      [basic(`user:${text}`).replace("Basic ", "Basic\t")],
       [`authorization: BASIC  ${base64(`user:${text}`)}`],
       [`Authorization: Basic dXNlcjpwYXNz\r\n${bearer(text)}`],
       [`Sec-WebSocket-Protocol: ${text}`],
