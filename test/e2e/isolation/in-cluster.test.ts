@@ -62,7 +62,8 @@ async function start(): Promise<void> {
   await pushImages(registry, [operator.image, edge.image, tools.image]);
   server = await apiForPods(cluster);
   helm = await startHelm(cluster.kubeconfigPath);
-  await install(values(registry, source.version));
+  const sink = await startSink(`${registry}/localhost/tenancy-operator:${source.version}`);
+  await install({ ...values(registry, source.version), sink });
   await inNamespace("create", "secret", "generic", "tenancy-api-key", `--from-literal=api-key=${KEY}`);
   transport = createTransport({ config: await loadClusterConfig({ kubeconfigPath: cluster.kubeconfigPath }) });
   client = createClusterClient({ transport });
@@ -104,6 +105,25 @@ function values(registry: string, version: string): object {
     edge: { split: true, env: { TENANCY_STOP_DELAY: "10" } },
     admission: { enabled: versionAtLeast(cluster.version, "1.30") },
   };
+}
+
+/** A sink in a namespace of its own. It writes what it gets to its log. @returns the values for it */
+async function startSink(image: string): Promise<object> {
+  await kubectl("create", "namespace", "events");
+  const program = `require("node:http").createServer(async (request, response) => {
+    for await (const piece of request) process.stdout.write(piece);
+    console.log();
+    response.end("taken");
+  }).listen(8080)`;
+  const container = { name: "sink", image, command: ["node", "-e", program] };
+  const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "sink" }, spec: { containers: [container] } };
+  const folder = mkdtempSync(join(tmpdir(), "tenancy-sink-pod-"));
+  writeFileSync(join(folder, "pod.yaml"), stringify(pod));
+  await kubectl("-n", "events", "apply", "-f", join(folder, "pod.yaml"));
+  rmSync(folder, { recursive: true });
+  await kubectl("-n", "events", "wait", "pod/sink", "--for=condition=Ready", "--timeout=240s");
+  const ip = await kubectl("-n", "events", "get", "pod", "sink", "-o", "jsonpath={.status.podIP}");
+  return { enabled: true, address: `http://${ip}:8080`, events: "usage,claim.active,claim.released,audit" };
 }
 
 async function install(chosen: object): Promise<void> {
@@ -204,6 +224,18 @@ test("a tenant's files come back, and kubectl in the edge's pod execs and reads 
   // Written with the rights of the operator's account.
   const marked = "--for=jsonpath={.metadata.annotations.tenancy\\.dev/volume-marked}=true";
   await inNamespace("wait", "persistentvolumeclaim/tenancy-snapshots", marked, "--timeout=240s");
+});
+
+test("the sink has what became of the claim, what it used, and who made it", async () => {
+  let log = "";
+  await waitUntil(
+    async () => {
+      log = await kubectl("-n", "events", "logs", "sink");
+      const told = new Set([...log.matchAll(/"type":"dev\.tenancy\.([a-z.]+)"/g)].map(([, type]) => type));
+      return ["usage", "claim.active", "claim.released", "audit"].every((type) => told.has(type));
+    },
+    { what: "all events", limitMs: 240_000, explain: () => log },
+  );
 });
 
 test("an event reaches its own tenant's container through the gateway's pod", async () => {
