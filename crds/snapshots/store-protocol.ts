@@ -37,6 +37,7 @@ import { versionNameRule } from "./version-names.ts";
  * | `DELETE /v1/contexts/<workload>`, `DELETE /v1/contexts/<workload>/<id>` | `{}`: all are deleted; the upload is deleted |
  * | `PUT /v1/usage-records/<hour>/<batch>` with lines | `{}`: the usage records are on the disk |
  * | `GET /v1/usage-records/<hour>/<hour>` | `recordsHeadSchema` as a line, then the records from one hour to the other |
+ * | `GET /v1/usage-hours` | `hoursSchema` |
  * | `GET /v1/usage-batches/<hour>`, `POST /v1/usage-batches/<hour>/drop` with `batchesSchema` | `batchesSchema`, `{}` |
  * | `GET /v1/usage-until`, `PUT /v1/usage-until/<hour>` | `recordedUntilSchema`, `{}` |
  * | `GET /v1/usage-sent`, `PUT /v1/usage-sent/<hour>` | the same for what the sink has |
@@ -124,6 +125,7 @@ export const usageSchema = v.object({
 });
 export const partHeadSchema = v.object({ range: v.object({ from: countSchema, to: countSchema }) });
 export const recordsHeadSchema = v.object({ sizeBytes: countSchema });
+export const hoursSchema = v.object({ hours: v.array(v.pipe(v.string(), v.check(isUsageHour))) });
 export const batchesSchema = v.object({ names: v.array(v.pipe(v.string(), v.check(isBatchName))) });
 export const recordedUntilSchema = v.object({ until: v.optional(v.pipe(v.string(), v.check(isUsageHour))) });
 export const contextHeadSchema = v.object({ sizeBytes: countSchema });

@@ -4,7 +4,7 @@ import { linesOf, type UsageStore } from "../usage/usage-store.ts";
 import { type StoreCall, StoreConflict, StoreError } from "./snapshot-store.ts";
 import { NO_SUCH_CALL } from "./store-client.ts";
 import type { Asked, StoreConnection } from "./store-connection.ts";
-import { batchesSchema, MARKED, recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
+import { batchesSchema, hoursSchema, MARKED, recordedUntilSchema, recordsHeadSchema } from "./store-protocol.ts";
 
 const DAY_HOURS = 24;
 
@@ -66,6 +66,10 @@ export function createUsageClient(options: {
         }
         hour = next;
       }
+    },
+
+    async hours(call) {
+      return (await request(hoursSchema, { method: "GET", path: "/v1/usage-hours" }, call)).hours;
     },
 
     async batches(hour, call) {

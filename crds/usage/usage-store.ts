@@ -32,6 +32,8 @@ export interface UsageStore {
    * @returns some lines at a time
    */
   read(range: { readonly from: UsageHour; readonly to: UsageHour }, call: StoreCall): AsyncIterable<readonly string[]>;
+  /** The hours that have batches, sorted. */
+  hours(call: StoreCall): Promise<readonly UsageHour[]>;
   /** The names of an hour's batches. */
   batches(hour: UsageHour, call: StoreCall): Promise<readonly string[]>;
   /** Deletes batches whose records were added again in others. Missing ones are ignored. */

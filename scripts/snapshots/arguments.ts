@@ -29,12 +29,12 @@ export type SnapshotsArguments =
 export const USAGE = `npm run snapshots -- copy --from STORE --to STORE [--delete] [--from-env FILE] [--to-env FILE]
                                 [--namespace NAME] [--context NAME]
 
-  copy   copies all snapshots with their versions. Snapshots that the target has are not sent again. Those that were
-         used in the target since stay. Ends with 0 if the target has all snapshots, else with 1
+  copy   copies all snapshots with their versions, then the usage records. What the target has is not sent again.
+         Snapshots that were used in the target since stay. Ends with 0 if the target has all, else with 1
 
   STORE              volume, or s3://bucket/prefix
-  --delete           deletes in the target what the source does not have. Nothing may use the target then. Nothing is
-                     deleted if the target was used since the last copy
+  --delete           deletes in the target the snapshots that the source does not have. Nothing may use the target
+                     then. Nothing is deleted if the target was used since the last copy
   --from-env FILE    variables of the store (TENANCY_SNAPSHOT_REGION, AWS_ACCESS_KEY_ID and so on), one NAME=VALUE per
   --to-env FILE      line; default: the variables of this process
   --namespace NAME   the namespace of the snapshots volume; default: tenancy

@@ -82,6 +82,18 @@ export function createS3Records({
       }
     },
 
+    hours: (call) =>
+      limited(call, async (signal) => {
+        const hours = new Set<UsageHour>();
+        for await (const objects of bucket.pages(layout.usage, { signal })) {
+          for (const { key } of objects) {
+            const [hour = ""] = key.slice(layout.usage.length).split("/");
+            if (isUsageHour(hour)) hours.add(hour);
+          }
+        }
+        return [...hours];
+      }),
+
     batches: (hour, call) =>
       limited(call, async (signal) => {
         const objects = await bucket.list(`${layout.usage}${hour}/`, signal);

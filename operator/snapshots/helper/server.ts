@@ -162,6 +162,8 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
         return send(response, {});
       case "GET usage-records":
         return await sendRecords(call, { from: tenantId, to: workloadRef });
+      case "GET usage-hours":
+        return send(response, { hours: await volume.hours() });
       case "GET usage-batches":
         return send(response, { names: await volume.batches(tenantId) });
       case "POST usage-batches": {

@@ -67,11 +67,18 @@ test("brings all to the other bucket, says how far it is, and ends with whether 
   const other = { tenantId: "other", workloadRef: "w" };
   await save(from, "of a");
   await save(from, "of the other", other);
+  const hour = "2026-11-29T10";
+  await from.usageRecords.append({ hour, name: "a-1", lines: "a record\n" }, call);
+  await from.usageRecords.setRecordedUntil(hour, call);
   const first = await run(env);
   assert.is(first.code, 0, first.says);
   assert.match(first.says, /copying the snapshots of 2 tenants and workloads\n/);
   assert.match(first.says, /2 of 2 tenants and workloads, 0.0 MiB sent .*: 2 copied, 0 were there/);
   assert.equal([await load(to), await load(to, other)], ["of a", "of the other"]);
+  assert.match(first.says, /usage records: 1 hours copied, 0 were there\n$/);
+  const records: string[] = [];
+  for await (const lines of to.usageRecords.read({ from: hour, to: "2026-11-29T11" }, call)) records.push(...lines);
+  assert.equal([records, await to.usageRecords.recordedUntil(call)], [["a record"], hour]);
   assert.is((await to.look(key, call)).newest?.createdAt, (await from.look(key, call)).newest?.createdAt);
 
   const usedSince = await save(to, "used since", other, { createdAt: "2026-11-22T00:00:00.000Z" });
@@ -86,6 +93,7 @@ test("brings all to the other bucket, says how far it is, and ends with whether 
   await to.delete(other, { ...call, replaces: usedSince.revision });
   const third = await run(env, "--delete");
   assert.is(third.code, 0, third.says);
+  assert.match(third.says, /usage records: 0 hours copied, 1 were there\n$/);
   assert.match(third.says, new RegExp(`${key.tenantId}/${key.workloadRef}: deleted, the source has none\n`));
   assert.equal([await load(to), await load(to, other)], [undefined, "of the other"]);
 });

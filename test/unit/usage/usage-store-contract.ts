@@ -29,9 +29,11 @@ export function testUsageStore<T extends { usage: UsageStore }>(test: Test<T>): 
 
   test("batches of an hour are listed and deleted by name", async ({ usage }) => {
     const [hour, next] = HOURS;
-    assert.equal(await usage.batches(hour, call), []);
+    assert.equal([await usage.hours(call), await usage.batches(hour, call)], [[], []]);
     for (const name of ["a-1", "a-2", "b-1"]) await usage.append({ hour, name, lines: `${name}\n` }, call);
     await usage.append({ hour: next, name: "a-1", lines: "next\n" }, call);
+    await usage.setRecordedUntil(next, call);
+    assert.equal(await usage.hours(call), [hour, next]);
     assert.equal([...(await usage.batches(hour, call))].sort(), ["a-1", "a-2", "b-1"]);
     await usage.drop({ hour, names: ["a-1", "b-1", "missing-1"] }, call);
     assert.equal(await linesIn(usage, hour, HOURS[2]), ["a-2", "next"]);

@@ -18,6 +18,7 @@ export interface VolumeRecords {
   addRecords(batch: UsageBatch): Promise<void>;
   /** The batches of at most 24 hours, one after the other. If one was changed since they were listed, reading fails. */
   openRecords(range: { from: string; to: string }): Promise<{ sizeBytes: number; content: AsyncIterable<Buffer> }>;
+  hours(): Promise<UsageHour[]>;
   batches(hour: string): Promise<string[]>;
   dropRecords(batches: { hour: string; names: readonly string[] }): Promise<void>;
   recordedUntil(): Promise<UsageHour | undefined>;
@@ -66,6 +67,10 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
       const files: RecordsFile[] = [];
       for (const hour of hours) files.push(...(await filesIn(join(top, hour))));
       return { sizeBytes: files.reduce((sum, { size }) => sum + size, 0), content: contentOf(files) };
+    },
+
+    async hours() {
+      return ((await ifThere(readdir(top))) ?? []).filter(isUsageHour).sort();
     },
 
     async batches(hour) {

@@ -1,0 +1,47 @@
+import type { StoreCall } from "../snapshots/snapshot-store.ts";
+import { isMergedName, mergedBatches } from "./merged-batches.ts";
+import type { UsageHour } from "./usage-hour.ts";
+import type { UsageStore } from "./usage-store.ts";
+
+export interface UsageCopyCall extends StoreCall {
+  /**
+   * Whether nothing uses the target. Then it also gets the hour up to which running sessions are recorded in the
+   * source, if it has an earlier one. @default false
+   */
+  readonly isTargetUnused?: boolean | undefined;
+  /** Called when the records of an hour are in the target. */
+  readonly onHour: (hour: UsageHour, outcome: "copied" | "present") => void;
+}
+
+/**
+ * Copies all usage records of a store to another. Those that the target has are not sent again, and none is deleted. A
+ * record that the target has already counts once, by its id.
+ *
+ * @param call.timeoutMs for each call of a store
+ */
+export async function copyUsage(
+  { from, to }: { from: UsageStore; to: UsageStore },
+  call: UsageCopyCall,
+): Promise<void> {
+  // Read first: the records up to this hour are in the source.
+  const until = await from.recordedUntil(call);
+  for (const hour of await from.hours(call)) {
+    const present = new Set(await to.batches(hour, call));
+    const names = await from.batches(hour, call);
+    let isPresent = true;
+    // The name of a merged batch says what is in it.
+    if (!names.every((name) => isMergedName(name) && present.has(name))) {
+      for await (const batch of mergedBatches(hour, { store: from, call })) {
+        if (present.has(batch.name)) continue;
+        await to.append(batch, call);
+        isPresent = false;
+      }
+    }
+    call.onHour(hour, isPresent ? "present" : "copied");
+  }
+  if (until === undefined) return;
+  // With a later hour a leader of the target would leave out hours of its own sessions. After an earlier one it records
+  // some hours again, under the same ids.
+  const known = await to.recordedUntil(call);
+  if (known === undefined || (call.isTargetUnused === true && known < until)) await to.setRecordedUntil(until, call);
+}
