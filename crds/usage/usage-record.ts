@@ -3,12 +3,12 @@ import type { ClaimSource } from "../claim.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "./usage-hour.ts";
 
 /**
- * How the use of a pod ended. `released`: the claim was deleted, by a caller or for idleness; `expired`: it was deleted
- * after its `expiresAt`; `destroyed`: the pod was destroyed on request; `moved`: the session goes on in another pod,
+ * How the use of a pod ended. `released`: the claim was deleted; `idle`: the operator deleted it for idleness (earlier
+ * versions wrote `released`); `expired`: it was deleted after its `expiresAt`; `destroyed`: the pod was destroyed on request; `moved`: the session goes on in another pod,
  * with its files; `lost`: the pod was lost, and the session goes on in another one; `failed`: the claim went to
  * `Error`.
  */
-export const usageEnds = ["released", "expired", "destroyed", "moved", "lost", "failed"] as const;
+export const usageEnds = ["released", "idle", "expired", "destroyed", "moved", "lost", "failed"] as const;
 
 export type UsageEnd = (typeof usageEnds)[number];
 
@@ -38,8 +38,8 @@ export const usageRecordSchema = v.object({
   vcpuSeconds: count,
   /** MiB of the limit of its memory, times seconds. */
   mibSeconds: count,
-  /** How the use ended; only in the last record of a session. */
-  end: v.optional(v.picklist(usageEnds)),
+  /** How the use ended, as {@link UsageEnd} or a later version says; only in the last record of a session. */
+  end: v.optional(v.pipe(v.string(), v.regex(/^[a-z-]{1,40}$/))),
 });
 
 export type UsageRecord = v.InferOutput<typeof usageRecordSchema>;

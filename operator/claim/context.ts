@@ -100,6 +100,8 @@ export interface ClaimMemory {
   ownPods: Set<string>;
   /** By pod uid. */
   seenUses: SeenUses;
+  /** Uids of claims that this operator deletes for idleness. */
+  idleReleases: Set<string>;
   usage: UsageRecorder;
   /** Undefined without a sink. */
   claimEvents: ClaimEvents | undefined;
@@ -193,6 +195,7 @@ export function createClaimMemory({
     room: createTenantRoom(),
     ownPods: new Set(),
     seenUses: new Map(),
+    idleReleases: new Set(),
     usage: noUsage,
     claimEvents: undefined,
   };
@@ -241,6 +244,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.timelines.forget(uid);
   memory.traces?.forget(uid);
   memory.room.given.delete(uid);
+  memory.idleReleases.delete(uid);
   memory.usage.forget(claim);
 }
 

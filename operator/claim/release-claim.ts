@@ -16,6 +16,7 @@ import type { ClaimContext } from "./context.ts";
 import { drainLeftMs } from "./drain.ts";
 import { dropCheckpoint } from "./keep-checkpoints.ts";
 import { isDiscardedForExpiry } from "./release-when-expired.ts";
+import { idleRelease } from "./release-when-idle.ts";
 import { forgetSave } from "./run-save.ts";
 import { type FilesStatus, filesToSave, findCheckpoint, saveFiles, tellLost } from "./save-files.ts";
 import { mayHaveCheckpoint } from "./session.ts";
@@ -32,12 +33,13 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   // The cache shows an ended claim until the watch has caught up.
   if (finalizers?.includes(finalizer.release) !== true || context.endedClaims.has(uid)) return undefined;
   context.traces?.releasing(claim);
-  // Its record is written while the pods end.
-  const usage = context.usage.endRelease(claim);
   const phase = claim.status?.phase;
   // Do not wait for a deleted pod whose node does not answer: the pod can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
   const bound = () => boundPods(claim, context);
+  const { isIdle, shown } = idleRelease(claim, bound(), context);
+  // Its record is written while the pods end.
+  const usage = context.usage.endRelease(claim, { isIdle });
   let pods = bound().filter(isHeld);
   if (pods.length === 0 && phase !== "Released") {
     const unseen = await readClaimPod(claim, context);
@@ -52,7 +54,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
     const isTold = told === undefined || claim.status?.files === told.files;
     if ((phase !== "Releasing" && (phase !== "ReleaseFailed" || toSave === undefined)) || !isTold) {
       const status: ClaimStatusPatch = { phase: "Releasing", reason: null, message: null, endpoint: null };
-      releasing = await patchClaimStatus(claim, { ...status, ...told }, context);
+      releasing = await patchClaimStatus(claim, { ...status, ...shown, ...told }, context);
     }
     // Requests in flight may still change the files. When they end, the edge removes its announcement from the pod, and
     // that event starts the next run.

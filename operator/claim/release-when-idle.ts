@@ -1,11 +1,16 @@
-import type { Claim } from "../../crds/claim.ts";
+import type { Claim, ClaimStatus } from "../../crds/claim.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { claims } from "../../crds/kinds.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
+import type { Condition } from "../../crds/schema/condition.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { backgroundUse } from "./background-use.ts";
+import { otherConditions } from "./claim-status.ts";
 import type { ClaimContext, SeenUse } from "./context.ts";
+
+/** The condition of a claim that the operator has deleted for idleness. */
+const IDLE = "Idle";
 
 /**
  * A term often begins when the API server is back, and pods in use can look idle then. Edges reconnect within this
@@ -21,6 +26,8 @@ const KNOWN_AFTER_MS = 15 * 60_000;
  * that moment, so that no claim is polled.
  */
 export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimContext): Promise<ReconcileResult> {
+  // A deletion before this failed.
+  context.idleReleases.delete(claim.metadata.uid ?? "");
   const leftMs = timeLeftMs(claim, pod, context);
   if (leftMs === undefined) return undefined;
   if (leftMs > 0) return { requeueAfterMs: leftMs };
@@ -38,10 +45,33 @@ export async function releaseWhenIdle(claim: Claim, pod: Pod, context: ClaimCont
   const presentLeftMs = timeLeftMs(claim, present, context) ?? Number.POSITIVE_INFINITY;
   if (presentLeftMs > 0) return { requeueAfterMs: presentLeftMs };
   const marked = await markForDiscard(claim, present, context);
+  context.idleReleases.add(claim.metadata.uid ?? "");
   const deletion = await cluster(claims).of(marked).delete({ precondition: "resourceVersion" });
   if (deletion.error !== undefined) throw deletion.error;
   log.info({ claim: claim.metadata.name, pod: pod.metadata.name }, "claim released, its pod was idle");
   return undefined;
+}
+
+/**
+ * Whether the operator deleted the claim for idleness, and the status that shows it, with a condition if it needs one:
+ * a deletion carries no reason, and a successor does not know it. A successor that leads before the release has written
+ * a status takes the release for a caller's, unless the files are discarded.
+ */
+export function idleRelease(
+  claim: Claim,
+  pods: readonly Pod[],
+  { idleReleases }: Pick<ClaimContext, "idleReleases">,
+): { readonly isIdle: boolean; readonly shown: Pick<ClaimStatus, "conditions"> } {
+  const { conditions, observedGeneration = 0 } = claim.status ?? {};
+  if (conditions?.some(({ type }) => type === IDLE)) return { isIdle: true, shown: {} };
+  const isIdle = idleReleases.has(claim.metadata.uid ?? "") || pods.some((pod) => isDiscardedForIdleness(claim, pod));
+  if (!isIdle) return { isIdle, shown: {} };
+  const condition: Condition = {
+    ...{ type: IDLE, status: "True", reason: IDLE, message: "the claim is released, its instance was idle" },
+    lastTransitionTime: claim.metadata.deletionTimestamp ?? new Date().toISOString(),
+    observedGeneration: claim.metadata.generation ?? observedGeneration,
+  };
+  return { isIdle, shown: { conditions: [...otherConditions(claim, IDLE), condition] } };
 }
 
 /** Whether the claim was released for idleness with `idle.action: destroy`, and its pod has not been used since. */

@@ -47,8 +47,10 @@ export interface UsageRecorder {
   /**
    * Records the end of the use of a deleted claim's pod, which is now. Call it again until the claim may go on: it is
    * reconciled when the record is on the disk.
+   *
+   * @param options.isIdle whether the operator deleted the claim for idleness. @default false
    */
-  endRelease(claim: Claim): EndState;
+  endRelease(claim: Claim, options?: { readonly isIdle?: boolean }): EndState;
   /**
    * Records the end of the use of a claim's pod, which is now, before its status forgets the pod. Waits at most 5 s.
    *
@@ -298,8 +300,8 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
   return {
     isOn: true,
 
-    endRelease(claim) {
-      const ended = add(claim, releasedAt(claim, { now: clock.now(), serverNow: options.serverNow() }));
+    endRelease(claim, { isIdle } = {}) {
+      const ended = add(claim, releasedAt(claim, { now: clock.now(), serverNow: options.serverNow(), isIdle }));
       if (ended === undefined || ended.isAlone) return GO_ON;
       const waitedMs = steady.now() - ended.since;
       if (waitedMs < RELEASE_WAIT_MS) return { mayGoOn: false, requeueAfterMs: RELEASE_WAIT_MS - waitedMs };

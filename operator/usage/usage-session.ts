@@ -23,12 +23,13 @@ export function usageSessionOf({ metadata, spec, status }: Claim): UsageSession 
  * once. It is in the hour of the deletion for each process that computes it, since the hour is a part of the record's
  * id.
  *
- * @param times.now milliseconds since the epoch
- * @param times.serverNow the same by the API server's clock
+ * @param options.now milliseconds since the epoch
+ * @param options.serverNow the same by the API server's clock
+ * @param options.isIdle whether the operator deleted the claim for idleness
  */
 export function releasedAt(
   { metadata, spec }: Claim,
-  { now, serverNow }: { now: number; serverNow: number },
+  { now, serverNow, isIdle = false }: { now: number; serverNow: number; isIdle?: boolean | undefined },
 ): { to: number; end: UsageEnd } {
   const deletedAt = Date.parse(metadata.deletionTimestamp ?? "");
   // Its finalizer was removed by hand.
@@ -37,5 +38,6 @@ export function releasedAt(
   const isExpired = Date.parse(spec.expiresAt ?? "") <= deletedAt + RESOLUTION_MS;
   const hour = hourStart(hourAt(deletedAt));
   const to = Math.min(Math.max(now - lateMs, hour + 1), hour + HOUR_MS);
-  return { to, end: isExpired ? "expired" : "released" };
+  if (isExpired) return { to, end: "expired" };
+  return { to, end: isIdle ? "idle" : "released" };
 }

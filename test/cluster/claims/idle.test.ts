@@ -115,7 +115,8 @@ async function look(
   const caches = [answerCache(claims, tenancy.claims), answerCache(pods, tenancy.pods)];
   const cluster = createCluster({ client, namespace: NAMESPACE, fieldManager: "test", caches });
   const serverNow = client.transport.now;
-  const context = { cluster, log: silentLog, seenUses, serverNow, startedAt: performance.now() - termMs };
+  const memory = { seenUses, idleReleases: new Set<string>() };
+  const context = { cluster, log: silentLog, ...memory, serverNow, startedAt: performance.now() - termMs };
   return (await releaseWhenIdle(claim, pod, context as unknown as ClaimContext))?.requeueAfterMs;
 }
 
