@@ -1,5 +1,5 @@
 import type { Claim } from "../../crds/claim.ts";
-import { isDestroyed } from "../../crds/claims/claim-pod.ts";
+import { isDestroyed, isShown } from "../../crds/claims/claim-pod.ts";
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { claims } from "../../crds/kinds.ts";
@@ -7,6 +7,7 @@ import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation, finalizer } from "../../crds/labels.ts";
 import { withTimeLimit } from "../../crds/waits.ts";
 import { deletePod } from "../pod/delete-pod.ts";
+import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { removeFinalizer } from "../remove-finalizer.ts";
 import { hasStore } from "../snapshots/has-store.ts";
@@ -37,13 +38,18 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   // Do not wait for a deleted pod whose node does not answer: the pod can only end.
   const isHeld = (pod: Pod) => pod.metadata.deletionTimestamp === undefined || context.nodeSilence.leftMs(pod) !== 0;
   const bound = () => boundPods(claim, context);
-  const { isIdle, shown } = idleRelease(claim, bound(), context);
-  // Its record is written while the pods end.
-  const usage = context.usage.endRelease(claim, { isIdle });
   let pods = bound().filter(isHeld);
   if (pods.length === 0 && phase !== "Released") {
     const unseen = await readClaimPod(claim, context);
     if (unseen !== undefined && isHeld(unseen)) pods = [unseen];
+  }
+  const { isIdle, shown } = idleRelease(claim, pods, context);
+  const isRunning = pods.some((pod) => isInUse(pod, claim, context));
+  // Its record is written while the pods end.
+  const usage = context.usage.endRelease(claim, { isIdle, isRunning });
+  if (usage.beginsAgainAt !== undefined) {
+    await patchClaimStatus(claim, { usageSince: new Date(usage.beginsAgainAt).toISOString() }, context);
+    return undefined;
   }
 
   if (pods.length > 0) {
@@ -60,6 +66,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
     // that event starts the next run.
     const drainMs = drainLeftMs(claim, pods, context.serverNow());
     if (drainMs > 0) return { requeueAfterMs: drainMs };
+    if (usage.mayBeginAgain === true) return { requeueAfterMs: usage.requeueAfterMs ?? 0 };
     const others = pods.filter((pod) => pod !== toSave);
     await Promise.all(others.map((pod) => deletePod(pod, context)));
     if (toSave !== undefined) {
@@ -76,7 +83,7 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
     return Number.isFinite(soonestMs) ? { requeueAfterMs: Math.max(100, soonestMs) } : undefined;
   }
   for (const { metadata } of bound()) forgetSave(metadata.uid ?? "", context);
-  if (!usage.mayGoOn) return { requeueAfterMs: usage.requeueAfterMs };
+  if (!usage.mayGoOn) return { requeueAfterMs: usage.requeueAfterMs ?? 0 };
   const released = phase === "Released" ? claim : await finishRelease(claim, context);
   noteUse(released, context);
   if (released.status?.files === "discarded") dropCheckpoint(released, context);
@@ -85,6 +92,12 @@ export async function releaseClaim(claim: Claim, context: ClaimContext): Promise
   await endClaim(released, context);
   recordRelease?.();
   return undefined;
+}
+
+/** Whether the tenant could use the pod until the claim was deleted. */
+function isInUse(pod: Pod, claim: Claim, { nodeSilence }: ClaimContext): boolean {
+  if (!isShown(pod, claim) || isDestroyed(claim) || pod.metadata.deletionTimestamp !== undefined) return false;
+  return podState(pod).state !== "lost" && nodeSilence.leftMs(pod) === undefined;
 }
 
 async function finishRelease(claim: Claim, context: ClaimContext): Promise<Claim> {

@@ -15,7 +15,7 @@ import {
 import { parseRecord, type UsageStore } from "../../crds/usage/usage-store.ts";
 import { createDeferred, type Deferred, orAborted, sleep, TimeLimitError, withTimeLimit } from "../../crds/waits.ts";
 import { mergeBatches } from "./merge-batches.ts";
-import { releasedAt, usageSessionOf } from "./usage-session.ts";
+import { isRelease, releasedAt, usageSessionOf } from "./usage-session.ts";
 
 /**
  * Ends of sessions that come within this time are written together. After a batch of one session the time is shorter:
@@ -36,7 +36,17 @@ const MOST_BACKLOG = 50_000;
 const MOST_LINES = 1000;
 
 /** Whether a claim may forget its session: its end is recorded, or the wait for that is over. */
-export type EndState = { readonly mayGoOn: true } | { readonly mayGoOn: false; readonly requeueAfterMs: number };
+export interface EndState {
+  readonly mayGoOn: boolean;
+  readonly requeueAfterMs?: number;
+  /**
+   * Whether the session may have been recorded as ended before the release, although its pod went on. Then delete no
+   * pod: that it runs is all that shows it.
+   */
+  readonly mayBeginAgain?: boolean;
+  /** As {@link UsageRecorder.beginsAgainAt}, up to the release. */
+  readonly beginsAgainAt?: number;
+}
 
 const GO_ON: EndState = { mayGoOn: true };
 
@@ -49,8 +59,9 @@ export interface UsageRecorder {
    * reconciled when the record is on the disk.
    *
    * @param options.isIdle whether the operator deleted the claim for idleness. @default false
+   * @param options.isRunning whether the pod is still in use: no one has deleted it, and it is not lost. @default false
    */
-  endRelease(claim: Claim, options?: { readonly isIdle?: boolean }): EndState;
+  endRelease(claim: Claim, options?: { readonly isIdle?: boolean; readonly isRunning?: boolean }): EndState;
   /**
    * Records the end of the use of a claim's pod, which is now, before its status forgets the pod. Waits at most 5 s.
    *
@@ -93,6 +104,7 @@ interface Recorded {
   readonly id: string;
   /** In milliseconds since the epoch. */
   readonly to: number;
+  readonly end: string;
   readonly isRecorded: true;
 }
 
@@ -285,9 +297,13 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
         const uid = id.split(".")[0] ?? "";
         const own = ends.get(uid);
         const to = Date.parse(record.to);
+        const { end } = record;
+        const recorded: Recorded = { id, to, end, isRecorded: true };
         if (own !== undefined && "session" in own) {
-          if (own.id === id && !own.isRecorded) settle(own);
-        } else if (present.has(uid) && !(own !== undefined && own.to > to)) ends.set(uid, { id, to, isRecorded: true });
+          if (own.id !== id || own.isRecorded) continue;
+          ends.set(uid, recorded);
+          settle(own);
+        } else if (present.has(uid) && !(own !== undefined && own.to > to)) ends.set(uid, recorded);
       }
     }
     // Their claims may go on with the pod.
@@ -297,14 +313,34 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
     }
   }
 
+  function beginsAgainAt(claim: Claim): number | undefined {
+    const session = usageSessionOf(claim);
+    const own = ends.get(claim.metadata.uid ?? "");
+    if (session === undefined || own?.id !== session.id) return undefined;
+    if ("session" in own && !own.isRecorded) {
+      own.isAlone = false;
+      return undefined;
+    }
+    // Hours before `until` are not recorded again. The same start would be the same id.
+    return Math.max(own.to, session.since + 1, until === undefined ? 0 : hourStart(until));
+  }
+
   return {
     isOn: true,
 
-    endRelease(claim, { isIdle } = {}) {
-      const ended = add(claim, releasedAt(claim, { now: clock.now(), serverNow: options.serverNow(), isIdle }));
+    endRelease(claim, { isIdle, isRunning = false } = {}) {
+      const release = releasedAt(claim, { now: clock.now(), serverNow: options.serverNow(), isIdle });
+      const known = ends.get(claim.metadata.uid ?? "");
+      const endedBefore = isRunning && known !== undefined && !isRelease(known.end);
+      const again = endedBefore ? beginsAgainAt(claim) : undefined;
+      if (again !== undefined && again < release.to) return { mayGoOn: false, beginsAgainAt: again };
+      const ended = add(claim, release);
       if (ended === undefined || ended.isAlone) return GO_ON;
       const waitedMs = steady.now() - ended.since;
-      if (waitedMs < RELEASE_WAIT_MS) return { mayGoOn: false, requeueAfterMs: RELEASE_WAIT_MS - waitedMs };
+      // Before `until` is read, the end may be one that an earlier leader has recorded.
+      const mayBeginAgain = isRunning && (until === undefined || !isRelease(ended.end));
+      const requeueAfterMs = RELEASE_WAIT_MS - waitedMs;
+      if (requeueAfterMs > 0) return { mayGoOn: false, requeueAfterMs, ...(mayBeginAgain && { mayBeginAgain }) };
       if (queue.size <= MOST_BACKLOG) {
         ended.isAlone = true;
         return GO_ON;
@@ -327,17 +363,7 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
       });
     },
 
-    beginsAgainAt(claim) {
-      const session = usageSessionOf(claim);
-      const own = ends.get(claim.metadata.uid ?? "");
-      if (session === undefined || own?.id !== session.id) return undefined;
-      if ("session" in own && !own.isRecorded) {
-        own.isAlone = false;
-        return undefined;
-      }
-      // Hours before `until` are not recorded again. The same start would be the same id.
-      return Math.max(own.to, session.since + 1, until === undefined ? 0 : hourStart(until));
-    },
+    beginsAgainAt,
 
     async recordHours(hour, { list, signal }) {
       if (!(await options.mayHaveStore())) return;

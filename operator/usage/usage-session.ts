@@ -2,6 +2,13 @@ import type { Claim } from "../../crds/claim.ts";
 import { HOUR_MS, hourAt, hourStart } from "../../crds/usage/usage-hour.ts";
 import type { UsageEnd, UsageSession } from "../../crds/usage/usage-record.ts";
 
+/** The ends that the deletion of a claim has: its pod is not used after them. */
+const RELEASED: ReadonlySet<string> = new Set<UsageEnd>(["released", "idle", "expired"]);
+
+export function isRelease(end: string): boolean {
+  return RELEASED.has(end);
+}
+
 /** Times of objects have whole seconds. */
 const RESOLUTION_MS = 1000;
 
