@@ -53,6 +53,7 @@ export async function runOperator(): Promise<void> {
     contexts,
     usage: config.usage ? opened.usage : undefined,
     sink,
+    archives,
     exec,
     config,
     metrics,

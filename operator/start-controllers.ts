@@ -8,6 +8,7 @@ import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures
 import { keyAt, keyOf } from "../crds/client/watch/store.ts";
 import type { Log } from "../crds/log.ts";
 import type { EventSink } from "../crds/sink/event-sink.ts";
+import type { SnapshotStore } from "../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import type { UsageStore } from "../crds/usage/usage-store.ts";
 import { createBuildMemory } from "./builds/context.ts";
@@ -31,6 +32,8 @@ import { mayHaveArchives } from "./snapshots/has-store.ts";
 import type { Snapshots } from "./snapshots/snapshots.ts";
 import type { WholeContext } from "./start-caches.ts";
 import { createUsageController } from "./usage/controller.ts";
+import { createStorageRecorder } from "./usage/record-storage.ts";
+import { createStorageController } from "./usage/storage-controller.ts";
 import { createUsageEvents } from "./usage/usage-events.ts";
 import { createUsageRecorder } from "./usage/usage-recorder.ts";
 import { createWorkloadMemory } from "./workload/context.ts";
@@ -46,6 +49,7 @@ export function startControllers(options: {
   contexts: BuildContexts;
   usage?: UsageStore | undefined;
   sink?: EventSink | undefined;
+  archives?: Pick<SnapshotStore, "list" | "names"> | undefined;
   readImageConfig?: ReadImageConfig | undefined;
   exec?: Exec | undefined;
   config: OperatorConfig;
@@ -109,6 +113,13 @@ export function startControllers(options: {
     enqueueClaim,
     enqueueWorkload: (name) => queue.add("workload", keyAt({ namespace: config.namespace, name })),
   };
+  const storage =
+    options.usage &&
+    options.archives &&
+    createStorageRecorder({
+      ...{ usage: options.usage, archives: options.archives, isLeading: ground.isLeading },
+      mayHaveStore: () => mayHaveArchives(context),
+    });
   const controllers = [
     createClaimController(context),
     createWorkloadController(context),
@@ -118,6 +129,7 @@ export function startControllers(options: {
     createArchivesController(context),
     createPoolStatusController(context),
     createUsageController(context, usageEvents),
+    createStorageController(context, storage),
   ];
   const queue = createQueue({
     controllers,

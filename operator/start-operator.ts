@@ -7,6 +7,7 @@ import { HistoryError } from "../crds/client/watch/listing.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { EventSink } from "../crds/sink/event-sink.ts";
+import type { SnapshotStore } from "../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
 import type { UsageStore } from "../crds/usage/usage-store.ts";
 import { linkSignals, whenAborted } from "../crds/waits.ts";
@@ -33,6 +34,8 @@ export interface OperatorOptions {
   usage?: UsageStore | undefined;
   /** @default nothing is sent */
   sink?: EventSink | undefined;
+  /** Whose space is recorded. @default it is not recorded */
+  archives?: Pick<SnapshotStore, "list" | "names"> | undefined;
   /** @default from the image's registry */
   readImageConfig?: ReadImageConfig | undefined;
   /** Asks pods that do not become ready where they listen. @default they are not asked */

@@ -40,7 +40,7 @@ import { versionNameRule } from "./version-names.ts";
  * | `GET /v1/usage-hours` | `hoursSchema` |
  * | `GET /v1/usage-batches/<hour>`, `POST /v1/usage-batches/<hour>/drop` with `batchesSchema` | `batchesSchema`, `{}` |
  * | `GET /v1/usage-until`, `PUT /v1/usage-until/<hour>` | `recordedUntilSchema`, `{}` |
- * | `GET /v1/usage-sent`, `PUT /v1/usage-sent/<hour>` | the same for what the sink has |
+ * | `GET /v1/usage-marks/<mark>`, `PUT /v1/usage-marks/<mark>/<hour>` | `recordedUntilSchema`, `{}` |
  * | `POST /v1/touch` with keys, `POST /v1/tidy` | `{}` |
  * | `GET /v1/space`, `GET /v1/usage` | `spaceSchema`, `usageSchema` |
  */

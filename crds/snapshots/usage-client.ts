@@ -89,12 +89,12 @@ export function createUsageClient(options: {
       await request(v.object({}), { method: "PUT", path: `/v1/usage-until/${hour}` }, call);
     },
 
-    async sentUntil(call) {
-      return (await request(recordedUntilSchema, { method: "GET", path: "/v1/usage-sent" }, call)).until;
+    async mark(name, call) {
+      return (await request(recordedUntilSchema, { method: "GET", path: `/v1/usage-marks/${name}` }, call)).until;
     },
 
-    async setSentUntil(hour, call) {
-      await request(v.object({}), { method: "PUT", path: `/v1/usage-sent/${hour}` }, call);
+    async setMark(name, hour, call) {
+      await request(v.object({}), { method: "PUT", path: `/v1/usage-marks/${name}/${hour}` }, call);
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { StoreCall } from "../snapshots/snapshot-store.ts";
 import { isMergedName, mergedBatches } from "./merged-batches.ts";
 import type { UsageHour } from "./usage-hour.ts";
-import type { UsageStore } from "./usage-store.ts";
+import { type UsageMark, type UsageStore, usageMarks } from "./usage-store.ts";
 
 export interface UsageCopyCall extends StoreCall {
   /**
@@ -25,6 +25,8 @@ export async function copyUsage(
 ): Promise<void> {
   // Read first: the records up to this hour are in the source.
   const until = await from.recordedUntil(call);
+  const marks = new Map<UsageMark, UsageHour | undefined>();
+  for (const name of usageMarks) marks.set(name, await from.mark(name, call));
   for (const hour of await from.hours(call)) {
     const present = new Set(await to.batches(hour, call));
     const names = await from.batches(hour, call);
@@ -39,9 +41,12 @@ export async function copyUsage(
     }
     call.onHour(hour, isPresent ? "present" : "copied");
   }
-  if (until === undefined) return;
   // With a later hour a leader of the target would leave out hours of its own sessions. After an earlier one it records
   // some hours again, under the same ids.
-  const known = await to.recordedUntil(call);
-  if (known === undefined || (call.isTargetUnused === true && known < until)) await to.setRecordedUntil(until, call);
+  const isEarlier = (known: UsageHour | undefined, hour: UsageHour) =>
+    known === undefined || (call.isTargetUnused === true && known < hour);
+  if (until !== undefined && isEarlier(await to.recordedUntil(call), until)) await to.setRecordedUntil(until, call);
+  for (const [name, hour] of marks) {
+    if (hour !== undefined && isEarlier(await to.mark(name, call), hour)) await to.setMark(name, hour, call);
+  }
 }

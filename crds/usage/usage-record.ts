@@ -44,6 +44,27 @@ export const usageRecordSchema = v.object({
 
 export type UsageRecord = v.InferOutput<typeof usageRecordSchema>;
 
+/**
+ * The space that a tenant's archives of a workload took, with all versions, for some hours of one day of UTC: as much as
+ * the leader found after these hours.
+ */
+export const snapshotRecordSchema = v.object({
+  /** `snapshot:<tenant>:<workload>/<one of the hours>`. Found twice, it has the same id. */
+  id: v.pipe(v.string(), v.regex(/^snapshot:[^/\s]+[/][-0-9T]+$/)),
+  kind: v.literal("snapshot"),
+  tenantId: v.string(),
+  workload: v.string(),
+  /** ISO 8601 times: whole hours. */
+  from: v.string(),
+  to: v.string(),
+  /** Bytes times hours. */
+  byteHours: count,
+});
+
+export type SnapshotRecord = v.InferOutput<typeof snapshotRecordSchema>;
+
+export type AnyUsageRecord = UsageRecord | SnapshotRecord;
+
 /** The use of a pod by a claim, as its records are made from it. */
 export interface UsageSession extends Pick<UsageRecord, "tenantId" | "workload" | "labels" | "source"> {
   /**
@@ -84,17 +105,20 @@ export function* recordsOf(
   }
 }
 
-/** The session and the hour of a record. */
-export function partsOfId({ id }: Pick<UsageRecord, "id">): { readonly session: string; readonly hour: UsageHour } {
+/** The session, or the rest of the id, and the hour of a record. */
+export function partsOfId({ id }: Pick<AnyUsageRecord, "id">): { readonly session: string; readonly hour: UsageHour } {
   const [session = "", hour = ""] = id.split("/");
   return { session, hour };
 }
 
 /**
- * Which of two records with the same id counts: one that has an end, else the one that was used for less time. So
- * neither a killed operator nor one that wrote too late makes a session longer.
+ * Which of two records with the same id counts: one that has an end, else the one with less use. So neither a killed
+ * operator nor one that wrote too late makes a bill longer.
  */
-export function countedRecord(a: UsageRecord, b: UsageRecord): UsageRecord {
+export function countedRecord(a: AnyUsageRecord, b: AnyUsageRecord): AnyUsageRecord {
+  if (a.kind === "snapshot" || b.kind === "snapshot") {
+    return a.kind === "snapshot" && b.kind === "snapshot" && a.byteHours > b.byteHours ? b : a;
+  }
   if ((a.end === undefined) !== (b.end === undefined)) return a.end === undefined ? b : a;
   return a.to <= b.to ? a : b;
 }

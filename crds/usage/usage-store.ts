@@ -1,13 +1,23 @@
 import * as v from "valibot";
 import type { StoreCall } from "../snapshots/snapshot-store.ts";
 import type { UsageHour } from "./usage-hour.ts";
-import { type UsageRecord, usageRecordSchema } from "./usage-record.ts";
+import { type AnyUsageRecord, snapshotRecordSchema, usageRecordSchema } from "./usage-record.ts";
 
 /** The most bytes of a batch. */
 export const MOST_BATCH_BYTES = 4 * 1024 * 1024;
 
+const ofSnapshot = v.object({ kind: v.literal("snapshot") });
+
 /** Names a batch: unique to the process that writes it, or to what is in it. */
 const BATCH = /^[0-9a-z]{1,40}-\d{1,12}$/;
+
+/**
+ * `snapshots`: up to when the space of archives is recorded; `snapshots-next`: up to when that was decided to be recorded
+ * next; `sent`: up to when the sink has all records.
+ */
+export const usageMarks = ["snapshots", "snapshots-next", "sent"] as const;
+
+export type UsageMark = (typeof usageMarks)[number];
 
 /** Records of one hour that are added together. */
 export interface UsageBatch {
@@ -41,9 +51,9 @@ export interface UsageStore {
   /** The hour up to which running sessions are recorded; undefined before the first {@link setRecordedUntil}. */
   recordedUntil(call: StoreCall): Promise<UsageHour | undefined>;
   setRecordedUntil(hour: UsageHour, call: StoreCall): Promise<void>;
-  /** The hour up to which the sink has all records; undefined before the first {@link setSentUntil}. */
-  sentUntil(call: StoreCall): Promise<UsageHour | undefined>;
-  setSentUntil(hour: UsageHour, call: StoreCall): Promise<void>;
+  /** As {@link recordedUntil}, for other records. */
+  mark(name: UsageMark, call: StoreCall): Promise<UsageHour | undefined>;
+  setMark(name: UsageMark, hour: UsageHour, call: StoreCall): Promise<void>;
 }
 
 export function isBatchName(name: string): boolean {
@@ -51,8 +61,11 @@ export function isBatchName(name: string): boolean {
 }
 
 /** The record in a line; undefined for one of a kind that this version does not know. */
-export function parseRecord(line: string): UsageRecord | undefined {
-  const parsed = v.safeParse(usageRecordSchema, parseJson(line));
+export function parseRecord(line: string): AnyUsageRecord | undefined {
+  const json = parseJson(line);
+  const parsed = v.is(ofSnapshot, json)
+    ? v.safeParse(snapshotRecordSchema, json)
+    : v.safeParse(usageRecordSchema, json);
   return parsed.success ? parsed.output : undefined;
 }
 

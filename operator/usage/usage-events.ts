@@ -2,7 +2,7 @@ import { systemClock } from "../../crds/client/clock.ts";
 import type { EventSink } from "../../crds/sink/event-sink.ts";
 import type { StoreCall } from "../../crds/snapshots/snapshot-store.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
-import type { UsageRecord } from "../../crds/usage/usage-record.ts";
+import type { AnyUsageRecord } from "../../crds/usage/usage-record.ts";
 import { parseRecord, type UsageStore } from "../../crds/usage/usage-store.ts";
 import { sleep } from "../../crds/waits.ts";
 
@@ -16,7 +16,7 @@ const LATE_MS = 2 * HOUR_MS;
 /** Sends usage records to the sink. */
 export interface UsageEvents {
   /** Call it with records that are in the store. */
-  written(records: readonly UsageRecord[]): void;
+  written(records: readonly AnyUsageRecord[]): void;
   /**
    * Sends again what the sink may lack: what an operator wrote whose backlog was lost with its pod, and what did not fit
    * into this one's. Then notes in the store what the sink has.
@@ -46,7 +46,7 @@ export function createUsageEvents(options: {
   /** What the store is told once the sink has the first events. */
   let next: { readonly until: UsageHour; readonly added: number } | undefined;
 
-  async function send(records: readonly UsageRecord[]): Promise<void> {
+  async function send(records: readonly AnyUsageRecord[]): Promise<void> {
     await Promise.all(
       records.map(({ id, ...record }) =>
         sink.add({ type: "usage", id, subject: record.tenantId, time: record.to, data: { id, ...record } }),
@@ -69,10 +69,10 @@ export function createUsageEvents(options: {
   }
 
   async function start(call: StoreCall): Promise<UsageHour> {
-    const stored = await store.sentUntil(call);
+    const stored = await store.mark("sent", call);
     // A new sink gets the present hour, and what comes.
     again = stored ?? hourAt(now());
-    if (stored === undefined) await store.setSentUntil(again, call);
+    if (stored === undefined) await store.setMark("sent", again, call);
     return again;
   }
 
@@ -92,7 +92,7 @@ export function createUsageEvents(options: {
       }
       if (again !== undefined && !(await sendFrom(again, call))) return FULL_MS;
       if (next !== undefined && sink.progress.sent >= next.added && sink.progress.lost === lost) {
-        if (next.until > told) await store.setSentUntil(next.until, call);
+        if (next.until > told) await store.setMark("sent", next.until, call);
         told = next.until > told ? next.until : told;
         next = undefined;
       }

@@ -292,7 +292,7 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
     for await (const lines of store.read({ from, to: hourAt(clock.now() + 2 * HOUR_MS) }, call)) {
       for (const line of lines) {
         const record = line.includes('"end":') ? parseRecord(line) : undefined;
-        if (record?.end === undefined) continue;
+        if (record?.kind !== "session" || record.end === undefined) continue;
         const { session: id } = partsOfId(record);
         const uid = id.split(".")[0] ?? "";
         const own = ends.get(uid);

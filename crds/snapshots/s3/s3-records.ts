@@ -20,8 +20,19 @@ export function createS3Records({
   layout: S3Layout;
   limited: LimitCall;
 }): UsageStore {
-  const until = `${layout.usage}until`;
-  const sent = `${layout.usage}sent`;
+  const readHour = (name: string, call: StoreCall): Promise<UsageHour | undefined> =>
+    limited(call, async (signal) => {
+      const answer = await bucket.send({ method: "GET", key: layout.usage + name, signal });
+      if (isMissing(answer)) return undefined;
+      const hour = bucket.expect(answer, "read until when usage is recorded", 200).body.toString("utf8").trim();
+      return isUsageHour(hour) ? hour : undefined;
+    });
+
+  const writeHour = (name: string, hour: UsageHour, call: StoreCall): Promise<void> =>
+    limited(call, async (signal) => {
+      const what = "write until when usage is recorded";
+      await bucket.put(layout.usage + name, Buffer.from(`${hour}\n`), { what, signal });
+    });
 
   async function* batchesOf(
     { from, to }: { from: string; to: string },
@@ -41,21 +52,6 @@ export function createS3Records({
     const lines: string[] = [];
     for await (const some of linesOf(once(body))) lines.push(...some);
     return lines;
-  }
-
-  function readHour(key: string, call: StoreCall): Promise<UsageHour | undefined> {
-    return limited(call, async (signal) => {
-      const answer = await bucket.send({ method: "GET", key, signal });
-      if (isMissing(answer)) return undefined;
-      const hour = bucket.expect(answer, "read up to when usage is recorded", 200).body.toString("utf8").trim();
-      return isUsageHour(hour) ? hour : undefined;
-    });
-  }
-
-  function writeHour(key: string, { hour, call }: { hour: UsageHour; call: StoreCall }): Promise<void> {
-    return limited(call, async (signal) => {
-      await bucket.put(key, Buffer.from(`${hour}\n`), { what: "write up to when usage is recorded", signal });
-    });
   }
 
   return {
@@ -106,10 +102,10 @@ export function createS3Records({
         await inTurns(names, (name) => bucket.erase(`${layout.usage}${hour}/${name}.ndjson`, signal));
       }),
 
-    recordedUntil: (call) => readHour(until, call),
-    setRecordedUntil: (hour, call) => writeHour(until, { hour, call }),
-    sentUntil: (call) => readHour(sent, call),
-    setSentUntil: (hour, call) => writeHour(sent, { hour, call }),
+    recordedUntil: (call) => readHour("until", call),
+    setRecordedUntil: (hour, call) => writeHour("until", hour, call),
+    mark: readHour,
+    setMark: writeHour,
   };
 }
 

@@ -66,6 +66,7 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   CreatedKey: { ...key, key: `tk_${key.id}_pHqX0m2Vv5Yk7cT1nZ8rB4wL6dJ3sF9gQaUeIoKxMhE` },
   Usage: {
     ...{ tenantId: "alice", sessions: 3, seconds: 5400.5, vcpuSeconds: 10_801, mibSeconds: 2_765_056 },
+    snapshotByteHours: 25_165_824,
     sources: { pool: 2, "pool+data": 1 },
   },
   Stats: {

@@ -262,13 +262,17 @@ const shared = {
       seconds: Type.Number({ description: "Time of all instances together.", minimum: 0 }),
       vcpuSeconds: Type.Number({ description: "CPU limits of the workloads, times seconds.", minimum: 0 }),
       mibSeconds: Type.Number({ description: "Memory limits in MiB, times seconds.", minimum: 0 }),
+      snapshotByteHours: Type.Number({
+        description: "Bytes of snapshots, with older versions, times hours.",
+        minimum: 0,
+      }),
       sources: Type.Unsafe<Record<string, number>>({
         type: "object",
         additionalProperties: { type: "integer" },
         description: "The sessions by how their instance was found.",
       }),
     },
-    { description: "What sessions used." },
+    { description: "What sessions and snapshots used." },
   ),
   Stats: Type.Object(
     {

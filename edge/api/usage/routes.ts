@@ -54,7 +54,7 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
       method: "GET",
       path: "/api/v1/usage",
       access: tenantLists,
-      summary: "What sessions used, by tenant, workload or day",
+      summary: "What sessions and snapshots used, by tenant, workload or day",
       description:
         "Sorted by that, in pages. A session that goes on counts up to the last whole hour. Times are UTC. " +
         "`Accept: text/csv` or `format=csv` gets a table for spreadsheets.",
@@ -173,8 +173,15 @@ function usageResponse(by: UsageGroup, { key, ...sum }: UsageSum): object {
 
 function csvOf(by: UsageGroup, sums: readonly UsageSum[]): string {
   const names = ["sessions", "seconds", "vcpuSeconds", "mibSeconds"] as const;
+  // Columns that came later are after those that programs may count.
+  const last = ["snapshotByteHours"] as const;
   return toCsv([
-    [keyNames[by], ...names, ...sources],
-    ...sums.map((sum) => [sum.key, ...names.map((name) => sum[name]), ...sources.map((one) => sum.sources[one] ?? 0)]),
+    [keyNames[by], ...names, ...sources, ...last],
+    ...sums.map((sum) => [
+      sum.key,
+      ...names.map((name) => sum[name]),
+      ...sources.map((one) => sum.sources[one] ?? 0),
+      ...last.map((name) => sum[name]),
+    ]),
   ]);
 }

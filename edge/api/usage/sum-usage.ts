@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { countedRecord, partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
+import { type AnyUsageRecord, countedRecord, partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
 import { parseRecord } from "../../../crds/usage/usage-store.ts";
 import { reachesWorkload } from "../../access/actor.ts";
 
@@ -14,7 +14,7 @@ export const usageGroups = ["tenant", "workload", "day"] as const;
 
 export type UsageGroup = (typeof usageGroups)[number];
 
-/** What the sessions of a tenant or a workload, or of a day of UTC, used. */
+/** What the sessions and archives of a tenant or a workload, or of a day of UTC, used. */
 export interface UsageSum {
   /** The tenant id, the name of the workload, or a day such as `2026-11-29`. */
   readonly key: string;
@@ -24,6 +24,8 @@ export interface UsageSum {
   seconds: number;
   vcpuSeconds: number;
   mibSeconds: number;
+  /** Of archives, with all versions. */
+  snapshotByteHours: number;
   /** The sessions by how their instance was found. */
   readonly sources: Partial<Record<UsageRecord["source"], number>>;
 }
@@ -43,8 +45,8 @@ export interface SumOptions {
 /**
  * Adds records up, each id once, some milliseconds at a time: others use the thread too.
  *
- * Memory holds twice `limit` sums, and one record of each session of one hour, some 700 bytes: ids have their hour, and
- * a store returns the records of an hour together.
+ * Memory holds twice `limit` sums, and the records of one hour, some 700 bytes each: ids have their hour, and a store
+ * returns the records of an hour together.
  *
  * @param read lines of records, in the order of hours
  * @returns a page of sums sorted by key, and the key of its last one if there are more
@@ -57,7 +59,7 @@ export async function sumUsage(
   /** Greater keys are on later pages; undefined while all fit. */
   let greatest: string | undefined;
   let hour = "";
-  const records = new Map<string, UsageRecord>();
+  const records = new Map<string, AnyUsageRecord>();
   /** As `JSON.stringify` writes it into a record: other lines are not parsed. */
   const quoted = tenantId === undefined ? "" : JSON.stringify(tenantId);
   let left = LINES_A_TURN;
@@ -67,11 +69,17 @@ export async function sumUsage(
     left = LINES_A_TURN;
   }
 
-  function add(record: UsageRecord): void {
+  function add(record: AnyUsageRecord): void {
     const key = keyOf(record, by);
     if (greatest !== undefined && key > greatest) return;
-    const sum = sums.get(key) ?? { key, sessions: 0, seconds: 0, vcpuSeconds: 0, mibSeconds: 0, sources: {} };
+    const sum = sums.get(key) ?? noSum(key);
     sums.set(key, sum);
+    if (record.kind === "snapshot") sum.snapshotByteHours += record.byteHours;
+    else addSession(sum, record);
+    if (sums.size >= 2 * limit) cut();
+  }
+
+  function addSession(sum: UsageSum, record: UsageRecord): void {
     sum.seconds += (Date.parse(record.to) - Date.parse(record.from)) / 1000;
     sum.vcpuSeconds += record.vcpuSeconds;
     sum.mibSeconds += record.mibSeconds;
@@ -79,7 +87,6 @@ export async function sumUsage(
       sum.sessions += 1;
       sum.sources[record.source] = (sum.sources[record.source] ?? 0) + 1;
     }
-    if (sums.size >= 2 * limit) cut();
   }
 
   function cut(): void {
@@ -123,7 +130,12 @@ export async function sumUsage(
   return { sums: sorted, next: greatest };
 }
 
-function keyOf(record: UsageRecord, by: UsageGroup): string {
+function noSum(key: string): UsageSum {
+  const none = { sessions: 0, seconds: 0, vcpuSeconds: 0, mibSeconds: 0, snapshotByteHours: 0 };
+  return { key, ...none, sources: {} };
+}
+
+function keyOf(record: AnyUsageRecord, by: UsageGroup): string {
   switch (by) {
     case "tenant":
       return record.tenantId;

@@ -30,7 +30,7 @@ import {
   touchSchema,
   UPLOAD_ID,
 } from "../../../crds/snapshots/store-protocol.ts";
-import { MOST_BATCH_BYTES } from "../../../crds/usage/usage-store.ts";
+import { MOST_BATCH_BYTES, usageMarks } from "../../../crds/usage/usage-store.ts";
 import { sendPages } from "./send-pages.ts";
 import { createVolume } from "./store/volume.ts";
 import { READ_BYTES, type ReadSpace } from "./store/volume-files.ts";
@@ -66,6 +66,8 @@ export interface SnapshotServerOptions {
   readonly space?: ReadSpace | undefined;
   readonly log?: Log | undefined;
 }
+
+const markSchema = v.picklist(usageMarks);
 
 interface Call {
   readonly request: IncomingMessage;
@@ -176,10 +178,10 @@ export function createSnapshotServer(options: SnapshotServerOptions): Server {
       case "PUT usage-until":
         await volume.setRecordedUntil(tenantId);
         return send(response, {});
-      case "GET usage-sent":
-        return send(response, { until: await volume.sentUntil() });
-      case "PUT usage-sent":
-        await volume.setSentUntil(tenantId);
+      case "GET usage-marks":
+        return send(response, { until: await volume.mark(v.parse(markSchema, tenantId)) });
+      case "PUT usage-marks":
+        await volume.setMark(v.parse(markSchema, tenantId), workloadRef);
         return send(response, {});
       case "GET list": {
         const [versions, uses] = ["versions", "uses"].map((name) => query.get(name) === "true");

@@ -1,7 +1,8 @@
 // @runtimes bun node deno
 import * as assert from "uvu/assert";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
-import { partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
+import { partsOfId, type SnapshotRecord, type UsageRecord } from "../../../crds/usage/usage-record.ts";
+import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 import type { Actor } from "../../../edge/access/actor.ts";
 import { toCsv } from "../../../edge/api/usage/csv.ts";
 import { sumUsage } from "../../../edge/api/usage/sum-usage.ts";
@@ -40,6 +41,7 @@ interface Sum {
   readonly day?: string;
   readonly sessions: number;
   readonly seconds: number;
+  readonly snapshotByteHours: number;
 }
 
 async function sumsOf(edge: TestEdge, query = ""): Promise<Sum[]> {
@@ -53,20 +55,52 @@ const sessions: UsedBy[] = [
   { tenantId: "carol", from: "2026-12-01T00:00:00Z", seconds: 60 },
 ];
 
-test("sums are by tenant, workload or day; a session that goes on has no end yet", async ({ edge, record }) => {
+/** Two hours of archives on one day, found twice, and another on the next. */
+async function addSnapshots(usage: UsageStore): Promise<void> {
+  const recordOf = (from: string, to: string, byteHours: number): SnapshotRecord => ({
+    ...{ id: `snapshot:alice:app/${from}`, kind: "snapshot", tenantId: "alice", workload: "app" },
+    ...{ from: `${from}:00:00.000Z`, to: `${to}:00:00.000Z`, byteHours },
+  });
+  const found = [
+    recordOf("2026-11-29T10", "2026-11-29T12", 2000),
+    recordOf("2026-11-29T10", "2026-11-29T12", 2400),
+    recordOf("2026-11-30T10", "2026-11-30T11", 1000),
+  ];
+  for (const [index, record] of found.entries()) {
+    const { hour } = partsOfId(record);
+    await usage.append({ hour, name: `s-${index}`, lines: `${JSON.stringify(record)}\n` }, call);
+  }
+}
+
+test("sums are by tenant, workload or day; a session that goes on has no end yet", async ({ edge, record, served }) => {
   await record(sessions);
-  const alice = { sessions: 1, seconds: 3720.5, vcpuSeconds: 7441, mibSeconds: 372_050, sources: { pool: 1 } };
-  const bob = { sessions: 1, seconds: 600, vcpuSeconds: 1200, mibSeconds: 60_000, sources: { cold: 1 } };
+  const alice = {
+    sessions: 1,
+    seconds: 3720.5,
+    vcpuSeconds: 7441,
+    mibSeconds: 372_050,
+    snapshotByteHours: 3000,
+    sources: { pool: 1 },
+  };
+  const bob = {
+    sessions: 1,
+    seconds: 600,
+    vcpuSeconds: 1200,
+    mibSeconds: 60_000,
+    snapshotByteHours: 0,
+    sources: { cold: 1 },
+  };
+  await addSnapshots(served.usage);
   assert.equal(await sumsOf(edge), [
     { tenantId: "alice", ...alice },
     { tenantId: "bob", ...bob },
   ]);
   assert.equal(
-    (await sumsOf(edge, "&by=day")).map(({ day, seconds }) => [day, seconds]),
+    (await sumsOf(edge, "&by=day")).map(({ day, seconds, snapshotByteHours }) => [day, seconds, snapshotByteHours]),
     [
-      ["2026-11-28", 60],
-      ["2026-11-29", 3660.5],
-      ["2026-11-30", 600],
+      ["2026-11-28", 60, 0],
+      ["2026-11-29", 3660.5, 2000],
+      ["2026-11-30", 600, 1000],
     ],
   );
   const ofAlice = await sumsOf(edge, "&by=workload&tenant=alice");
@@ -125,12 +159,13 @@ test("pages have each sum once, in order", async ({ edge, record }) => {
   assert.equal(seen, [...names].sort());
 });
 
-test("a table for spreadsheets comes by format or Accept", async ({ edge, record }) => {
+test("a table for spreadsheets comes by format or Accept", async ({ edge, record, served }) => {
   await record(sessions);
+  await addSnapshots(served.usage);
   const lines = [
-    "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing",
-    "alice,1,3720.5,7441,372050,1,0,0,0,0",
-    "bob,1,600,1200,60000,0,0,1,0,0",
+    "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing,snapshotByteHours",
+    "alice,1,3720.5,7441,372050,1,0,0,0,0,3000",
+    "bob,1,600,1200,60000,0,0,1,0,0,0",
   ];
   const text = `${lines.join("\r\n")}\r\n`;
   const byFormat = await edge.call(`GET /api/v1/usage?${NOVEMBER}&format=csv`);

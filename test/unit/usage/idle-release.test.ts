@@ -49,7 +49,9 @@ async function endsIn(usage: UsageStore): Promise<(string | undefined)[]> {
   const ends: (string | undefined)[] = [];
   for (const hour of await usage.hours(call))
     for await (const lines of usage.read({ from: hour, to: hourAt(hourStart(hour) + HOUR_MS) }, call))
-      ends.push(...lines.flatMap((line) => parseRecord(line) ?? []).map(({ end }) => end));
+      ends.push(
+        ...lines.flatMap((line) => parseRecord(line) ?? []).map((record) => ("end" in record ? record.end : undefined)),
+      );
   return ends.filter((end) => end !== undefined);
 }
 

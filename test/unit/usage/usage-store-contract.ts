@@ -86,14 +86,15 @@ export function testUsageStore<T extends { usage: UsageStore }>(test: Test<T>): 
     assert.equal(await usage.batches(hour, call), [merged]);
   });
 
-  test("the hours up to which all is recorded and sent are remembered", async ({ usage }) => {
+  test("the hour up to which all is recorded is remembered", async ({ usage }) => {
     assert.is(await usage.recordedUntil(call), undefined);
     for (const hour of HOURS) await usage.setRecordedUntil(hour, call);
     assert.is(await usage.recordedUntil(call), HOURS[2]);
-    assert.is(await usage.sentUntil(call), undefined);
-    await usage.setSentUntil(HOURS[1], call);
-    assert.is(await usage.sentUntil(call), HOURS[1]);
-    assert.is(await usage.recordedUntil(call), HOURS[2]);
+    assert.is(await usage.mark("snapshots", call), undefined);
+    await usage.setMark("snapshots", HOURS[0], call);
+    await usage.setMark("snapshots-next", HOURS[1], call);
+    assert.equal([await usage.mark("snapshots", call), await usage.mark("snapshots-next", call)], HOURS.slice(0, 2));
+    assert.equal([await usage.recordedUntil(call), await usage.hours(call)], [HOURS[2], []]);
   });
 
   test("reading can stop early", async ({ usage }) => {

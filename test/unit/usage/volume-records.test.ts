@@ -58,8 +58,6 @@ test("no records are written, read or deleted on a volume that has no mark, wher
     () => usage.drop({ hour, names: ["a-1"] }, call),
     () => usage.recordedUntil(call),
     () => usage.setRecordedUntil(hour, call),
-    () => usage.sentUntil(call),
-    () => usage.setSentUntil(hour, call),
   ]) {
     assert.match(String(await errorOf(attempt())), /the mark that was on the volume is gone/);
   }

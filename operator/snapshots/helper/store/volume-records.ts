@@ -2,14 +2,13 @@ import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { hoursBetween, isUsageHour, type UsageHour } from "../../../../crds/usage/usage-hour.ts";
-import { isBatchName, MOST_BATCH_BYTES, type UsageBatch } from "../../../../crds/usage/usage-store.ts";
+import { isBatchName, MOST_BATCH_BYTES, type UsageBatch, type UsageMark } from "../../../../crds/usage/usage-store.ts";
 import type { Turns } from "./turns.ts";
 import { ifThere, replaceFile, syncFolders } from "./volume-files.ts";
 
 /** No tenant id begins with a dot, so this folder never looks like a tenant's. */
 export const RECORDS_FOLDER = ".usage";
 const UNTIL = "until";
-const SENT = "sent";
 const MOST_HOURS = 24;
 
 /** Batches of usage records on the snapshots volume: `.usage/<hour>/<batch>.ndjson`. */
@@ -23,8 +22,8 @@ export interface VolumeRecords {
   dropRecords(batches: { hour: string; names: readonly string[] }): Promise<void>;
   recordedUntil(): Promise<UsageHour | undefined>;
   setRecordedUntil(hour: string): Promise<void>;
-  sentUntil(): Promise<UsageHour | undefined>;
-  setSentUntil(hour: string): Promise<void>;
+  mark(name: UsageMark): Promise<UsageHour | undefined>;
+  setMark(name: UsageMark, hour: string): Promise<void>;
 }
 
 export function createVolumeRecords({ root, turns }: { root: string; turns: Turns }): VolumeRecords {
@@ -87,8 +86,8 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
 
     recordedUntil: () => readHour(UNTIL),
     setRecordedUntil: (hour) => writeHour(UNTIL, hour),
-    sentUntil: () => readHour(SENT),
-    setSentUntil: (hour) => writeHour(SENT, hour),
+    mark: readHour,
+    setMark: writeHour,
   };
 }
 
