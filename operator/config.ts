@@ -86,6 +86,7 @@ const environment = v.object({
   TENANCY_SNAPSHOT_CONCURRENCY: v.optional(wholeNumber(1, 1000), "4"),
   TENANCY_SNAPSHOT_TIMEOUT: v.optional(seconds, "3600"),
   TENANCY_RELEASE_RETRY_LIMIT: v.optional(seconds, "86400"),
+  TENANCY_USAGE_TTL: v.optional(number("must be a number of days, at least 2", (value) => value >= 2)),
   TENANCY_USAGE: v.optional(v.picklist(["on", "off"], "must be on or off"), "on"),
   ...sinkEnvironment,
   TENANCY_REGISTRY: v.optional(
@@ -140,6 +141,8 @@ export interface OperatorConfig {
   usage: boolean;
   /** Undefined: no events are sent. */
   sink: SinkConfig | undefined;
+  /** How long records of usage are kept, in milliseconds. @default for ever */
+  usageTtlMs: number | undefined;
   /** Undefined without a registry: workloads with a Dockerfile are refused. */
   builds: BuildConfig | undefined;
   /** Undefined: nothing is traced. */
@@ -285,6 +288,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     },
     usage: values.TENANCY_USAGE === "on",
     sink: sinkConfig(values, { program: "operator", types: OUTGOING, namespace: values.TENANCY_NAMESPACE }),
+    usageTtlMs: values.TENANCY_USAGE_TTL === undefined ? undefined : values.TENANCY_USAGE_TTL * 86_400_000,
     builds:
       values.TENANCY_REGISTRY === undefined
         ? undefined

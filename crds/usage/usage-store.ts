@@ -46,7 +46,7 @@ export interface UsageStore {
   hours(call: StoreCall): Promise<readonly UsageHour[]>;
   /** The names of an hour's batches. */
   batches(hour: UsageHour, call: StoreCall): Promise<readonly string[]>;
-  /** Deletes batches whose records were added again in others. Missing ones are ignored. */
+  /** Deletes batches whose records were added again in others, or are too old. Missing ones are ignored. */
   drop(batches: { readonly hour: UsageHour; readonly names: readonly string[] }, call: StoreCall): Promise<void>;
   /** The hour up to which running sessions are recorded; undefined before the first {@link setRecordedUntil}. */
   recordedUntil(call: StoreCall): Promise<UsageHour | undefined>;

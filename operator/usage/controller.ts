@@ -14,9 +14,12 @@ const FIRST_MERGED_HOURS = 24;
 /** Until a merge that failed is tried again: each reads an hour's records. */
 const MERGE_BACKOFF = { initialMs: 600_000, maxMs: 24 * HOUR_MS };
 
+/** Records that are too old are deleted this often. */
+const DROP_MS = 24 * HOUR_MS;
+
 /**
- * Records each hour of the sessions that go on after it, and merges the batches of the hour before that. Beside that it
- * follows what the sink has.
+ * Records each hour of the sessions that go on after it, merges the batches of the hour before that, and deletes old
+ * records. Beside that it follows what the sink has.
  */
 export function createUsageController(context: ClaimContext, events?: UsageEvents): Controller<"usage"> {
   const { cluster, config, log, usage } = context;
@@ -25,6 +28,7 @@ export function createUsageController(context: ClaimContext, events?: UsageEvent
   let mergedUntil: UsageHour | undefined;
   const backoff = createBackoff(MERGE_BACKOFF);
   let mergeAtMs = 0;
+  let dropAtMs = 0;
 
   async function merge(until: UsageHour, signal: AbortSignal): Promise<void> {
     if (systemClock.now() < mergeAtMs) return;
@@ -43,6 +47,23 @@ export function createUsageController(context: ClaimContext, events?: UsageEvent
     }
   }
 
+  /** Deletes old records, once those of the last hours are merged. */
+  async function drop(signal: AbortSignal): Promise<void> {
+    const now = systemClock.now();
+    if (config.usageTtlMs === undefined || mergedUntil === undefined || now < dropAtMs) return;
+    dropAtMs = now + DROP_MS;
+    // A wrong clock must not delete records.
+    const hour = hourAt(Math.min(now, context.serverNow()) - config.usageTtlMs);
+    try {
+      const hours = await usage.dropBefore(hour, signal);
+      if (hours.length > 0)
+        log.info({ hours: hours.length, from: hours[0], to: hours.at(-1) }, "old usage records deleted");
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn({ error, hour }, "cannot delete old usage records, trying again tomorrow");
+    }
+  }
+
   return {
     name: "usage",
     priority: 3,
@@ -57,6 +78,7 @@ export function createUsageController(context: ClaimContext, events?: UsageEvent
       const hour = hourAt(systemClock.now() - delayMs);
       await usage.recordHours(hour, { list: async () => (await cluster(claims).list({ signal })).items, signal });
       await merge(before(hour, 1), signal);
+      await drop(signal);
       const nextMs = Math.min(hourStart(hour) + HOUR_MS + delayMs, mergeAtMs > 0 ? mergeAtMs : Infinity);
       return { requeueAfterMs: Math.max(1000, nextMs - systemClock.now()) };
     },

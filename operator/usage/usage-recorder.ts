@@ -82,6 +82,8 @@ export interface UsageRecorder {
   recordHours(hour: UsageHour, options: { list: () => Promise<readonly Claim[]>; signal: AbortSignal }): Promise<void>;
   /** Merges the batches of an hour in which nothing is recorded any more. */
   mergeBatches(hour: UsageHour, signal: AbortSignal): Promise<void>;
+  /** Deletes the records of all hours before that one, in which nothing is recorded any more. @returns these hours */
+  dropBefore(hour: UsageHour, signal: AbortSignal): Promise<readonly UsageHour[]>;
   /** Call this when the claim is gone. */
   forget(claim: Claim): void;
   stop(): Promise<void>;
@@ -95,6 +97,7 @@ export const noUsage: UsageRecorder = {
   beginsAgainAt: () => undefined,
   recordHours: async () => undefined,
   mergeBatches: async () => undefined,
+  dropBefore: async () => [],
   forget: () => undefined,
   stop: async () => undefined,
 };
@@ -391,6 +394,19 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
     async mergeBatches(hour, signal) {
       if (!(await options.mayHaveStore())) return;
       await mergeBatches(hour, { store, call: { signal, timeoutMs: READ_LIMIT_MS } });
+    },
+
+    async dropBefore(hour, signal) {
+      if (!(await options.mayHaveStore())) return [];
+      const recorded = await Promise.all([
+        store.recordedUntil(callOf(signal)),
+        store.mark("snapshots", callOf(signal)),
+      ]);
+      const limit = [hour, ...recorded.map((until) => until ?? hour)].reduce((a, b) => (a < b ? a : b));
+      const old = (await store.hours(callOf(signal))).filter((one) => one < limit);
+      for (const one of old)
+        await store.drop({ hour: one, names: await store.batches(one, callOf(signal)) }, callOf(signal));
+      return old;
     },
 
     forget(claim) {

@@ -27,6 +27,7 @@ test("has a default for everything", () => {
       ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
     },
     usage: true,
+    usageTtlMs: undefined,
     builds: undefined,
     tracing: undefined,
     logLevel: "info",
@@ -65,6 +66,7 @@ test("the time and the number of saves and restores are taken as they are said",
 for (const [name, value, says] of [
   ["TENANCY_SNAPSHOT_LIMIT", "1.5Gi", "must be a quantity such as 10Gi"],
   ["TENANCY_SNAPSHOT_TTL", "59", "must be a number of seconds, at least 60"],
+  ["TENANCY_USAGE_TTL", "1", "must be a number of days, at least 2"],
   ["TENANCY_SNAPSHOT_CONCURRENCY", "1.5", "must be a whole number from 1 to 1000"],
   ["TENANCY_RELEASE_RETRY_LIMIT", "0", "must be a number of seconds greater than 0"],
   [

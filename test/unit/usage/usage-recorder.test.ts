@@ -221,4 +221,19 @@ test("a claim that goes on with its pod after the recorded end has a new use fro
   assert.equal(await totalOf(usage, "alice"), { ends: 2, ids: 4, seconds: 7800 });
 });
 
+test("old hours are deleted, but none of which sessions or archives are not recorded yet", async (context) => {
+  const { usage } = context;
+  for (const hour of ["05", "06", "07", "08"])
+    await usage.append({ hour: `${DAY}${hour}`, name: "a-1", lines: "x\n" }, call);
+  await usage.setRecordedUntil(`${DAY}07`, call);
+  await usage.setMark("snapshots", `${DAY}06`, call);
+  const recorder = context.lead();
+  const drop = () => recorder.dropBefore(`${DAY}08`, call.signal);
+  assert.equal([await drop(), await drop()], [[`${DAY}05`], []]);
+  await usage.setMark("snapshots", `${DAY}09`, call);
+  assert.equal(await drop(), [`${DAY}06`]);
+  assert.equal(await usage.hours(call), [`${DAY}07`, `${DAY}08`]);
+  await recorder.stop();
+});
+
 test.run();

@@ -37,6 +37,10 @@ export function testUsageStore<T extends { usage: UsageStore }>(test: Test<T>): 
     assert.equal([...(await usage.batches(hour, call))].sort(), ["a-1", "a-2", "b-1"]);
     await usage.drop({ hour, names: ["a-1", "b-1", "missing-1"] }, call);
     assert.equal(await linesIn(usage, hour, HOURS[2]), ["a-2", "next"]);
+    await usage.drop({ hour, names: ["a-2"] }, call);
+    assert.equal(await usage.hours(call), [next]);
+    await usage.append({ hour, name: "c-1", lines: "again\n" }, call);
+    assert.equal(await linesIn(usage, hour, HOURS[2]), ["again", "next"]);
   });
 
   test("merged batches have the same records, and one that is added in between stays", async ({ usage }) => {

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, rmdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { StoreError } from "../../../../crds/snapshots/snapshot-store.ts";
 import { hoursBetween, isUsageHour, type UsageHour } from "../../../../crds/usage/usage-hour.ts";
@@ -82,6 +82,8 @@ export function createVolumeRecords({ root, turns }: { root: string; turns: Turn
       checkHour(hour);
       for (const name of names) checkName(name);
       for (const name of names) await rm(join(top, hour, `${name}.ndjson`), { force: true });
+      // Not if it has others.
+      await rmdir(join(top, hour)).catch(() => undefined);
     },
 
     recordedUntil: () => readHour(UNTIL),
