@@ -1,7 +1,7 @@
 import type { StoreCall } from "../snapshots/snapshot-store.ts";
 import { isMergedName, mergedBatches } from "./merged-batches.ts";
 import type { UsageHour } from "./usage-hour.ts";
-import { type UsageMark, type UsageStore, usageMarks } from "./usage-store.ts";
+import type { UsageStore } from "./usage-store.ts";
 
 export interface UsageCopyCall extends StoreCall {
   /**
@@ -25,8 +25,8 @@ export async function copyUsage(
 ): Promise<void> {
   // Read first: the records up to this hour are in the source.
   const until = await from.recordedUntil(call);
-  const marks = new Map<UsageMark, UsageHour | undefined>();
-  for (const name of usageMarks) marks.set(name, await from.mark(name, call));
+  const snapshots = await from.mark("snapshots", call);
+  const snapshotsNext = await from.mark("snapshots-next", call);
   for (const hour of await from.hours(call)) {
     const present = new Set(await to.batches(hour, call));
     const names = await from.batches(hour, call);
@@ -46,7 +46,7 @@ export async function copyUsage(
   const isEarlier = (known: UsageHour | undefined, hour: UsageHour) =>
     known === undefined || (call.isTargetUnused === true && known < hour);
   if (until !== undefined && isEarlier(await to.recordedUntil(call), until)) await to.setRecordedUntil(until, call);
-  for (const [name, hour] of marks) {
-    if (hour !== undefined && isEarlier(await to.mark(name, call), hour)) await to.setMark(name, hour, call);
-  }
+  if (snapshots === undefined || !isEarlier(await to.mark("snapshots", call), snapshots)) return;
+  if (snapshotsNext !== undefined) await to.setMark("snapshots-next", snapshotsNext, call);
+  await to.setMark("snapshots", snapshots, call);
 }

@@ -32,6 +32,8 @@ test.before.each(async (context) => {
     await context.from.append({ hour, name: "b-1", lines: UNKNOWN }, call);
   }
   await context.from.setRecordedUntil(second, call);
+  await context.from.setMark("snapshots", first, call);
+  await context.from.setMark("snapshots-next", second, call);
 });
 test.after.each(({ target }) => target.close());
 
@@ -63,7 +65,8 @@ test("the target has the same bills, also from a copy that was cut, and gets not
   const bill = await billOf(from);
   assert.equal([bill.sums.length, bill.unknown.length], [5, 2]);
   assert.equal(await billOf(to), bill);
-  assert.is(await to.recordedUntil(call), second);
+  assert.equal([await to.recordedUntil(call), await to.mark("snapshots", call)], [second, first]);
+  assert.is(await to.mark("snapshots-next", call), second);
   assert.equal(await copy({ from, to }), { [first]: "present", [second]: "present" });
 
   await mergeBatches(first, { store: from, call });
@@ -86,8 +89,10 @@ test("a target in use keeps its records and its recorded hour, and an unused one
   const [own = ""] = usageLines([{ tenantId: "own", from: `${first}:00:00Z`, seconds: 60 }]);
   await to.append({ hour: first, name: "own-1", lines: own }, call);
   await to.setRecordedUntil(first, call);
+  await to.setMark("snapshots", "2026-11-29T09", call);
   await copy({ from, to });
-  assert.is(await to.recordedUntil(call), first);
+  assert.equal([await to.recordedUntil(call), await to.mark("snapshots", call)], [first, "2026-11-29T09"]);
+  assert.is(await to.mark("snapshots-next", call), undefined);
   const { sums } = await billOf(to);
   assert.equal([sums.length, sums[0]?.key], [6, "own"]);
   await copy({ from, to }, true);
