@@ -110,4 +110,10 @@ export const pages: readonly Page[] = [
     navigation: { word: "Snapshots", letter: "s" },
     load: () => import("./snapshots/list.tsx"),
   },
+  {
+    path: "/dashboard/usage",
+    title: () => "Usage",
+    navigation: { word: "Usage", letter: "u" },
+    load: () => import("./usage/usage.tsx"),
+  },
 ];

@@ -1,0 +1,195 @@
+// @own-cluster
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { systemClock } from "../../crds/client/clock.ts";
+import { partsOfId, type UsageRecord } from "../../crds/usage/usage-record.ts";
+import { call } from "../unit/snapshots/store-contract.ts";
+import { type ServedStore, serveStore } from "../unit/snapshots/store-server.ts";
+import { type UsedBy, usageLines } from "../unit/usage/usage-lines.ts";
+import { openPage } from "./browser.ts";
+import { type FakeStage, startFakeStage } from "./fake-stage.ts";
+import { picture } from "./picture.ts";
+
+const test = suite("browser/usage");
+let root: string;
+let served: ServedStore;
+let stage: FakeStage;
+
+const DAYS = "range=days&first=2026-10-01&last=2026-10-31";
+const TENANTS = 230;
+const many = Array.from({ length: TENANTS }, (_, at) => `tenant-${String(at).padStart(3, "0")}`);
+const sessions: UsedBy[] = [
+  ...many.map((tenantId) => ({ tenantId, from: "2026-10-05T10:00:00Z", seconds: 36 })),
+  // Two vCPUs and 100 MiB each.
+  { tenantId: "alice", from: "2026-10-05T10:00:00Z", seconds: 7200 },
+  { tenantId: "alice", workload: "other", source: "cold", from: "2026-10-07T23:30:00Z", seconds: 3600 },
+  { tenantId: "zoe", from: "2026-10-31T10:00:00Z", seconds: 360, end: null },
+];
+
+test.before(async () => {
+  root = mkdtempSync(join(tmpdir(), "tenancy-usage-"));
+  served = await serveStore(root);
+  const batches = new Map<string, string>();
+  for (const line of usageLines(sessions).flatMap((lines) => lines.trimEnd().split("\n"))) {
+    const { hour } = partsOfId(JSON.parse(line) as UsageRecord);
+    batches.set(hour, `${batches.get(hour) ?? ""}${line}\n`);
+  }
+  for (const [hour, lines] of batches) await served.usage.append({ hour, name: "a-1", lines }, call);
+  stage = await startFakeStage({ clock: systemClock, store: served.store, usage: served.usage });
+  stage.edge.cluster.addSnapshots();
+});
+test.after(async () => {
+  await stage?.stop();
+  await served?.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+interface Sum {
+  readonly tenantId?: string;
+  readonly day?: string;
+  readonly vcpuSeconds: number;
+}
+
+async function sumsOf(query: string): Promise<Sum[]> {
+  return (await stage.edge.call(`GET /api/v1/usage?from=2026-10-01&to=2026-11-01&${query}`)).json as Sum[];
+}
+
+/** The texts of a table's rows, without its head. */
+async function rowsOf(page: Page, name: string): Promise<string[][]> {
+  const rows = await page.getByRole("table", { name }).locator("tbody tr").all();
+  return await Promise.all(rows.map((row) => row.locator("th, td").allTextContents()));
+}
+
+test("the bars, the table of days and the totals are the API's sums", async () => {
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(`${stage.url}/dashboard/usage?${DAYS}&by=workload`);
+  await page.getByRole("rowheader", { name: "other" }).waitFor();
+  assert.equal(await rowsOf(page, "By workload"), [
+    ["app", "8.8", "0.43", "4.4", "231", "pool 231"],
+    ["other", "2", "0.0977", "1", "1", "cold 1"],
+  ]);
+  const days = await sumsOf("by=day");
+  assert.equal(
+    days.map(({ day }) => day),
+    ["2026-10-05", "2026-10-07", "2026-10-08", "2026-10-31"],
+  );
+  const most = Math.max(...days.map(({ vcpuSeconds }) => vcpuSeconds));
+  const heights = await page
+    .locator(".bars rect:not(.day)")
+    .evaluateAll((bars) => bars.map((bar) => bar.getAttribute("height")));
+  assert.is(heights.length, 31);
+  for (const [at, height] of heights.entries()) {
+    const sum = days.find(({ day }) => day === `2026-10-${String(at + 1).padStart(2, "0")}`);
+    const share = ((sum?.vcpuSeconds ?? 0) / most) * 100;
+    assert.ok(Math.abs(Number(height) - share) < 1, `day ${at + 1}: ${height} is not ${share}`);
+  }
+  await page.getByText("Each day").click();
+  const [, , , , fifth, , seventh] = await rowsOf(page, "Usage of each day");
+  assert.equal(fifth, ["2026-10-05", "8.6", "0.42", "4.3", "231"]);
+  assert.equal(seventh, ["2026-10-07", "1", "0.0488", "0.5", "0"]);
+  const words = await page.getByRole("main").locator("dl").innerText();
+  assert.equal(words.split("\n"), ["vCPU-hours", "10.8", "GiB-hours", "0.527", "Hours", "5.4", "Sessions", "232"]);
+  await picture(page, "usage");
+  await page.getByLabel("Chart").selectOption("Sessions");
+  await page.getByRole("img", { name: /^Sessions by day, .*: at most 231, on/ }).waitFor();
+  await assertAccessible();
+  await close();
+});
+
+test("a page has a hundred tenants and says that there are more; the address names it, and the CSV has its rows", async () => {
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(`${stage.url}/dashboard/usage?${DAYS}`);
+  const expected = await sumsOf("limit=1000");
+  const seen: string[] = [];
+  for (const [first, count] of [
+    ["alice", 100],
+    ["tenant-099", 100],
+    ["tenant-199", 32],
+  ] as const) {
+    await page.getByRole("rowheader", { name: first, exact: true }).waitFor();
+    const rows = await rowsOf(page, "By tenant");
+    assert.is(rows.length, count);
+    seen.push(...rows.map(([name = ""]) => name));
+    const isLast = count < 100;
+    assert.is(await page.getByText("There are more.").count(), isLast ? 0 : 1);
+    if (!isLast) await page.getByRole("link", { name: "Next 100" }).click();
+  }
+  assert.equal(
+    seen,
+    expected.map(({ tenantId }) => tenantId),
+  );
+  await assertAccessible();
+  // The address is all that the page knows.
+  const { page: other, close: closeOther } = await openPage(stage.browser);
+  await other.goto(page.url());
+  await other.getByRole("rowheader", { name: "zoe" }).waitFor();
+  const [download] = await Promise.all([
+    other.waitForEvent("download"),
+    other.getByRole("link", { name: "Download CSV" }).click(),
+  ]);
+  const lines = readFileSync(await download.path(), "utf8")
+    .trim()
+    .split("\r\n");
+  assert.is(lines[0], "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing");
+  assert.equal(
+    lines.slice(1).map((line) => line.split(",")[0]),
+    seen.slice(200),
+  );
+  await closeOther();
+  await page.goBack();
+  await page.getByRole("rowheader", { name: "tenant-099", exact: true }).waitFor();
+  await close();
+});
+
+test("a tenant and days are chosen by keyboard, and what cannot be read says why", async () => {
+  const { page, expect, close } = await openPage(stage.browser);
+  expect(/status of 400/);
+  await page.goto(`${stage.url}/dashboard/usage?${DAYS}`);
+  await page.getByRole("rowheader", { name: "alice" }).waitFor();
+  await page.getByRole("searchbox", { name: "Tenant" }).fill("zoe");
+  await page.keyboard.press("Enter");
+  await page.getByRole("rowheader", { name: "alice" }).waitFor({ state: "detached" });
+  await page.getByRole("rowheader", { name: "zoe" }).waitFor();
+  assert.match(page.url(), /tenant=zoe$/);
+  await page.getByLabel("First day").fill("2026-11-01");
+  await page.getByText("Choose a first and a last day: at most 92 days").waitFor();
+  await page.getByLabel("Range").selectOption("Last month");
+  await page.getByRole("heading", { name: "By tenant" }).waitFor();
+  await page.getByRole("searchbox", { name: "Tenant" }).fill(`"><script>window.pwned=1</script>`);
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").getByText("query.tenant").waitFor();
+  await page.getByRole("button", { name: "Try again" }).waitFor();
+  assert.is(await page.evaluate("window.pwned"), undefined);
+  await close();
+});
+
+test("without a store the page says what to do", async () => {
+  const empty = await startFakeStage({ clock: systemClock });
+  const { page, expect, assertAccessible, close } = await openPage(empty.browser);
+  expect(/status of 404/);
+  await page.goto(`${empty.url}/dashboard/usage`);
+  await page.getByText("no usage is recorded, since there is no store yet").waitFor();
+  await assertAccessible();
+  await close();
+  await empty.stop();
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`on a phone nothing is wider than the screen, ${colorScheme}`, async () => {
+    const long = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+    const { page, assertAccessible, close } = await openPage(stage.browser, { ...long, colorScheme });
+    await page.goto(`${stage.url}/dashboard/usage?${DAYS}`);
+    await page.getByRole("rowheader", { name: "alice" }).waitFor();
+    await page.getByText("Each day").tap();
+    assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
+    await assertAccessible();
+    await picture(page, `usage-phone-${colorScheme}`);
+    await close();
+  });
+}
+
+test.run();
