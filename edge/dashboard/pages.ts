@@ -111,6 +111,11 @@ export const pages: readonly Page[] = [
     load: () => import("./snapshots/list.tsx"),
   },
   {
+    path: "/dashboard/tenants/:id",
+    title: ({ id }) => `Tenant ${id}`,
+    load: () => import("./tenants/one.tsx"),
+  },
+  {
     path: "/dashboard/usage",
     title: () => "Usage",
     navigation: { word: "Usage", letter: "u" },

@@ -1,23 +1,17 @@
 // @own-cluster
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../crds/client/clock.ts";
-import { partsOfId, type UsageRecord } from "../../crds/usage/usage-record.ts";
-import { call } from "../unit/snapshots/store-contract.ts";
-import { type ServedStore, serveStore } from "../unit/snapshots/store-server.ts";
-import { type UsedBy, usageLines } from "../unit/usage/usage-lines.ts";
+import type { UsedBy } from "../unit/usage/usage-lines.ts";
 import { openPage } from "./browser.ts";
-import { type FakeStage, startFakeStage } from "./fake-stage.ts";
+import { startFakeStage } from "./fake-stage.ts";
 import { picture } from "./picture.ts";
+import { startUsageStage, type UsageStage } from "./usage-stage.ts";
 
 const test = suite("browser/usage");
-let root: string;
-let served: ServedStore;
-let stage: FakeStage;
+let stage: UsageStage;
 
 const DAYS = "range=days&first=2026-10-01&last=2026-10-31";
 const TENANTS = 230;
@@ -31,22 +25,9 @@ const sessions: UsedBy[] = [
 ];
 
 test.before(async () => {
-  root = mkdtempSync(join(tmpdir(), "tenancy-usage-"));
-  served = await serveStore(root);
-  const batches = new Map<string, string>();
-  for (const line of usageLines(sessions).flatMap((lines) => lines.trimEnd().split("\n"))) {
-    const { hour } = partsOfId(JSON.parse(line) as UsageRecord);
-    batches.set(hour, `${batches.get(hour) ?? ""}${line}\n`);
-  }
-  for (const [hour, lines] of batches) await served.usage.append({ hour, name: "a-1", lines }, call);
-  stage = await startFakeStage({ clock: systemClock, store: served.store, usage: served.usage });
-  stage.edge.cluster.addSnapshots();
+  stage = await startUsageStage(sessions);
 });
-test.after(async () => {
-  await stage?.stop();
-  await served?.close();
-  rmSync(root, { recursive: true, force: true });
-});
+test.after(() => stage?.stop());
 
 interface Sum {
   readonly tenantId?: string;

@@ -1,6 +1,7 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
+import { tenantHref } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -12,8 +13,13 @@ const columns: readonly Column<Claim>[] = [
   {
     ...{ key: "tenant", title: "Tenant", choices: "address", width: "minmax(0, 1.2fr)", phone: 1 },
     text: (claim) => claim.tenantId,
+    href: ({ tenantId }) => tenantHref(tenantId),
   },
-  { key: "workload", title: "Workload", text: (claim) => claim.workloadRef, choices: true, phone: 2 },
+  {
+    ...{ key: "workload", title: "Workload", choices: true, phone: 2 },
+    text: (claim) => claim.workloadRef,
+    href: pathOf,
+  },
   ...stateColumns<Claim>(knownOf, {
     phases: ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"],
   }),
@@ -22,12 +28,7 @@ const columns: readonly Column<Claim>[] = [
   {
     ...{ key: "instance", title: "Instance", width: "minmax(0, 1.6fr)" },
     text: (claim) => claim.instanceId ?? "",
-    cell: ({ instanceId }) =>
-      instanceId && (
-        <a href={`/dashboard/instances/${instanceId}`} tabIndex={-1}>
-          {instanceId}
-        </a>
-      ),
+    href: ({ instanceId }) => instanceId && `/dashboard/instances/${instanceId}`,
   },
   {
     ...{ key: "address", title: "Address" },
@@ -40,6 +41,10 @@ const columns: readonly Column<Claim>[] = [
     cell: ({ claimedAt }) => <When at={claimedAt} />,
   },
 ];
+
+function pathOf({ tenantId, workloadRef }: Claim): string {
+  return `/dashboard/claims/${tenantId}/${workloadRef}`;
+}
 
 export default function Claims() {
   return (
@@ -54,7 +59,7 @@ export default function Claims() {
         label="Claims"
         live={live("claims")}
         columns={columns}
-        open={({ tenantId, workloadRef }) => `/dashboard/claims/${tenantId}/${workloadRef}`}
+        open={pathOf}
         empty={
           <>
             <p>No claims yet. To claim the workload hello for the tenant alice:</p>

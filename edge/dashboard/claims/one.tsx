@@ -11,6 +11,7 @@ import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { State } from "../parts/state.tsx";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
@@ -43,7 +44,10 @@ export default function Claim({ params }: { params: PageParams }) {
         <a href={`/dashboard/claims?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
       </p>
       <h1>
-        {workloadRef} <small>claimed by {tenantId}</small>
+        {workloadRef}{" "}
+        <small>
+          claimed by <TenantLink of={tenantId} />
+        </small>
       </h1>
       {row === undefined && claims.state.value === "loading" && <p class="muted">Loading…</p>}
       {row === undefined && claims.state.value !== "loading" && <NoClaim claimKey={key} acts={acts} />}

@@ -1,6 +1,7 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
+import { tenantHref } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -9,7 +10,11 @@ type Instance = Kinds["instances"];
 
 const columns: readonly Column<Instance>[] = [
   { key: "name", title: "Name", text: ({ name }) => name, width: "minmax(0, 1.8fr)", phone: 1 },
-  { key: "tenant", title: "Tenant", text: ({ tenantId }) => tenantId ?? "", choices: "address", phone: 2 },
+  {
+    ...{ key: "tenant", title: "Tenant", choices: "address", phone: 2 },
+    text: ({ tenantId }) => tenantId ?? "",
+    href: ({ tenantId }) => tenantId && tenantHref(tenantId),
+  },
   { key: "workload", title: "Workload", text: ({ workloadRef }) => workloadRef ?? "", choices: true },
   ...stateColumns<Instance>((instance) => instance, {
     phases: ["Pending", "Running", "Succeeded", "Failed", "Unknown"],

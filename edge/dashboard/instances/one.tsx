@@ -9,6 +9,7 @@ import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { PageParams } from "../route.ts";
 import { Exec } from "./exec.tsx";
@@ -59,11 +60,12 @@ function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDet
           ["State", <State key="state" of={row} />],
           ["Reason", reason],
           ["Restarts", restarts > 0 && String(restarts)],
+          ["Tenant", tenantId !== undefined && <TenantLink of={tenantId} />],
           [
             "Claim",
             tenantId !== undefined && workloadRef !== undefined && (
               <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>
-                {tenantId}
+                {workloadRef} of {tenantId}
               </a>
             ),
           ],

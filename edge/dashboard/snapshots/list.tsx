@@ -6,6 +6,7 @@ import { useLoad } from "../api/load.ts";
 import { useKey } from "../parts/keys.ts";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
+import { tenantHref } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -14,8 +15,16 @@ import { followReleases, type SnapshotRow, snapshotListing } from "./listing.ts"
 type Limits = NonNullable<ApiTypes["Stats"]["snapshotLimits"]>;
 
 const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<SnapshotRow>[] => [
-  { key: "tenant", title: "Tenant", text: ({ tenantId }) => tenantId, choices: "address", phone: 1 },
-  { key: "workload", title: "Workload", text: ({ workloadRef }) => workloadRef, choices: true, phone: 2 },
+  {
+    ...{ key: "tenant", title: "Tenant", choices: "address", phone: 1 },
+    text: ({ tenantId }) => tenantId,
+    href: ({ tenantId }) => tenantHref(tenantId),
+  },
+  {
+    ...{ key: "workload", title: "Workload", choices: true, phone: 2 },
+    text: ({ workloadRef }) => workloadRef,
+    href: pathOf,
+  },
   {
     ...{ key: "size", title: "Size", isNumber: true, width: "minmax(0, 0.5fr)", phone: 1 },
     text: ({ sizeBytes }) => sizeWords(sizeBytes),
@@ -61,6 +70,10 @@ const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<Sn
   },
 ];
 
+function pathOf({ tenantId, workloadRef }: SnapshotRow): string {
+  return `/dashboard/snapshots/${tenantId}/${workloadRef}`;
+}
+
 function stateOf({ version, sha256 }: SnapshotRow): string {
   if (sha256 === undefined) return "cannot be restored";
   return version === undefined ? "can be restored" : "older versions only";
@@ -102,7 +115,7 @@ export default function Snapshots() {
         label="Snapshots"
         live={snapshotListing.live}
         columns={columns}
-        open={({ tenantId, workloadRef }) => `/dashboard/snapshots/${tenantId}/${workloadRef}`}
+        open={pathOf}
         empty={
           <p>
             No snapshots yet. A release saves the folders that a workload lists in{" "}

@@ -5,6 +5,7 @@ import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import { type PageParams, place } from "../route.ts";
 import {
@@ -59,7 +60,10 @@ export default function One({ params }: { params: PageParams }) {
         <a href={`/dashboard/snapshots?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
       </p>
       <h1 ref={heading} tabIndex={-1}>
-        {workloadRef} <small>saved versions of {tenantId}</small>
+        {workloadRef}{" "}
+        <small>
+          saved versions of <TenantLink of={tenantId} />
+        </small>
       </h1>
       <div class="acts">
         <button type="button" onClick={read.again}>

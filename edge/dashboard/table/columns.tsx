@@ -6,6 +6,8 @@ export interface Column<Row> extends FilterColumn<Row> {
   readonly title: string;
   /** How it is rendered. @default its text */
   cell?(row: Row): ComponentChildren;
+  /** The page that it links to. @default the row's, in the first column */
+  href?(row: Row): string | undefined;
   /** A grid track. @default "minmax(0, 1fr)" */
   readonly width?: string;
   /** Aligned to the right. @default false */

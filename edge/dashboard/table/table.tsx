@@ -213,13 +213,7 @@ export function Table<Row>(props: {
                       role="gridcell"
                       class={cellClass(column, isNarrow ? shown.slice(0, at) : undefined)}
                     >
-                      {at === 0 ? (
-                        <a href={open(row)} tabIndex={-1}>
-                          {column.cell?.(row) ?? column.text(row)}
-                        </a>
-                      ) : (
-                        (column.cell?.(row) ?? column.text(row))
-                      )}
+                      <Cell of={row} column={column} href={column.href?.(row) ?? (at === 0 ? open(row) : undefined)} />
                     </div>
                   ))}
                 </div>
@@ -245,6 +239,16 @@ export function Table<Row>(props: {
         </div>
       )}
     </div>
+  );
+}
+
+function Cell<Row>({ of, column, href }: { of: Row; column: Column<Row>; href: string | undefined }) {
+  const content = column.cell?.(of) ?? column.text(of);
+  if (href === undefined) return <>{content}</>;
+  return (
+    <a href={href} tabIndex={-1}>
+      {content}
+    </a>
   );
 }
 

@@ -6,6 +6,7 @@ import { useLoad } from "../api/load.ts";
 import { Facts } from "../parts/facts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
 import type { PageParams } from "../route.ts";
@@ -144,7 +145,7 @@ function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
               {test === true && " (test)"}
               {reason !== undefined && <div class="muted">{reason}</div>}
             </td>
-            <td>{tenantId}</td>
+            <td>{tenantId !== undefined && <TenantLink of={tenantId} />}</td>
             <td class="number" data-label="status">
               {status}
             </td>

@@ -2,6 +2,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { clockAheadMs } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { Problem } from "../parts/problem.tsx";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { navigate, place } from "../route.ts";
 import { Amounts, Bars, Totals } from "./bars.tsx";
 import { readUsage } from "./read-usage.ts";
@@ -191,7 +192,7 @@ function keyOf({ tenantId, workload, day }: Usage): string {
 
 function Key({ of: { workload, tenantId, day } }: { of: Usage }) {
   if (workload !== undefined) return <a href={`/dashboard/workloads/${encodeURIComponent(workload)}`}>{workload}</a>;
-  return <>{tenantId ?? day}</>;
+  return tenantId === undefined ? <span>{day}</span> : <TenantLink of={tenantId} />;
 }
 
 function Pager({ view: { after, by }, next }: { view: UsageView; next: string | undefined }) {
