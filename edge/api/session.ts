@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../crds/client/clock.ts";
 import { sleep } from "../../crds/waits.ts";
+import type { Actor } from "../access/actor.ts";
 import type { Login } from "../access/oidc/login.ts";
 import { type FindActor, WRONG_KEY } from "../http/api-key.ts";
 import { HttpError } from "../http/http-error.ts";
@@ -38,19 +39,23 @@ export interface SessionServices {
 export function sessionRoutes({ sessions, findActor, login, checkPage, clock }: SessionServices): ApiRoute[] {
   let waiting = 0;
 
-  function answer(session: { active: boolean; expiresAt?: number | undefined }, cookie?: string): Response {
-    const { active, expiresAt } = session;
+  function answer(
+    session: { active: boolean; expiresAt?: number | undefined; actor?: Actor | undefined },
+    cookie?: string,
+  ): Response {
+    const { active, expiresAt, actor } = session;
+    const may = actor && { role: actor.role, ...(actor.tenants && { tenants: actor.tenants }) };
     const ends = expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() };
     const headers = { "cache-control": "no-store", ...(cookie !== undefined && { "set-cookie": cookie }) };
     const provider = login === undefined ? {} : { provider: login.provider };
-    return jsonResponse({ asksForKey: sessions !== undefined, active, ...ends, ...provider }, { headers });
+    return jsonResponse({ asksForKey: sessions !== undefined, active, ...ends, ...may, ...provider }, { headers });
   }
 
   return [
     {
       method: "GET",
       path: PATH,
-      summary: "Whether a key is required, and whether the caller has a session",
+      summary: "Whether a key is required, and what the caller's session may do",
       answer: "Session",
       errors: [403],
       public: true,
@@ -58,7 +63,7 @@ export function sessionRoutes({ sessions, findActor, login, checkPage, clock }: 
         checkPage(request);
         if (sessions === undefined) return answer({ active: true });
         const caller = await sessions.find(request);
-        return answer({ active: caller !== undefined, expiresAt: caller?.sessionEndsAt });
+        return answer({ active: caller !== undefined, expiresAt: caller?.sessionEndsAt, actor: caller?.actor });
       },
     },
     {
@@ -89,7 +94,7 @@ export function sessionRoutes({ sessions, findActor, login, checkPage, clock }: 
         }
         request.audit?.by(actor);
         const { cookie, expiresAt } = await sessions.issue(request, actor);
-        return answer({ active: true, expiresAt }, cookie);
+        return answer({ active: true, expiresAt, actor }, cookie);
       },
     },
     {

@@ -1,10 +1,11 @@
 import { effect, signal } from "@preact/signals";
 import { type ComponentType, render } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { connection } from "./api/kinds.ts";
+import { type Access, access, openTenant } from "./api/access.ts";
+import { connection, hasLists } from "./api/kinds.ts";
 import { checkSession, logOut, logOutProblem, session } from "./api/session.ts";
 import { matchPath } from "./match.ts";
-import { type Page, pages } from "./pages.ts";
+import { isOpen, type Page, pageFor, pages } from "./pages.ts";
 import { Confirmation } from "./parts/confirm.tsx";
 import { createKeyMatcher } from "./parts/key-matcher.ts";
 import { bindings, hasLetterKeys, useKey } from "./parts/keys.ts";
@@ -27,25 +28,36 @@ const shown = signal<Shown>({ page: undefined, params: {}, content: undefined })
 
 effect(() => {
   const { pathname } = place.value;
-  void show(pathname);
+  void show(pathname, access.value);
 });
 
-async function show(pathname: string): Promise<void> {
+/** @param who undefined before the login: the page's script is loaded, and not shown yet */
+async function show(pathname: string, who: Access | undefined): Promise<void> {
   if (pathname === "/dashboard" || pathname === "/dashboard/") {
     navigate("/", { replace: true });
     return;
   }
-  for (const page of pages) {
-    const params = matchPath(page.path, pathname);
+  for (const one of pages) {
+    const params = matchPath(one.path, pathname);
     if (params === undefined) continue;
+    const page = who === undefined ? one : pageFor(one);
+    document.title = `${page.title(params)} · tenancy`;
+    if (who !== undefined && !isOpen(page)) {
+      shown.value = { page, params, content: undefined, problem: barredWords(who) };
+      return;
+    }
+    const tenantId = params.tenant ?? (page.path.startsWith("/dashboard/tenants/") ? params.id : undefined);
+    // The lists were read without the tenant.
+    if (tenantId !== undefined && openTenant(tenantId) && hasLists()) location.reload();
     const before = shown.peek();
     const content = before.page === page ? before.content : undefined;
     shown.value = { page, params, content };
-    document.title = `${page.title(params)} · tenancy`;
     if (content !== undefined) return;
     try {
       const { default: loaded } = await page.load();
-      if (shown.peek().page === page) shown.value = { ...shown.peek(), content: loaded };
+      const now = shown.peek();
+      // The caller may have turned out to be one who cannot use it.
+      if (now.page === page && now.problem === undefined) shown.value = { ...now, content: loaded };
     } catch (error) {
       if (shown.peek().page === page) shown.value = { page, params, content: undefined, problem: String(error) };
     }
@@ -54,21 +66,27 @@ async function show(pathname: string): Promise<void> {
   shown.value = { page: undefined, params: {}, content: undefined, problem: `Page ${pathname} does not exist` };
 }
 
+function barredWords({ role, tenants }: Access): string {
+  return `Your login has the role ${role}${tenants ? ` of ${tenants.join(", ")}` : ""}, which cannot use this page.`;
+}
+
 function App() {
   const { page, params, content: Content, problem } = shown.value;
   const main = useRef<HTMLElement>(null);
   const isFirst = useRef(true);
   const pathname = place.value.pathname;
+  // Who may see what is known after the login.
+  const isIn = access.value !== undefined;
   // Screen readers announce the new page; they read the first page from its top anyway.
   useLayoutEffect(() => {
-    if (Content === undefined) return;
+    if (Content === undefined || !isIn) return;
     if (!isFirst.current) {
       const heading = main.current?.querySelector("h1");
       heading?.setAttribute("tabindex", "-1");
       heading?.focus();
     }
     isFirst.current = false;
-  }, [Content, pathname]);
+  }, [Content, pathname, isIn]);
   useKey("Escape", "Back", goBack);
   useKey("Control+k", "Search", () => open("palette"));
   useKey("?", "Keys", () => open("help"));
@@ -99,7 +117,7 @@ function App() {
       <Banner />
       <main id="main" tabIndex={-1} ref={main}>
         {/* A new key for each object, so that the outcome of an act on one is not shown for the next. */}
-        {Content !== undefined && <Content key={pathname} params={params} />}
+        {isIn && Content !== undefined && <Content key={pathname} params={params} />}
         {problem !== undefined && (
           <>
             <h1>{page === undefined ? "Page not found" : "Cannot load this page"}</h1>

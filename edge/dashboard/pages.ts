@@ -1,4 +1,5 @@
 import type { ComponentType } from "preact";
+import { mayAct, mayChange, seesService } from "./api/access.ts";
 import type { PageParams } from "./route.ts";
 
 /** A page, loaded when it is first shown. */
@@ -8,6 +9,10 @@ export interface Page {
   readonly title: (params: PageParams) => string;
   /** Its label in the navigation, and the letter that opens it after `g`. */
   readonly navigation?: { readonly word: string; readonly letter: string };
+  /**
+   * Who can use it: those who see the service, act on tenants' things, or change the service. @default all who may log in
+   */
+  readonly of?: "service" | "acts" | "changes";
   load(): Promise<{ default: ComponentType<{ params: PageParams }> }>;
 }
 
@@ -15,6 +20,7 @@ export interface Page {
 export const pages: readonly Page[] = [
   {
     path: "/",
+    of: "service",
     title: () => "Overview",
     navigation: { word: "Overview", letter: "o" },
     load: () => import("./overview/overview.tsx"),
@@ -32,11 +38,13 @@ export const pages: readonly Page[] = [
   },
   {
     path: "/dashboard/workloads/:name",
+    of: "service",
     title: ({ name = "" }) => name,
     load: () => import("./workloads/one.tsx"),
   },
   {
     path: "/dashboard/triggers/:name",
+    of: "service",
     title: ({ name = "" }) => name,
     load: () => import("./triggers/one.tsx"),
   },
@@ -47,31 +55,37 @@ export const pages: readonly Page[] = [
   },
   {
     path: "/dashboard/create/claim",
+    of: "acts",
     title: () => "Claim a workload",
     load: () => import("./claims/create.tsx"),
   },
   {
     path: "/dashboard/create/:kind",
+    of: "changes",
     title: ({ kind }) => `Create ${kind}`,
     load: () => import("./spec/create.tsx"),
   },
   {
     path: "/dashboard/pools/:name",
+    of: "service",
     title: ({ name = "" }) => name,
     load: () => import("./pools/one.tsx"),
   },
   {
     path: "/dashboard/instances/:name/terminal",
+    of: "acts",
     title: ({ name }) => `Terminal of ${name}`,
     load: () => import("./inside/terminal.tsx"),
   },
   {
     path: "/dashboard/instances/:name/files",
+    of: "acts",
     title: ({ name }) => `Files of ${name}`,
     load: () => import("./inside/files.tsx"),
   },
   {
     path: "/dashboard/instances/:name/processes",
+    of: "acts",
     title: ({ name }) => `Processes of ${name}`,
     load: () => import("./inside/processes.tsx"),
   },
@@ -88,18 +102,21 @@ export const pages: readonly Page[] = [
   },
   {
     path: "/dashboard/workloads",
+    of: "service",
     title: () => "Workloads",
     navigation: { word: "Workloads", letter: "w" },
     load: () => import("./workloads/list.tsx"),
   },
   {
     path: "/dashboard/pools",
+    of: "service",
     title: () => "Pools",
     navigation: { word: "Pools", letter: "p" },
     load: () => import("./pools/list.tsx"),
   },
   {
     path: "/dashboard/triggers",
+    of: "service",
     title: () => "Triggers",
     navigation: { word: "Triggers", letter: "t" },
     load: () => import("./triggers/list.tsx"),
@@ -122,3 +139,18 @@ export const pages: readonly Page[] = [
     load: () => import("./usage/usage.tsx"),
   },
 ];
+
+/** The start page of those who reach only some tenants. */
+const start: Page = { path: "/", title: () => "Tenants", load: () => import("./tenants/start.tsx") };
+
+const may = { service: seesService, acts: mayAct, changes: mayChange };
+
+/** Whether the page can be used by the caller. */
+export function isOpen({ of }: Page): boolean {
+  return of === undefined || may[of]();
+}
+
+/** The page of a path for the caller: at `/` a choice of tenants for those who do not see the service. */
+export function pageFor(page: Page): Page {
+  return page.path === "/" && !isOpen(page) ? start : page;
+}

@@ -106,6 +106,20 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       heading: /hello/,
       shows: /Nothing|no snapshot|saved/i,
     },
+    {
+      path: "/dashboard/tenants/:id",
+      at: "/dashboard/tenants/alice",
+      heading: "alice tenant",
+      shows: "no usage is recorded",
+      refused: /status of 404/,
+    },
+    {
+      path: "/dashboard/usage",
+      at: "/dashboard/usage",
+      heading: "Usage",
+      shows: "no usage is recorded",
+      refused: /status of 404/,
+    },
   ];
 }
 
@@ -118,7 +132,7 @@ export async function openVisit(
   await page.getByRole("heading", { level: 1, name: heading }).waitFor();
   await page.getByRole("main").getByText(shows).filter({ visible: true }).first().waitFor();
   // A page that shows no list follows nothing.
-  const followsNothing = /\/create\/|\/:name\/(terminal|files|processes)$/.test(path);
+  const followsNothing = /\/create\/|\/usage$|\/:name\/(terminal|files|processes)$/.test(path);
   if (!followsNothing) await page.getByRole("banner").getByText("live").waitFor();
 }
 

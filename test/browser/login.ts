@@ -184,15 +184,20 @@ test("the key is in one body and nowhere else: not in the page, its storage, its
   await close();
 });
 
-test("what was refused before the login is read after it", async () => {
-  const { page, expect, close } = await openPage(stage.browser);
-  expect(UNAUTHORIZED);
+test("nothing but the session is asked for before the login, and the page is shown after it", async () => {
+  const { page, close } = await openPage(stage.browser);
+  const asked: string[] = [];
+  page.on("request", (request) => {
+    const { pathname } = new URL(request.url());
+    if (pathname.startsWith("/api/")) asked.push(`${request.method()} ${pathname}`);
+  });
+  page.on("websocket", (socket) => asked.push(socket.url()));
   await page.goto(`${stage.edge.url}/`);
-  const refused = page.getByText("missing API key");
-  await refused.first().waitFor();
+  await page.getByLabel("API key").waitFor();
+  assert.equal(asked, ["GET /api/v1/session"]);
   await logIn(page);
   await page.getByText("live").waitFor();
-  await refused.first().waitFor({ state: "detached" });
+  await page.getByRole("heading", { level: 1 }).waitFor();
   await close();
 });
 

@@ -1,3 +1,4 @@
+import type { WebSocketRoute } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createDeferred } from "../../crds/waits.ts";
@@ -52,12 +53,11 @@ test("an answer to what was asked before the login does not ask for the key agai
   const { page, expect, close } = await openPage(stage.browser);
   expect(UNAUTHORIZED);
   const late = createDeferred<void>();
+  let isHolding = false;
   let held = 0;
-  let asked = 0;
   await page.route("**/api/v1/session", async (route) => {
     if (route.request().method() !== "GET") return await route.continue();
-    asked += 1;
-    const isHeld = asked > 1;
+    const isHeld = isHolding;
     const response = await route.fetch();
     if (isHeld) {
       held += 1;
@@ -65,13 +65,25 @@ test("an answer to what was asked before the login does not ask for the key agai
     }
     await route.fulfill({ response });
   });
+  const sockets: WebSocketRoute[] = [];
+  await page.routeWebSocket("**/ws?*", (socket) => {
+    socket.connectToServer();
+    sockets.push(socket);
+  });
   await page.goto(`${stage.edge.url}/dashboard/claims`);
   const field = page.getByLabel("API key");
-  // Its connection was refused, so it looks whether it is still logged in.
-  await eventually(() => held > 0);
   await field.fill(KEY);
   await page.keyboard.press("Enter");
   await page.getByRole("row", { name: /alice hello Active/ }).waitFor();
+  // The session is lost: the next connection is refused, so the page looks whether it is still logged in.
+  isHolding = true;
+  await page.context().clearCookies();
+  for (const socket of sockets) await socket.close();
+  await eventually(() => held > 0);
+  await page.getByRole("navigation").getByRole("link", { name: "Usage" }).click();
+  await field.fill(KEY);
+  await page.keyboard.press("Enter");
+  await page.getByRole("banner").getByText("live").waitFor();
   const answered = page.waitForResponse(
     (response) => response.url().endsWith("/session") && response.request().method() === "GET",
   );

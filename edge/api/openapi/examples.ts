@@ -61,7 +61,13 @@ const series = { since: createdAt, replica, stepSeconds: 60 };
 export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Error: { error: 'workload "notes" does not exist' },
   Health: { status: "ok" },
-  Session: { asksForKey: true, active: true, expiresAt: "2026-11-26T21:30:00.000Z" },
+  Session: {
+    asksForKey: true,
+    active: true,
+    expiresAt: "2026-11-26T21:30:00.000Z",
+    role: "tenant",
+    tenants: ["alice"],
+  },
   Key: key,
   CreatedKey: { ...key, key: `tk_${key.id}_pHqX0m2Vv5Yk7cT1nZ8rB4wL6dJ3sF9gQaUeIoKxMhE` },
   Usage: {

@@ -244,6 +244,12 @@ const shared = {
       asksForKey: Type.Boolean({ description: "Whether the server requires a key." }),
       active: Type.Boolean({ description: "Whether the caller has a session, or needs none." }),
       expiresAt: Type.Optional(time("When the session ends.")),
+      role: Type.Optional(stringEnum([...roles], { description: "What the session may do; absent without one." })),
+      tenants: Type.Optional(
+        Type.Array(text("The id of a tenant, or the start of ids and a `*`."), {
+          description: "The tenants that the session reaches; absent for all.",
+        }),
+      ),
       provider: Type.Optional(text("The host of the OpenID provider at which people can log in.")),
     },
     { description: "A browser's session, which replaces the key." },

@@ -1,9 +1,10 @@
 import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { listedTenants, seesService } from "./access.ts";
 import { call, ifGone, send } from "./call.ts";
-import { createFeed, type FeedReader, type FeedState } from "./feed.ts";
+import { createFeed, type FeedMessage, type FeedReader, type FeedState } from "./feed.ts";
 import { createLiveList, type Live, type RowKind } from "./live-list.ts";
-import { readPages } from "./read-pages.ts";
+import { isBefore, type ListPage, readPages } from "./read-pages.ts";
 import { checkSession } from "./session.ts";
 
 /** The lists that the page can hold, by name. */
@@ -92,7 +93,11 @@ export const timers = {
 
 const feed = createFeed({
   open(since, { onOpen, onText, onClose }) {
-    const query = new URLSearchParams({ type: "claim,instance,workload,pool,trigger" });
+    // The API refuses more to those who reach some tenants.
+    const types = seesService() ? "claim,instance,workload,pool,trigger" : "claim,instance";
+    const query = new URLSearchParams({ type: types });
+    const [tenant, ...others] = listedTenants() ?? [];
+    if (tenant !== undefined && others.length === 0) query.set("tenant", tenant);
     if (since !== undefined) query.set("since", since);
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws?${query}`);
     let wasOpen = false;
@@ -157,6 +162,24 @@ export function live<Name extends keyof Kinds>(name: Name): Live<Kinds[Name]> {
   return made.live;
 }
 
+/** Reads a list of all, or those of the tenants that the caller reaches. Its version is the oldest of the pages'. */
+async function readLists<Row>(
+  read: (tenant: string | undefined, after: string | undefined) => Promise<ListPage<Row>>,
+): Promise<{ list: Row[]; version: string | undefined }> {
+  const all: { list: Row[]; version: string | undefined } = { list: [], version: undefined };
+  for (const tenant of listedTenants() ?? [undefined]) {
+    const { list, version } = await readPages((after) => read(tenant, after));
+    all.list.push(...list);
+    if (all.version === undefined || isBefore(version, all.version)) all.version = version;
+  }
+  return all;
+}
+
+/** Whether a list was read: tenants that are opened later are not in it. */
+export function hasLists(): boolean {
+  return started.size > 0;
+}
+
 function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: FeedReader<Row[]> } {
   const { path, pageSize, event, keyOf } = kind;
   const version = signal(0);
@@ -177,8 +200,9 @@ function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: F
       kind: name,
       takes: (type) => type.startsWith(event),
       async list(signal) {
-        return readPages(async (after) => {
+        return readLists(async (tenant, after) => {
           const query = new URLSearchParams();
+          if (tenant !== undefined) query.set("tenant", tenant);
           if (pageSize !== undefined) query.set("limit", String(pageSize));
           if (after !== undefined) query.set("after", after);
           const response = await send("GET", query.size === 0 ? path : `${path}?${query}`, { signal });
@@ -195,7 +219,10 @@ function start<Row>(name: string, kind: Kind<Row>): { live: Live<Row>; reader: F
         version.value += 1;
       },
       apply(batch) {
-        list.apply(batch);
+        const tenants = listedTenants();
+        const isListed = ({ object }: FeedMessage): boolean =>
+          tenants === undefined || tenants.includes((object as { tenantId?: string }).tenantId ?? "");
+        list.apply(batch.filter(isListed));
         version.value += 1;
       },
       onState: (next) => {

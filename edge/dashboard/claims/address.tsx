@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayAct, seesService } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { Problem } from "../parts/problem.tsx";
@@ -8,11 +9,17 @@ import type { ClaimKey } from "./claim.ts";
 
 /** The outside address of the instance, and a link if its workload asks for one. */
 export function Address({ of, url }: { of: ClaimKey; url: string }) {
+  // Those who cannot read the workload ask the API for a link.
+  if (!seesService()) return mayAct() ? <Linked of={of} url={url} /> : <code>{url}</code>;
+  return <Exposed of={of} url={url} />;
+}
+
+function Exposed({ of, url }: { of: ClaimKey; url: string }) {
   const workloads = live("workloads");
   workloads.version.value;
   const expose = workloads.rows.get(of.workloadRef)?.spec.network?.expose;
   if (expose === "public") return <Outward url={url} />;
-  if (expose === "link") return <Linked of={of} url={url} />;
+  if (expose === "link" && mayAct()) return <Linked of={of} url={url} />;
   return (
     <>
       <code>{url}</code>

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { listedTenants, seesService } from "../api/access.ts";
 import { live } from "../api/kinds.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { navigate, place } from "../route.ts";
@@ -29,7 +30,7 @@ const INPUTS: readonly SpecField[] = [
 /** Claims a workload for a tenant; `?workload=` and `?tenant=` fill in the form. */
 export default function CreateClaim() {
   const { searchParams } = place.value;
-  const [tenantId, setTenantId] = useState(searchParams.get("tenant") ?? "");
+  const [tenantId, setTenantId] = useState(searchParams.get("tenant") ?? listedTenants()?.[0] ?? "");
   const [workloadRef, setWorkloadRef] = useState(searchParams.get("workload") ?? "");
   const [withFiles, setWithFiles] = useState(true);
   const [minutes, setMinutes] = useState("");
@@ -42,10 +43,10 @@ export default function CreateClaim() {
     },
     [],
   );
-  const workloads = live("workloads");
-  workloads.version.value;
-  const { start, onClaim } = workloads.rows.get(workloadRef)?.spec.entrypoint ?? {};
-  const takesInputs = start === "OnClaim" || onClaim !== undefined;
+  const workloads = seesService() ? live("workloads") : undefined;
+  workloads?.version.value;
+  const { start, onClaim } = workloads?.rows.get(workloadRef)?.spec.entrypoint ?? {};
+  const takesInputs = workloads === undefined || start === "OnClaim" || onClaim !== undefined;
   // What was filled in for another workload is sent, so it is shown: the API says why it cannot be given.
   const hasInputs = INPUTS.some(({ path }) => brought[path] !== undefined);
   const fields = takesInputs || hasInputs ? [LABELS, ...INPUTS] : [LABELS];
@@ -81,19 +82,31 @@ export default function CreateClaim() {
         </div>
         <div class="field">
           <label for="workload">Workload</label>
-          <select
-            id="workload"
-            required
-            value={workloadRef}
-            onChange={(event) => setWorkloadRef(event.currentTarget.value)}
-          >
-            <option value="">–</option>
-            {[...new Set([...workloads.rows.keys(), ...(workloadRef === "" ? [] : [workloadRef])])]
-              .sort()
-              .map((name) => (
-                <option key={name}>{name}</option>
-              ))}
-          </select>
+          {workloads === undefined ? (
+            <input
+              id="workload"
+              required
+              maxLength={63}
+              autocomplete="off"
+              spellcheck={false}
+              value={workloadRef}
+              onInput={(event) => setWorkloadRef(event.currentTarget.value)}
+            />
+          ) : (
+            <select
+              id="workload"
+              required
+              value={workloadRef}
+              onChange={(event) => setWorkloadRef(event.currentTarget.value)}
+            >
+              <option value="">–</option>
+              {[...new Set([...workloads.rows.keys(), ...(workloadRef === "" ? [] : [workloadRef])])]
+                .sort()
+                .map((name) => (
+                  <option key={name}>{name}</option>
+                ))}
+            </select>
+          )}
         </div>
         <label>
           <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}

@@ -1,3 +1,4 @@
+import { mayAct } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
@@ -51,9 +52,11 @@ export default function Claims() {
     <>
       <div class="title">
         <h1>Claims</h1>
-        <a class="button" href="/dashboard/create/claim">
-          Claim
-        </a>
+        {mayAct() && (
+          <a class="button" href="/dashboard/create/claim">
+            Claim
+          </a>
+        )}
       </div>
       <Table
         label="Claims"

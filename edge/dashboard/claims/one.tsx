@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayAct } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
@@ -15,6 +16,7 @@ import { TenantLink } from "../parts/tenant-link.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { Timeline } from "../parts/timeline.tsx";
 import { When } from "../parts/when.tsx";
+import { WorkloadLink } from "../parts/workload-link.tsx";
 import type { PageParams } from "../route.ts";
 import { destroy, discard, release, retryWithoutFiles } from "./acts.tsx";
 import { Address } from "./address.tsx";
@@ -78,19 +80,25 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   return (
     <>
       <div class="acts">
-        {(phase === "Error" || isWithoutPod) && <Act acts={acts} verb="Retry" class="primary" act={() => retry(key)} />}
-        {reason === "RestoreFailed" && isOpen(row) && (
+        {mayAct() && (
           <>
-            <Act acts={acts} verb="Retry without files" act={() => retryWithoutFiles(key)} />
-            <a href={saved}>Claim another version</a>
+            {(phase === "Error" || isWithoutPod) && (
+              <Act acts={acts} verb="Retry" class="primary" act={() => retry(key)} />
+            )}
+            {reason === "RestoreFailed" && isOpen(row) && (
+              <>
+                <Act acts={acts} verb="Retry without files" act={() => retryWithoutFiles(key)} />
+                <a href={saved}>Claim another version</a>
+              </>
+            )}
+            {isHeld && <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />}
+            {hasPod && <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />}
+            {phase === "ReleaseFailed" && (
+              <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
+            )}
+            {phase === "Active" && hasPod && instanceId !== undefined && <InsideLinks of={instanceId} />}
           </>
         )}
-        {isHeld && <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />}
-        {hasPod && <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(destroyed)} />}
-        {phase === "ReleaseFailed" && (
-          <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
-        )}
-        {phase === "Active" && hasPod && instanceId !== undefined && <InsideLinks of={instanceId} />}
       </div>
       <Outcome acts={acts} />
       <Facts
@@ -104,12 +112,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
           ["Address", detail?.url !== undefined && <Address of={key} url={detail.url} />],
           ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
-          [
-            "Workload",
-            <a key="workload" href={`/dashboard/workloads/${key.workloadRef}`}>
-              {key.workloadRef}
-            </a>,
-          ],
+          ["Workload", <WorkloadLink key="workload" of={key.workloadRef} />],
           [
             "Labels",
             Object.entries(labels)
@@ -142,7 +145,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           <Waits words={message ?? waitsFor} of={detail} />
         </section>
       )}
-      {expiresAt !== undefined && isHeld && <Expiry of={key} uid={detail?.uid} acts={acts} />}
+      {mayAct() && expiresAt !== undefined && isHeld && <Expiry of={key} uid={detail?.uid} acts={acts} />}
       {start.length > 0 && (
         <section aria-labelledby="times">
           <h2 id="times">Timeline</h2>
@@ -164,7 +167,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
               <a href={saved}>Saved versions</a>
             </p>
           </section>
-          {instanceId !== undefined && (hasPod || isCrashing) && (
+          {mayAct() && instanceId !== undefined && (hasPod || isCrashing) && (
             <PodLog key={instanceId} of={instanceId} isOpen={isCrashing} />
           )}
           <Events of={detail} {...(message !== undefined && { above: message })} />
@@ -191,12 +194,20 @@ function Waits({ words, of }: { words: string | undefined; of: ClaimDetail | und
 
 /** Shown when the claim does not exist. */
 function NoClaim({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
-  const [withFiles, setWithFiles] = useState(true);
   return (
     <>
       <p>
         {key.tenantId} has no claim on {key.workloadRef}.
       </p>
+      {mayAct() && <ClaimForm claimKey={key} acts={acts} />}
+    </>
+  );
+}
+
+function ClaimForm({ claimKey: key, acts }: { claimKey: ClaimKey; acts: Acts }) {
+  const [withFiles, setWithFiles] = useState(true);
+  return (
+    <>
       <label>
         <input type="checkbox" checked={withFiles} onChange={(event) => setWithFiles(event.currentTarget.checked)} />{" "}
         with saved files

@@ -1,4 +1,5 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayAct, seesService } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
@@ -11,6 +12,7 @@ import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
+import { WorkloadLink } from "../parts/workload-link.tsx";
 import type { PageParams } from "../route.ts";
 import { Exec } from "./exec.tsx";
 import { Logs } from "./logs.tsx";
@@ -34,7 +36,7 @@ export default function Instance({ params }: { params: PageParams }) {
       {row === undefined && (
         <p class="muted">{instances.state.value === "loading" ? "Loading…" : "This instance no longer exists."}</p>
       )}
-      {row !== undefined && (
+      {row !== undefined && mayAct() && (
         <div class="acts">
           <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(row)} />
           {row.tenantId !== undefined && row.phase === "Running" && <InsideLinks of={name} />}
@@ -43,8 +45,8 @@ export default function Instance({ params }: { params: PageParams }) {
       <Outcome acts={acts} />
       {row !== undefined && <Known row={row} detail={detail.value} />}
       <Problem error={detail.error} />
-      {row !== undefined && <Logs name={name} />}
-      {row?.tenantId !== undefined && <Exec key={name} instance={name} />}
+      {row !== undefined && mayAct() && <Logs name={name} />}
+      {row?.tenantId !== undefined && mayAct() && <Exec key={name} instance={name} />}
       {detail.value !== undefined && <Events of={detail.value} />}
     </>
   );
@@ -69,8 +71,8 @@ function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDet
               </a>
             ),
           ],
-          ["Workload", workloadRef !== undefined && <a href={`/dashboard/workloads/${workloadRef}`}>{workloadRef}</a>],
-          ["Pool", pool !== undefined && <a href={`/dashboard/pools/${pool}`}>{pool}</a>],
+          ["Workload", workloadRef !== undefined && <WorkloadLink of={workloadRef} />],
+          ["Pool", pool !== undefined && (seesService() ? <a href={`/dashboard/pools/${pool}`}>{pool}</a> : pool)],
           ["Node", detail?.node],
           ["Address", ip !== undefined && <code>{ip}</code>],
           ["Created", <When key="created" at={createdAt} />],

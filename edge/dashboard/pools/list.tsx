@@ -1,3 +1,4 @@
+import { mayChange } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
@@ -46,9 +47,11 @@ export default function Pools() {
     <>
       <div class="title">
         <h1>Pools</h1>
-        <a class="button" href="/dashboard/create/pool">
-          Create pool
-        </a>
+        {mayChange() && (
+          <a class="button" href="/dashboard/create/pool">
+            Create pool
+          </a>
+        )}
       </div>
       <Table
         label="Pools"

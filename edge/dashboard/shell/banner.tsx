@@ -1,6 +1,7 @@
 import { effect, signal } from "@preact/signals";
 import { isLoginAsked } from "../api/call.ts";
 import { clockAheadMs, connection, isEdgeFresh, lastHeardAt, listProblem, retryFeed } from "../api/kinds.ts";
+import { sessionProblem } from "../api/session.ts";
 import { When } from "../parts/when.tsx";
 
 /** Whether the edge now serves another version of the page. */
@@ -34,7 +35,7 @@ async function lookForUpdate(): Promise<void> {
 /** Shows how old the data is while the page is disconnected or the edge is behind. */
 export function Banner() {
   const isStale = connection.value === "stale";
-  const problem = listProblem.value;
+  const problem = sessionProblem.value ?? listProblem.value;
   const heardAt = new Date(lastHeardAt.value + clockAheadMs.value).toISOString();
   return (
     <div class="banner" role="status">

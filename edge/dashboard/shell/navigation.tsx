@@ -1,22 +1,33 @@
 import { useEffect, useRef } from "preact/hooks";
-import { type Page, pages } from "../pages.ts";
+import { access } from "../api/access.ts";
+import { isOpen, type Page, pageFor, pages } from "../pages.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate, place } from "../route.ts";
 
 /** Number of links in the bar of a phone; the others are behind "More". */
 const FIRST_ON_PHONE = 4;
 
-const linked = pages.flatMap(({ path, navigation }) => (navigation === undefined ? [] : [{ path, ...navigation }]));
+/** Below the start page of those who reach only some tenants. */
+const TENANTS = "/dashboard/tenants";
+
+/** The pages in the navigation that the caller can use; none before the login. */
+export function linkedPages(): { path: string; word: string; letter: string }[] {
+  if (access.value === undefined) return [];
+  return pages.flatMap(({ path, navigation, ...page }) =>
+    navigation === undefined || !isOpen(pageFor({ path, ...page })) ? [] : [{ path, ...navigation }],
+  );
+}
 
 /** Links to the lists, and the keys that open them. */
 export function Navigation({ current }: { current: Page | undefined }) {
   const more = useRef<HTMLDetailsElement>(null);
   const { pathname } = place.value;
+  const linked = linkedPages();
   useEffect(() => {
     if (more.current !== null) more.current.open = false;
   }, [pathname]);
   const currentPath = linked.findLast(
-    ({ path }) => current?.path === path || current?.path.startsWith(`${path}/`),
+    ({ path }) => current?.path === path || current?.path.startsWith(`${path === "/" ? TENANTS : path}/`),
   )?.path;
   const links = linked.map((link, at) => (
     <Link key={link.path} {...link} isCurrent={link.path === currentPath} isLate={at >= FIRST_ON_PHONE} />

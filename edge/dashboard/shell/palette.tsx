@@ -1,9 +1,10 @@
 import { useId, useState } from "preact/hooks";
+import { seesService } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
-import { pages } from "../pages.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { bindings } from "../parts/keys.ts";
 import { navigate } from "../route.ts";
+import { linkedPages } from "./navigation.tsx";
 
 interface Choice {
   readonly group: string;
@@ -29,6 +30,8 @@ const findable: { readonly [Name in keyof Kinds]?: Findable<Kinds[Name]> } = {
   pools: { group: "Pools", text: ({ name }) => name, open: ({ name }) => `/dashboard/pools/${name}` },
   triggers: { group: "Triggers", text: ({ name }) => name, open: ({ name }) => `/dashboard/triggers/${name}` },
 };
+
+const ofTenants: readonly (keyof Kinds)[] = ["claims", "instances"];
 
 const MOST_OF_A_KIND = 8;
 
@@ -97,14 +100,16 @@ export default function Palette({ close }: { close(): void }) {
 
 function choicesFor(text: string): Choice[] {
   const has = (words: string): boolean => words.toLowerCase().includes(text);
-  const goes = pages
-    .flatMap(({ path, navigation }) => (navigation === undefined ? [] : [{ path, word: navigation.word }]))
+  const goes = linkedPages()
     .filter(({ word }) => has(word))
     .map(({ path, word }): Choice => ({ group: "Page", text: word, act: () => navigate(path) }));
   const acts = bindings.value
     .filter(({ keys, label }) => !keys.startsWith("g ") && keys !== "Control+k" && has(label))
     .map(({ label, act }): Choice => ({ group: "Act", text: label, act }));
-  const objects = (Object.keys(findable) as (keyof Kinds)[]).flatMap((name) => objectsOf(name, has));
+  const kinds = Object.keys(findable) as (keyof Kinds)[];
+  const objects = kinds
+    .filter((name) => seesService() || ofTenants.includes(name))
+    .flatMap((name) => objectsOf(name, has));
   return text === "" ? [...goes, ...acts] : [...goes, ...objects, ...acts];
 }
 

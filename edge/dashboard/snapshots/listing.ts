@@ -1,5 +1,6 @@
 import { signal } from "@preact/signals";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { listedTenants } from "../api/access.ts";
 import { send } from "../api/call.ts";
 import type { FeedState } from "../api/feed.ts";
 import type { Kinds } from "../api/kinds.ts";
@@ -96,12 +97,24 @@ const PAUSE_MS = 10_000;
 const PAGE_SNAPSHOTS = 1000;
 const MOST_PAGES = 10;
 
-/** The first snapshots with their older versions, as many as the page holds. */
+/** The first snapshots with their older versions, as many as the page holds: of all tenants, or of the caller's. */
 async function readFirst(): Promise<{ all: Snapshot[]; isPart: boolean }> {
+  const all: Snapshot[] = [];
+  let isPart = false;
+  for (const tenant of listedTenants() ?? [undefined]) {
+    const found = await readFirstOf(tenant);
+    all.push(...found.all);
+    isPart ||= found.isPart;
+  }
+  return { all, isPart };
+}
+
+async function readFirstOf(tenant: string | undefined): Promise<{ all: Snapshot[]; isPart: boolean }> {
   const all: Snapshot[] = [];
   let after: string | null = null;
   for (let pages = 0; pages < MOST_PAGES; pages += 1) {
     const query = new URLSearchParams({ versions: "true", limit: String(PAGE_SNAPSHOTS) });
+    if (tenant !== undefined) query.set("tenant", tenant);
     if (after !== null) query.set("after", after);
     const response: Response = await send("GET", `/snapshots?${query}`);
     all.push(...((await response.json()) as Snapshot[]));

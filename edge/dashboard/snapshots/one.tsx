@@ -1,3 +1,4 @@
+import { mayAct, mayChange } from "../api/access.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { claim, isOpen } from "../claims/claim.ts";
@@ -69,7 +70,7 @@ export default function One({ params }: { params: PageParams }) {
         <button type="button" onClick={read.again}>
           Reload
         </button>
-        {versions.length > 0 && (
+        {versions.length > 0 && mayAct() && (
           <Act acts={acts} verb="Delete" class="danger" act={() => changed(deleteSnapshot(key))} />
         )}
       </div>
@@ -114,9 +115,9 @@ export default function One({ params }: { params: PageParams }) {
           {!isFree && " Release it before you roll back or upload."}
         </p>
       )}
-      {row?.phase === "Active" && <Checkpoint of={key} {...{ acts, changed }} />}
-      {known.length > 0 && <Copy of={known} />}
-      {read.value !== undefined && isFree && <Upload of={key} onEnd={read.again} />}
+      {row?.phase === "Active" && mayAct() && <Checkpoint of={key} {...{ acts, changed }} />}
+      {known.length > 0 && mayChange() && <Copy of={known} />}
+      {read.value !== undefined && isFree && mayAct() && <Upload of={key} onEnd={read.again} />}
     </>
   );
 
@@ -153,7 +154,7 @@ function Row(props: {
         <Kept of={of} />
       </td>
       <td>
-        {isKnown(of) && (
+        {isKnown(of) && mayAct() && (
           <div class="acts">
             {isOpen && (
               <Act acts={acts} verb={`Claim with ${short(of)}`} act={() => claim(of, { version: of.sha256 })} />

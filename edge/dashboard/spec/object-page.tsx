@@ -1,4 +1,5 @@
 import type { ComponentChildren } from "preact";
+import { mayChange } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
@@ -43,11 +44,11 @@ export function ObjectPage<Kind extends "workloads" | "pools" | "triggers">(prop
       </p>
       <h1>{name}</h1>
       {row === undefined && <Gone noun={noun} path={`/${kind}`} state={list.state.value} />}
-      {isEdited() ? (
+      {isEdited() && mayChange() ? (
         <EditSpec {...{ noun, path, also }} schema={`${title}Spec`} />
       ) : (
         <>
-          {row !== undefined && (
+          {row !== undefined && mayChange() && (
             <div class="acts">
               {first?.({ row, path, acts })}
               <a class="button" href={`${place.value.pathname}?edit=1`}>

@@ -1,4 +1,5 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayAct, seesService } from "../api/access.ts";
 import { CallError, send } from "../api/call.ts";
 import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { type Loaded, useLoad } from "../api/load.ts";
@@ -51,9 +52,11 @@ export default function Tenant({ params }: { params: PageParams }) {
     <>
       {heading}
       <div class="acts">
-        <a class="button" href={`/dashboard/create/claim?tenant=${tenant}`}>
-          Claim a workload
-        </a>
+        {mayAct() && (
+          <a class="button" href={`/dashboard/create/claim?tenant=${tenant}`}>
+            Claim a workload
+          </a>
+        )}
         <a class="button" href={`/dashboard/usage?tenant=${tenant}&by=workload`}>
           Usage
         </a>
@@ -61,7 +64,7 @@ export default function Tenant({ params }: { params: PageParams }) {
           Instances
         </a>
       </div>
-      {isUnknown && (
+      {isUnknown && seesService() && (
         <p>
           Nothing is known of a tenant with this id: it has no claims and no saved files, and used nothing in the last
           30 days. A tenant needs no other step than its first claim.

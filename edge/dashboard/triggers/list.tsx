@@ -1,3 +1,4 @@
+import { mayChange } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
@@ -41,9 +42,11 @@ export default function Triggers() {
     <>
       <div class="title">
         <h1>Triggers</h1>
-        <a class="button" href="/dashboard/create/trigger">
-          Create trigger
-        </a>
+        {mayChange() && (
+          <a class="button" href="/dashboard/create/trigger">
+            Create trigger
+          </a>
+        )}
       </div>
       <Table
         label="Triggers"

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayChange } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
@@ -30,7 +31,7 @@ export default function One({ params }: { params: PageParams }) {
       {({ row, path }) => (
         <>
           <Shown trigger={row} />
-          <Events trigger={row} path={path} />
+          {mayChange() && <Events trigger={row} path={path} />}
         </>
       )}
     </ObjectPage>

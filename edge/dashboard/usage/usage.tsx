@@ -1,8 +1,10 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { listedTenants } from "../api/access.ts";
 import { clockAheadMs } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { Problem } from "../parts/problem.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
+import { WorkloadLink } from "../parts/workload-link.tsx";
 import { navigate, place } from "../route.ts";
 import { Amounts, Bars, Totals } from "./bars.tsx";
 import { readUsage } from "./read-usage.ts";
@@ -27,9 +29,11 @@ const MOST_SUMS = 1000;
 
 /** What tenants used: a chart and a table, as the page's address says. */
 export default function UsagePage() {
-  const view = readView(place.value.searchParams);
+  const tenants = listedTenants();
+  const view = readView(place.value.searchParams, tenants);
   const today = dayAt(Date.now() + clockAheadMs.value);
-  const days = daysOf(view, today);
+  const isMissing = tenants !== undefined && view.tenant === "";
+  const days = isMissing ? undefined : daysOf(view, today);
   const queryOf = (more: Record<string, string>): URLSearchParams =>
     new URLSearchParams({ ...days, ...(view.tenant !== "" && { tenant: view.tenant }), ...more });
   const byDay = queryOf({ by: "day", limit: String(PAGE_SUMS) });
@@ -57,7 +61,10 @@ export default function UsagePage() {
         <p class="muted">Days are of UTC. A session that goes on counts up to the last whole hour.</p>
       </div>
       <Choices view={view} today={today} />
-      {days === undefined && <p role="alert">Choose a first and a last day: at most 92 days, the first one first.</p>}
+      {isMissing && <p>Choose a tenant.</p>}
+      {!isMissing && days === undefined && (
+        <p role="alert">Choose a first and a last day: at most 92 days, the first one first.</p>
+      )}
       <Problem error={error} />
       {error !== undefined && (
         <div class="acts">
@@ -88,6 +95,7 @@ export default function UsagePage() {
 
 function Choices({ view, today }: { view: UsageView; today: string }) {
   const { range, by, chart, tenant, first, last } = view;
+  const tenants = listedTenants();
 
   function chooseRange(value: string): void {
     const days = daysOf(view, today);
@@ -117,16 +125,25 @@ function Choices({ view, today }: { view: UsageView; today: string }) {
         value={chart}
         choose={(value) => write({ chart: value })}
       />
-      <input
-        type="search"
-        aria-label="Tenant"
-        placeholder="Tenant: all"
-        maxLength={63}
-        spellcheck={false}
-        autocomplete="off"
-        value={tenant}
-        onChange={(event) => write({ tenant: event.currentTarget.value.trim(), after: "" })}
-      />
+      {tenants?.includes(tenant) ? (
+        <Choice
+          label="Tenant"
+          of={Object.fromEntries(tenants.map((id) => [id, id]))}
+          value={tenant}
+          choose={(value) => write({ tenant: value, after: "" })}
+        />
+      ) : (
+        <input
+          type="search"
+          aria-label="Tenant"
+          placeholder={tenants === undefined ? "Tenant: all" : "Tenant"}
+          maxLength={63}
+          spellcheck={false}
+          autocomplete="off"
+          value={tenant}
+          onChange={(event) => write({ tenant: event.currentTarget.value.trim(), after: "" })}
+        />
+      )}
     </search>
   );
 }
@@ -191,7 +208,7 @@ function keyOf({ tenantId, workload, day }: Usage): string {
 }
 
 function Key({ of: { workload, tenantId, day } }: { of: Usage }) {
-  if (workload !== undefined) return <a href={`/dashboard/workloads/${encodeURIComponent(workload)}`}>{workload}</a>;
+  if (workload !== undefined) return <WorkloadLink of={workload} />;
   return tenantId === undefined ? <span>{day}</span> : <TenantLink of={tenantId} />;
 }
 

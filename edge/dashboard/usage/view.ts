@@ -49,15 +49,20 @@ export interface Days {
   readonly to: string;
 }
 
-/** Reads a view; unknown words are ignored. */
-export function readView(query: URLSearchParams): UsageView {
+/**
+ * Reads a view; unknown words are ignored.
+ *
+ * @param tenants the tenants that the caller reaches: the first of them, unless the query has one. Undefined for all
+ */
+export function readView(query: URLSearchParams, tenants: readonly string[] | undefined): UsageView {
   const text = (name: string): string => query.get(name) ?? "";
   return {
     range: wordIn(ranges, text("range")) ?? "30d",
     ...{ first: text("first"), last: text("last") },
-    by: wordIn(groups, text("by")) ?? "tenant",
+    by: wordIn(groups, text("by")) ?? (tenants === undefined ? "tenant" : "workload"),
     chart: wordIn(measures, text("chart")) ?? "vcpu",
-    ...{ tenant: text("tenant"), after: text("after") },
+    tenant: text("tenant") || (tenants?.[0] ?? ""),
+    after: text("after"),
   };
 }
 

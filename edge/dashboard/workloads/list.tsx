@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { mayChange } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
@@ -51,9 +52,11 @@ export default function Workloads() {
     <>
       <div class="title">
         <h1>Workloads</h1>
-        <a class="button" href="/dashboard/create/workload">
-          Create workload
-        </a>
+        {mayChange() && (
+          <a class="button" href="/dashboard/create/workload">
+            Create workload
+          </a>
+        )}
       </div>
       <Table
         label="Workloads"

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayChange } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
@@ -148,9 +149,11 @@ function Pools({ of }: { of: string }) {
           </tbody>
         </table>
       )}
-      <p>
-        <a href={`/dashboard/create/pool?workload=${of}`}>Create pool</a>
-      </p>
+      {mayChange() && (
+        <p>
+          <a href={`/dashboard/create/pool?workload=${of}`}>Create pool</a>
+        </p>
+      )}
     </section>
   );
 }
@@ -181,12 +184,14 @@ function Build({ name, version, acts }: { name: string; version: unknown; acts: 
           <b>{reason}</b> {message !== undefined && <Long of={message} />}
         </div>
       )}
-      <div class="acts">
-        <Act acts={acts} verb="Rebuild" act={() => rebuild(path, name)} />
-        <button type="button" aria-expanded={isLogShown} onClick={() => setLogShown(!isLogShown)}>
-          Build log
-        </button>
-      </div>
+      {mayChange() && (
+        <div class="acts">
+          <Act acts={acts} verb="Rebuild" act={() => rebuild(path, name)} />
+          <button type="button" aria-expanded={isLogShown} onClick={() => setLogShown(!isLogShown)}>
+            Build log
+          </button>
+        </div>
+      )}
       {isLogShown && <Log path={`${path}/logs`} label={`Build log of ${name}`} />}
     </section>
   );

@@ -129,7 +129,8 @@ test("a person who logs in gets a session with the rights of the groups, which e
   assert.is(await statusOf(edge, "GET /api/v1/keys", session), 403);
   const { json } = await edge.call("GET /api/v1/session", { headers: { ...own, cookie: session } });
   const { expiresAt, ...shown } = json as { expiresAt: string };
-  assert.equal(shown, { asksForKey: true, active: true, provider: new URL(provider.issuer).host });
+  const may = { role: "tenant", tenants: ["alice", "team-a"] };
+  assert.equal(shown, { asksForKey: true, active: true, ...may, provider: new URL(provider.issuer).host });
   const seconds = Number(new Date(expiresAt)) / 1000;
   const late = edgeWith({ clock: { ...systemClock, now: () => seconds * 1000 } });
   assert.is(await statusOf(late, "GET /api/v1/tenants/alice", session), 401);

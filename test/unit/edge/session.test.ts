@@ -2,7 +2,7 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { root } from "../../../edge/access/actor.ts";
+import { type Actor, root } from "../../../edge/access/actor.ts";
 import type { EventSocket, SocketListener } from "../../../edge/http/event-socket.ts";
 import { switchingProtocols } from "../../../edge/http/event-socket.ts";
 import { createSessions } from "../../../edge/http/session.ts";
@@ -28,7 +28,8 @@ test("the key is given once, for a cookie that no script reads and that stands f
   assert.equal((await edge.call(`GET ${PATH}`)).json, { asksForKey: true, active: false });
   const answer = await edge.call(`POST ${PATH}`, { body: { key: KEY }, headers: own });
   const expiresAt = new Date(edge.clock.now() + LIFETIME_MS).toISOString();
-  assert.equal(answer.json, { asksForKey: true, active: true, expiresAt });
+  const session = { asksForKey: true, active: true, expiresAt, role: "admin" };
+  assert.equal(answer.json, session);
   assert.is(answer.headers.get("cache-control"), "no-store");
   const [header = "", ...others] = answer.headers.getSetCookie();
   assert.equal(others, []);
@@ -38,10 +39,35 @@ test("the key is given once, for a cookie that no script reads and that stands f
   );
   const cookie = header.split(";")[0] ?? "";
   const headers = { ...own, cookie };
-  assert.equal((await edge.call(`GET ${PATH}`, { headers })).json, { asksForKey: true, active: true, expiresAt });
+  assert.equal((await edge.call(`GET ${PATH}`, { headers })).json, session);
   assert.is((await edge.call("GET /api/v1/tenants", { headers })).status, 200);
   assert.is((await edge.call("DELETE /api/v1/workloads/x", { headers })).status, 404);
   assert.is((await edge.call("GET /api/v1/tenants")).status, 401);
+});
+
+test("a session says what its key may do, and nothing of other keys", async () => {
+  const ended = new AbortController().signal;
+  const actors = (
+    [
+      ["tenant", ["alice", "team-*"]],
+      ["reader", ["bob"]],
+      ["reader", undefined],
+      ["platform", undefined],
+    ] as const
+  ).map(([role, tenants], at): Actor => ({ kind: "key", id: `k${at}`, ref: `k${at}`, role, tenants, ended }));
+  const keys = {
+    actorOf: (text: string) => actors.find(({ id }) => id === text),
+    actorWithRef: (ref: string) => actors.find((actor) => actor.ref === ref),
+  };
+  const edge = testEdge({ apiKey: KEY, keys });
+  for (const { id, role, tenants } of actors) {
+    const answer = await edge.call(`POST ${PATH}`, { body: { key: id }, headers: own });
+    const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    for (const { json } of [answer, await edge.call(`GET ${PATH}`, { headers: { ...own, cookie } })]) {
+      const { expiresAt: _, ...shown } = json as { expiresAt: string };
+      assert.equal(shown, { asksForKey: true, active: true, role, ...(tenants && { tenants }) });
+    }
+  }
 });
 
 test("the cookie is Secure where the browser is on TLS", async () => {
