@@ -1,6 +1,6 @@
-/** The address of a tenant's page. */
+/** The address of a tenant's page. A trigger's event can name any text as a tenant, also half a character. */
 export function tenantHref(tenantId: string): string {
-  return `/dashboard/tenants/${encodeURIComponent(tenantId)}`;
+  return `/dashboard/tenants/${encodeURIComponent(tenantId.toWellFormed())}`;
 }
 
 export function TenantLink({ of }: { of: string }) {
