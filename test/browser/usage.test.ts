@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../crds/client/clock.ts";
+import type { Actor } from "../../edge/access/actor.ts";
 import type { UsedBy } from "../unit/usage/usage-lines.ts";
 import { openPage } from "./browser.ts";
 import { startFakeStage } from "./fake-stage.ts";
@@ -157,6 +158,38 @@ test("without a store the page says what to do", async () => {
   await assertAccessible();
   await close();
   await empty.stop();
+});
+
+test("a tenant's key reads its own usage, one request after the other, and gets no other tenant's", async () => {
+  const actor: Actor = {
+    ...{ kind: "key", id: "k", ref: "k", role: "tenant", tenants: ["alice", "zoe"] },
+    ended: new AbortController().signal,
+  };
+  const find = (text: string) => (text === "k" ? actor : undefined);
+  const own = await startUsageStage(sessions, { apiKey: "root", keys: { actorOf: find, actorWithRef: find } });
+  const { page, assertAccessible, close } = await openPage(own.browser);
+  const statuses = new Set<number>();
+  page.on("response", (response) => statuses.add(response.status()));
+  await page.goto(`${own.url}/dashboard/usage?${DAYS}`);
+  await page.getByLabel("API key").fill("k");
+  await page.keyboard.press("Enter");
+  await page.getByRole("rowheader", { name: "other" }).waitFor();
+  assert.equal(
+    (await rowsOf(page, "By workload")).map(([name]) => name),
+    ["app", "other"],
+  );
+  await page.getByLabel("Grouped by").selectOption("By tenant");
+  await page.getByRole("rowheader", { name: "alice" }).waitFor();
+  await page.getByRole("combobox", { name: "Tenant" }).selectOption("zoe");
+  await page.getByRole("rowheader", { name: "zoe" }).waitFor();
+  assert.is((await rowsOf(page, "By tenant")).length, 1);
+  await assertAccessible();
+  assert.equal([...statuses], [200]);
+  await page.goto(`${own.url}/dashboard/tenants/alice`);
+  await page.getByText("Each day").waitFor();
+  assert.not(statuses.has(403) || statuses.has(429));
+  await close();
+  await own.stop();
 });
 
 for (const colorScheme of ["light", "dark"] as const) {
