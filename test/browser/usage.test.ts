@@ -199,6 +199,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.goto(`${stage.url}/dashboard/usage?${DAYS}`);
     await page.getByRole("rowheader", { name: "alice" }).waitFor();
     await page.getByText("Each day").tap();
+    assert.ok(await page.getByText("There are more.").isVisible());
     assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
     await assertAccessible();
     await picture(page, `usage-phone-${colorScheme}`);

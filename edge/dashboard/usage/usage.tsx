@@ -226,7 +226,7 @@ function Pager({ view: { after, by }, next }: { view: UsageView; next: string | 
           <a class="button" href={hrefWith({ after: next })}>
             Next {PAGE_SUMS}
           </a>
-          <p class="hint muted">There are more. They are sorted by {by}.</p>
+          <p class="muted">There are more. They are sorted by {by}.</p>
         </>
       )}
     </div>
