@@ -85,14 +85,14 @@ export function startControllers(options: {
           mayHaveStore: () => mayHaveArchives(context),
         })
       : undefined;
+  const usageStore = usageEvents?.store ?? options.usage;
   const usage =
-    options.usage &&
+    usageStore &&
     createUsageRecorder({
-      store: options.usage,
+      store: usageStore,
       mayHaveStore: () => mayHaveArchives(context),
       claims: () => informers.claims.store.values(),
       onRecorded: enqueueClaim,
-      onWritten: usageEvents?.written,
       retryLimitMs: config.snapshots.retryLimitMs,
       serverNow: ground.serverNow,
       count: (result, records) => metrics.usageRecords.inc({ result }, records),
@@ -114,10 +114,10 @@ export function startControllers(options: {
     enqueueWorkload: (name) => queue.add("workload", keyAt({ namespace: config.namespace, name })),
   };
   const storage =
-    options.usage &&
+    usageStore &&
     options.archives &&
     createStorageRecorder({
-      ...{ usage: options.usage, archives: options.archives, isLeading: ground.isLeading },
+      ...{ usage: usageStore, archives: options.archives, isLeading: ground.isLeading },
       mayHaveStore: () => mayHaveArchives(context),
     });
   const controllers = [

@@ -1,6 +1,7 @@
 import { systemClock } from "../../crds/client/clock.ts";
 import type { EventSink } from "../../crds/sink/event-sink.ts";
 import type { StoreCall } from "../../crds/snapshots/snapshot-store.ts";
+import { isMergedName } from "../../crds/usage/merged-batches.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
 import type { AnyUsageRecord } from "../../crds/usage/usage-record.ts";
 import { parseRecord, type UsageStore } from "../../crds/usage/usage-store.ts";
@@ -15,8 +16,8 @@ const LATE_MS = 2 * HOUR_MS;
 
 /** Sends usage records to the sink. */
 export interface UsageEvents {
-  /** Call it with records that are in the store. */
-  written(records: readonly AnyUsageRecord[]): void;
+  /** The store, whose batches are sent once they are on the disk. Merged ones have been sent before. */
+  readonly store: UsageStore;
   /**
    * Sends again what the sink may lack: what an operator wrote whose backlog was lost with its pod, and what did not fit
    * into this one's. Then notes in the store what the sink has.
@@ -60,7 +61,7 @@ export function createUsageEvents(options: {
       again = hour;
       if (sink.isFull()) return false;
       for await (const lines of store.read({ from: hour, to: hourAt(hourStart(hour) + HOUR_MS) }, call)) {
-        await send(lines.flatMap((line) => parseRecord(line) ?? []));
+        await send(recordsIn(lines));
         while (sink.isFull()) await sleep(ROOM_MS, { clock: systemClock, signal: call.signal });
       }
     }
@@ -77,8 +78,12 @@ export function createUsageEvents(options: {
   }
 
   return {
-    written(records) {
-      void send(records);
+    store: {
+      ...store,
+      async append(batch, call) {
+        await store.append(batch, call);
+        if (!isMergedName(batch.name)) void send(recordsIn(batch.lines.split("\n")));
+      },
     },
 
     async follow(signal) {
@@ -101,4 +106,8 @@ export function createUsageEvents(options: {
       return TOLD_MS;
     },
   };
+}
+
+function recordsIn(lines: readonly string[]): AnyUsageRecord[] {
+  return lines.flatMap((line) => parseRecord(line) ?? []);
 }

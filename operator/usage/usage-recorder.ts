@@ -136,8 +136,6 @@ export interface UsageRecorderOptions {
   readonly claims: () => Iterable<Claim>;
   /** Called when the end of a claim's session is recorded. */
   readonly onRecorded: (claim: Claim) => void;
-  /** Called with records that are on the disk. */
-  readonly onWritten?: ((records: readonly UsageRecord[]) => void) | undefined;
   /** How long a release waits at most, in milliseconds, if too many records wait already. */
   readonly retryLimitMs: number;
   /** The API server's time, in milliseconds since the epoch. */
@@ -256,7 +254,6 @@ export function createUsageRecorder(options: UsageRecorderOptions): UsageRecorde
         batches += 1;
         await store.append({ hour, name: [term, batches].join("-"), lines: lines.join("") }, call);
         options.count("written", lines.length);
-        options.onWritten?.(some.slice(at, at + MOST_LINES));
       }
     }
   }

@@ -5,6 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../crds/client/clock.ts";
 import type { Actor } from "../../edge/access/actor.ts";
+import { call } from "../unit/snapshots/store-contract.ts";
 import type { UsedBy } from "../unit/usage/usage-lines.ts";
 import { openPage } from "./browser.ts";
 import { startFakeStage } from "./fake-stage.ts";
@@ -27,6 +28,12 @@ const sessions: UsedBy[] = [
 
 test.before(async () => {
   stage = await startUsageStage(sessions);
+  const hour = "2026-10-07T10";
+  const record = {
+    ...{ id: `snapshot:alice:other/${hour}`, kind: "snapshot", tenantId: "alice", workload: "other" },
+    ...{ from: `${hour}:00:00.000Z`, to: "2026-10-07T11:00:00.000Z", byteHours: 1.5 * 1024 ** 3 },
+  };
+  await stage.served.usage.append({ hour, name: "b-1", lines: `${JSON.stringify(record)}\n` }, call);
 });
 test.after(() => stage?.stop());
 
@@ -51,8 +58,8 @@ test("the bars, the table of days and the totals are the API's sums", async () =
   await page.goto(`${stage.url}/dashboard/usage?${DAYS}&by=workload`);
   await page.getByRole("rowheader", { name: "other" }).waitFor();
   assert.equal(await rowsOf(page, "By workload"), [
-    ["app", "8.8", "0.43", "4.4", "231", "pool 231"],
-    ["other", "2", "0.0977", "1", "1", "cold 1"],
+    ["app", "8.8", "0.43", "0", "4.4", "231", "pool 231"],
+    ["other", "2", "0.0977", "1.5", "1", "1", "cold 1"],
   ]);
   const days = await sumsOf("by=day");
   assert.equal(
@@ -71,10 +78,13 @@ test("the bars, the table of days and the totals are the API's sums", async () =
   }
   await page.getByText("Each day").click();
   const [, , , , fifth, , seventh] = await rowsOf(page, "Usage of each day");
-  assert.equal(fifth, ["2026-10-05", "8.6", "0.42", "4.3", "231"]);
-  assert.equal(seventh, ["2026-10-07", "1", "0.0488", "0.5", "0"]);
+  assert.equal(fifth, ["2026-10-05", "8.6", "0.42", "0", "4.3", "231"]);
+  assert.equal(seventh, ["2026-10-07", "1", "0.0488", "1.5", "0.5", "0"]);
   const words = await page.getByRole("main").locator("dl").innerText();
-  assert.equal(words.split("\n"), ["vCPU-hours", "10.8", "GiB-hours", "0.527", "Hours", "5.4", "Sessions", "232"]);
+  assert.equal(words.split("\n"), [
+    ...["vCPU-hours", "10.8", "Memory, GiB-hours", "0.527", "Files, GiB-hours", "1.5"],
+    ...["Hours", "5.4", "Sessions", "232"],
+  ]);
   await picture(page, "usage");
   await page.getByLabel("Chart").selectOption("Sessions");
   await page.getByRole("img", { name: /^Sessions by day, .*: at most 231, on/ }).waitFor();
@@ -116,7 +126,7 @@ test("a page has a hundred tenants and says that there are more; the address nam
   const lines = readFileSync(await download.path(), "utf8")
     .trim()
     .split("\r\n");
-  assert.is(lines[0], "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing");
+  assert.is(lines[0], "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing,snapshotByteHours");
   assert.equal(
     lines.slice(1).map((line) => line.split(",")[0]),
     seen.slice(200),

@@ -21,12 +21,13 @@ export const groups = { tenant: "tenant", workload: "workload", day: "day" } as 
 /** What is summed, in the units of a person. */
 export const measures = {
   vcpu: { word: "vCPU-hours", of: ({ vcpuSeconds }: Sum) => vcpuSeconds / 3600 },
-  gib: { word: "GiB-hours", of: ({ mibSeconds }: Sum) => mibSeconds / 1024 / 3600 },
+  gib: { word: "Memory, GiB-hours", of: ({ mibSeconds }: Sum) => mibSeconds / 1024 / 3600 },
+  saved: { word: "Files, GiB-hours", of: ({ snapshotByteHours }: Sum) => snapshotByteHours / 1024 ** 3 },
   hours: { word: "Hours", of: ({ seconds }: Sum) => seconds / 3600 },
   sessions: { word: "Sessions", of: ({ sessions }: Sum) => sessions },
 } as const;
 
-export type Sum = Pick<Usage, "sessions" | "seconds" | "vcpuSeconds" | "mibSeconds">;
+export type Sum = Pick<Usage, "sessions" | "seconds" | "vcpuSeconds" | "mibSeconds" | "snapshotByteHours">;
 export type Measure = keyof typeof measures;
 
 /** What the page shows, as its address says. */
@@ -130,6 +131,7 @@ export function total(sums: readonly Sum[]): Sum {
     seconds: all(({ seconds }) => seconds),
     vcpuSeconds: all(({ vcpuSeconds }) => vcpuSeconds),
     mibSeconds: all(({ mibSeconds }) => mibSeconds),
+    snapshotByteHours: all(({ snapshotByteHours }) => snapshotByteHours),
   };
 }
 

@@ -31,7 +31,8 @@ test("typed days have the last one in them, and none that the API refuses", () =
 });
 
 test("days without use are zero, and unknown words of an address are ignored", () => {
-  const used = { day: "2026-11-02", sessions: 1, seconds: 2, vcpuSeconds: 3, mibSeconds: 4, sources: {} };
+  const sums = { sessions: 1, seconds: 2, vcpuSeconds: 3, mibSeconds: 4, snapshotByteHours: 5, sources: {} };
+  const used = { day: "2026-11-02", ...sums };
   assert.equal(
     eachDay({ from: "2026-11-01", to: "2026-11-04" }, [used]).map(({ day, sum }) => [day, sum.vcpuSeconds]),
     [

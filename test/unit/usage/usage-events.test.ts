@@ -57,8 +57,7 @@ async function operatorAt(
       const records = numbers.map((number) => recordAt(time.now, number));
       const hour = new Date(time.now).toISOString().slice(0, 13);
       const lines = records.map((record) => `${JSON.stringify(record)}\n`).join("");
-      await usage.append({ hour, name: `a-${numbers[0]}`, lines }, call);
-      events.written(records);
+      await events.store.append({ hour, name: `a-${numbers[0]}`, lines }, call);
     },
   };
 }
