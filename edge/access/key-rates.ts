@@ -34,16 +34,17 @@ export function createKeyRates({ clock }: { clock: Pick<Clock, "now"> }): AdmitA
   };
 }
 
-type Authenticate = (request: Request) => Caller | Promise<Caller>;
-
 /** Makes each call of `authenticate` count for the key, also that of a session or for a path that does not exist. */
-export function countCallers(authenticate: Authenticate, admit: AdmitActor): Authenticate {
+export function countCallers<Context>(
+  authenticate: (request: Request, context: Context) => Caller | Promise<Caller>,
+  admit: AdmitActor,
+): (request: Request, context: Context) => Caller | Promise<Caller> {
   const counted = (caller: Caller): Caller => {
     admit(caller.actor);
     return caller;
   };
-  return (request) => {
-    const found = authenticate(request);
+  return (request, context) => {
+    const found = authenticate(request, context);
     return found instanceof Promise ? found.then(counted) : counted(found);
   };
 }
