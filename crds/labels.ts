@@ -131,6 +131,8 @@ export const annotation = {
    * may set too. Earlier warm pods are not given to tenants, since a tenant may have used them.
    */
   historySince: "tenancy.dev/history-since",
+  /** On the operators' Lease: ISO 8601 time up to which the sink has the events that follow from claims. */
+  eventsSentUntil: "tenancy.dev/events-sent-until",
   /** On a pod, and on a Job that builds an image: the uid of its workload. */
   workloadUid: "tenancy.dev/workload-uid",
   /** On a workload: SHA-256 of the build context that was uploaded last. */

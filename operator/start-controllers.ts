@@ -1,11 +1,13 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
+import { leases } from "../crds/client/built-in-resources.ts";
 import { systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
 import type { ReportHandlerFailure } from "../crds/client/watch/handler-failures.ts";
 import { keyAt, keyOf } from "../crds/client/watch/store.ts";
+import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
 import type { EventSink } from "../crds/sink/event-sink.ts";
 import type { SnapshotStore } from "../crds/snapshots/snapshot-store.ts";
@@ -26,6 +28,7 @@ import { createPoolController, createPoolStatusController } from "./pool/control
 import { createPodController } from "./pool/member-controller.ts";
 import { createQueue } from "./queue.ts";
 import { type ReadImageConfig, readImageConfig } from "./registry/read-image-config.ts";
+import { createSinkController } from "./sink-controller.ts";
 import { createHelperStart } from "./snapshots/context.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
 import { mayHaveArchives } from "./snapshots/has-store.ts";
@@ -38,9 +41,6 @@ import { createUsageEvents } from "./usage/usage-events.ts";
 import { createUsageRecorder } from "./usage/usage-recorder.ts";
 import { createWorkloadMemory } from "./workload/context.ts";
 import { createWorkloadController } from "./workload/controller.ts";
-
-/** By how much the clocks of two operators may differ. */
-const SKEW_MS = 5000;
 
 /** Starts the controllers for one term as leader: their queue, their memory, and their watches. */
 export function startControllers(options: {
@@ -58,6 +58,7 @@ export function startControllers(options: {
   tracer?: Tracer | undefined;
   log: Log;
   term: Term;
+  leaseName: string;
   historySince: string | undefined;
   onFailure: ReportHandlerFailure;
 }): { stop(): Promise<void> } {
@@ -85,6 +86,16 @@ export function startControllers(options: {
           mayHaveStore: () => mayHaveArchives(context),
         })
       : undefined;
+  const claimEvents =
+    sink &&
+    createClaimEvents({
+      ...{ sink, log, claims: () => informers.claims.store.values() },
+      since: term.annotations[annotation.eventsSentUntil],
+      async note(until) {
+        const lease = ground.cluster(leases).named(options.leaseName);
+        await lease.patch({ metadata: { annotations: { [annotation.eventsSentUntil]: until } } });
+      },
+    });
   const usageStore = usageEvents?.store ?? options.usage;
   const usage =
     usageStore &&
@@ -105,7 +116,7 @@ export function startControllers(options: {
     ...createBuildMemory(config),
     ...createClaimMemory(options),
     ...(usage && { usage }),
-    claimEvents: sink && createClaimEvents({ sink, log }),
+    claimEvents,
     ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
     ...createWorkloadMemory(),
     readImageConfig: options.readImageConfig ?? readImageConfig,
@@ -128,8 +139,9 @@ export function startControllers(options: {
     createHelperController(context),
     createArchivesController(context),
     createPoolStatusController(context),
-    createUsageController(context, usageEvents),
+    createUsageController(context),
     createStorageController(context, storage),
+    createSinkController({ claims: claimEvents, usage: usageEvents }),
   ];
   const queue = createQueue({
     controllers,
@@ -139,8 +151,6 @@ export function startControllers(options: {
     isWorthLogging: (error) => !(error instanceof NotLeadingError),
   });
   const stopWatches = startWatches(controllers, queue);
-  if (term.renewedBefore !== undefined)
-    context.claimEvents?.repeat(informers.claims.store.values(), term.renewedBefore - config.leaseMs - SKEW_MS);
 
   function enqueueClaim(claim: Claim): void {
     queue.add("claim", keyOf(claim));

@@ -112,7 +112,14 @@ export function startOperator(options: OperatorOptions): Operator {
     leaseMs: config.leaseMs,
     log,
     signal: trusting.signal,
-    annotate: (lease) => historyOf(lease, { client, reference, followedForMs: performance.now() - syncedAt, signal }),
+    annotate: async (lease) => ({
+      ...(await historyOf(lease, { client, reference, followedForMs: performance.now() - syncedAt, signal })),
+      // A new sink gets what comes.
+      ...(options.sink !== undefined &&
+        lease?.metadata.annotations?.[annotation.eventsSentUntil] === undefined && {
+          [annotation.eventsSentUntil]: new Date().toISOString(),
+        }),
+    }),
     async lead(term) {
       const ending = linkSignals(term.signal, trusting.signal);
       try {
@@ -124,7 +131,7 @@ export function startOperator(options: OperatorOptions): Operator {
         const historySince = await settleHistory(told, { cluster, reference, pods: pods.store.values() });
         if (ending.signal.aborted) return;
         metrics.beginTerm();
-        const controllers = startControllers({ ...options, informers, term, historySince, onFailure });
+        const controllers = startControllers({ ...options, informers, term, leaseName, historySince, onFailure });
         await whenAborted([ending.signal]).promise;
         const stopped = controllers.stop();
         metrics.endTerm();

@@ -12,8 +12,6 @@ import { startInformer } from "./watch/informer.ts";
 export interface LeaseTerm {
   /** The annotations of the Lease as it was taken. */
   readonly annotations: Readonly<Record<string, string>>;
-  /** When the holder before this one last renewed it, in milliseconds since the epoch by its clock. @default none */
-  readonly renewedBefore?: number | undefined;
   /** Aborted when the term is over, lost or released. */
   readonly signal: AbortSignal;
   /** Milliseconds left in which a write is safe; 0 if this process may not write. */
@@ -93,7 +91,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
     await watched;
   }
 
-  async function tryToAcquire(): Promise<Held | undefined> {
+  async function tryToAcquire(): Promise<{ lease: Lease; at: number } | undefined> {
     try {
       const held = await acquire();
       backoff.reset();
@@ -107,7 +105,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   }
 
   /** Waits until the lease is free and takes it; undefined if the process stops first. */
-  async function acquire(): Promise<Held | undefined> {
+  async function acquire(): Promise<{ lease: Lease; at: number } | undefined> {
     while (!signal.aborted) {
       const known = changes;
       const current = await readLease();
@@ -119,7 +117,7 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       }
       const at = performance.now();
       const lease = await take(current);
-      if (lease !== undefined) return { lease, at, before: current };
+      if (lease !== undefined) return { lease, at };
     }
     return undefined;
   }
@@ -165,14 +163,12 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
   }
 
   /** @returns whether the work ended by itself, and not because the term ended */
-  async function runTerm(held: Held): Promise<boolean> {
+  async function runTerm(held: { lease: Lease; at: number }): Promise<boolean> {
     let { lease, at: renewedAt } = held;
     const over = new AbortController();
     let isLost = false;
-    const renewedBefore = Date.parse(held.before?.spec?.renewTime ?? "");
     const term: LeaseTerm = {
       annotations: lease.metadata.annotations ?? {},
-      ...(!Number.isNaN(renewedBefore) && { renewedBefore }),
       signal: over.signal,
       writeTimeLeftMs: () =>
         over.signal.aborted ? 0 : Math.max(0, renewedAt + stopWritingAfterMs - performance.now()),
@@ -260,15 +256,6 @@ export async function holdLease(options: HoldLeaseOptions): Promise<void> {
       }
     });
   }
-}
-
-/** A Lease that this process has taken. */
-interface Held {
-  readonly lease: Lease;
-  /** When, by `performance.now()`. */
-  readonly at: number;
-  /** As it was before. */
-  readonly before: Lease | undefined;
 }
 
 /** The present time as Kubernetes' MicroTime. */

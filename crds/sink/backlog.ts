@@ -1,44 +1,52 @@
 import { randomBytes } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, readFile, stat, unlink } from "node:fs/promises";
+import { type FileHandle, mkdir, open, readdir, readFile, rename, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { systemClock } from "../client/clock.ts";
+import { type Clock, steadyClock, systemClock } from "../client/clock.ts";
 
 /** Names sort by age, also those of earlier processes. */
 const NAME = /^\d{15}-\d{8}-[0-9a-f]{8}[.]ndjson$/;
 const OWN_ONLY = 0o600;
 const MOST_SEGMENT_BYTES = 512 * 1024;
 const MOST_MEMORY_BYTES = 8 * 1024 * 1024;
+/** Until a disk that failed is tried again. */
+const DISK_REST_MS = 5000;
+const MOST_READS = 5;
 
-/** Events that are sent in one request. */
+/** Some events that wait to be sent. */
 export interface Segment {
-  /** One event each. */
-  readonly lines: readonly string[];
-  /** The segment has the events up to this one, counted from the start of the process. */
-  readonly through: number;
+  /** How many times they could not be sent. */
+  tries: number;
+  /** They are not sent before, by the steady clock. */
+  retryAt: number;
 }
 
-/** Events that wait to be sent, in files, oldest first. */
+/** Events that wait to be sent, in files. */
 export interface Backlog {
   /**
    * Adds events, one a line. If no file can be written, they wait in memory. If there is no room, the oldest ones go.
    */
   append(lines: readonly string[]): Promise<void>;
-  /** The oldest segment, to which nothing is added any more; the same one until it is removed; undefined if empty. */
-  oldest(): Promise<Segment | undefined>;
-  /** Removes the segment that {@link oldest} returned. */
-  removeOldest(): Promise<void>;
+  /**
+   * Takes the oldest events whose time has come; undefined if there are none. Nothing is added to them any more.
+   *
+   * @param options.withNewest whether also those may be taken to which events are still added
+   */
+  take(options: { withNewest: boolean }): Promise<{ segment: Segment; lines: readonly string[] } | undefined>;
+  /** Puts back what is left of taken events; if nothing is left, they are removed. */
+  putBack(segment: Segment, left: readonly string[]): Promise<void>;
   /** Of all events. */
   bytes(): number;
 }
 
-interface Stored {
+interface Stored extends Segment {
   /** The name of the file; undefined in memory. */
   readonly name: string | undefined;
   /** In memory. */
-  readonly lines: string[];
+  lines: string[];
   bytes: number;
+  /** 0 for a file that an earlier process has left. */
   count: number;
-  through: number;
+  isTaken: boolean;
 }
 
 /**
@@ -47,7 +55,7 @@ interface Stored {
  *
  * @param options.most events of a segment
  * @param options.mostBytes of all events
- * @param options.onLost called with the number of events that there was no room for
+ * @param options.onLost called with the number of events that there was no room for, or that cannot be read
  * @throws Error if the folder cannot be written to
  */
 export async function openBacklog(
@@ -57,20 +65,20 @@ export async function openBacklog(
     mostBytes: number;
     onLost: (events: number) => void;
     onFailure: (error: unknown) => void;
+    steady?: Clock | undefined;
   },
 ): Promise<Backlog> {
-  const { most, mostBytes, onLost, onFailure } = options;
+  const { most, mostBytes, onLost, onFailure, steady = steadyClock } = options;
+  /** Oldest first. */
   const segments: Stored[] = await openFolder(folder);
   const term = randomBytes(4).toString("hex");
   let made = 0;
-  let added = 0;
-  /** Of the last segment, while events are added to it. */
-  let file: FileHandle | undefined;
-  /** The segment that is being sent. */
-  let taken: Stored | undefined;
-  let turn: Promise<unknown> = Promise.resolve();
+  /** The segment to whose file events are added. */
+  let newest: { readonly segment: Stored; readonly file: FileHandle } | undefined;
+  let diskAt = 0;
   let bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
   let memoryBytes = 0;
+  let turn: Promise<unknown> = Promise.resolve();
 
   /** One operation after another. */
   function next<T>(work: () => Promise<T>): Promise<T> {
@@ -79,122 +87,165 @@ export async function openBacklog(
     return done;
   }
 
-  async function closeLast(): Promise<void> {
-    const closing = file;
-    file = undefined;
-    await closing?.close().catch(onFailure);
-  }
-
   function push(name: string | undefined): Stored {
-    const segment = { name, lines: [], bytes: 0, count: 0, through: added };
+    const segment = { name, lines: [], bytes: 0, count: 0, isTaken: false, tries: 0, retryAt: 0 };
     segments.push(segment);
     return segment;
   }
 
-  async function writeTo(text: string): Promise<Stored> {
-    let last = segments.at(-1);
-    if (file === undefined || last === undefined) {
-      made += 1;
-      const name = [String(systemClock.now()).padStart(15, "0"), String(made).padStart(8, "0"), term].join("-");
-      file = await open(join(folder, `${name}.ndjson`), "ax", OWN_ONLY);
-      last = push(`${name}.ndjson`);
-    }
-    await file.appendFile(text);
-    return last;
+  async function closeNewest(): Promise<void> {
+    const closing = newest;
+    newest = undefined;
+    await closing?.file.close().catch(onFailure);
   }
 
-  async function keepInMemory(lines: readonly string[]): Promise<Stored> {
-    // A failed write may have left the beginning of a line, to which nothing must be added.
-    await closeLast();
-    const segment = push(undefined);
-    segment.lines.push(...lines);
+  async function openNewest(): Promise<{ segment: Stored; file: FileHandle }> {
+    made += 1;
+    const name = [String(systemClock.now()).padStart(15, "0"), String(made).padStart(8, "0"), term].join("-");
+    const file = await open(join(folder, `${name}.ndjson`), "ax", OWN_ONLY);
+    newest = { segment: push(`${name}.ndjson`), file };
+    return newest;
+  }
+
+  async function writeTo(text: string): Promise<Stored> {
+    const { segment, file } = newest ?? (await openNewest());
+    await file.appendFile(text);
     return segment;
+  }
+
+  /** The segment in memory to which events are added while the disk fails. */
+  async function memorySegment(): Promise<Stored> {
+    const failed = newest?.segment;
+    // A failed write may have left the beginning of a line, to which nothing must be added.
+    await closeNewest();
+    if (failed?.count === 0) await remove(failed).catch(onFailure);
+    const last = segments.at(-1);
+    const isOpen = last !== undefined && last.name === undefined && !last.isTaken && last.count < most;
+    return isOpen ? last : push(undefined);
   }
 
   /** Drops the oldest segments that are not being sent, until there is room. */
   async function makeRoom(size: number, { isMemory }: { isMemory: boolean }): Promise<void> {
     const limit = isMemory ? Math.min(mostBytes, MOST_MEMORY_BYTES) : mostBytes;
     while ((isMemory ? memoryBytes : bytes) + size > limit) {
-      const oldest = segments.find((one) => one !== taken && (!isMemory || one.name === undefined));
+      const oldest = segments.find((one) => !one.isTaken && (!isMemory || one.name === undefined));
       if (oldest === undefined) return;
-      if (oldest === segments.at(-1)) await closeLast();
-      const lost = oldest.count || (await read(oldest).catch(() => ({ lines: [""] }))).lines.length;
-      onLost(lost);
+      onLost(oldest.count || (await read(oldest).catch(() => [""])).length);
       await remove(oldest).catch(onFailure);
     }
   }
 
-  async function read(segment: Stored): Promise<Segment> {
-    const { name, through } = segment;
-    if (name === undefined) return { lines: segment.lines, through };
-    const text = await readFile(join(folder, name), "utf8").catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT") throw error;
-      return "";
-    });
+  async function read({ name, lines }: Stored): Promise<readonly string[]> {
+    if (name === undefined) return lines;
+    const text = await readFile(join(folder, name), "utf8");
     // What a killed process has left behind the last newline is no event.
-    return { lines: text.split("\n").slice(0, -1), through };
+    return text.split("\n").slice(0, -1);
   }
 
   async function remove(segment: Stored): Promise<void> {
+    if (segment === newest?.segment) await closeNewest();
     segments.splice(segments.indexOf(segment), 1);
-    bytes -= segment.bytes;
-    if (segment.name === undefined) memoryBytes -= segment.bytes;
-    else {
-      await unlink(join(folder, segment.name)).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== "ENOENT") throw error;
-      });
-    }
+    resize(segment, 0);
+    if (segment.name !== undefined) await unlinkIfThere(join(folder, segment.name));
+  }
+
+  function resize(segment: Stored, size: number): void {
+    bytes += size - segment.bytes;
+    if (segment.name === undefined) memoryBytes += size - segment.bytes;
+    segment.bytes = size;
   }
 
   async function add(lines: readonly string[]): Promise<void> {
-    const text = lines.map((line) => `${line}\n`).join("");
+    const text = textOf(lines);
     const size = Buffer.byteLength(text);
     await makeRoom(size, { isMemory: false });
-    let segment: Stored;
+    let segment: Stored | undefined;
+    if (steady.now() >= diskAt) {
+      segment = await writeTo(text).catch((error: unknown) => {
+        onFailure(error);
+        diskAt = steady.now() + DISK_REST_MS;
+        return undefined;
+      });
+    }
+    if (segment === undefined) {
+      await makeRoom(size, { isMemory: true });
+      segment = await memorySegment();
+      segment.lines.push(...lines);
+    }
+    segment.count += lines.length;
+    resize(segment, segment.bytes + size);
+  }
+
+  /** @returns undefined if the file cannot be read now, or is gone */
+  async function readOrGiveUp(segment: Stored): Promise<readonly string[] | undefined> {
     try {
-      segment = await writeTo(text);
+      return await read(segment);
     } catch (error) {
       onFailure(error);
-      await makeRoom(size, { isMemory: true });
-      segment = await keepInMemory(lines);
-      memoryBytes += size;
+      segment.tries += 1;
+      segment.retryAt = steady.now() + DISK_REST_MS;
+      if (isMissing(error) || segment.tries >= MOST_READS) {
+        onLost(segment.count || 1);
+        await remove(segment).catch(onFailure);
+      }
+      return undefined;
     }
-    bytes += size;
-    added += lines.length;
-    segment.bytes += size;
-    segment.count += lines.length;
-    segment.through = added;
   }
 
   return {
     append: (lines) =>
       next(async () => {
         for (let at = 0; at < lines.length; ) {
-          const { count = 0, bytes: size = 0 } = (file && segments.at(-1)) ?? {};
-          if (count >= most || size >= MOST_SEGMENT_BYTES) await closeLast();
-          const room = file === undefined ? most : most - count;
+          const { count = 0, bytes: size = 0 } = newest?.segment ?? {};
+          if (count >= most || size >= MOST_SEGMENT_BYTES) await closeNewest();
+          const room = most - (newest?.segment.count ?? 0);
           await add(lines.slice(at, at + room));
           at += room;
         }
       }),
 
-    oldest: () =>
+    take: ({ withNewest }) =>
       next(async () => {
-        taken ??= segments[0];
-        if (taken === undefined) return undefined;
-        if (taken === segments.at(-1)) await closeLast();
-        return await read(taken);
+        const now = steady.now();
+        const isReady = (one: Stored) => !one.isTaken && one.retryAt <= now && (withNewest || one !== newest?.segment);
+        for (let segment = segments.find(isReady); segment !== undefined; segment = segments.find(isReady)) {
+          if (segment === newest?.segment) await closeNewest();
+          const lines = await readOrGiveUp(segment);
+          if (lines === undefined) continue;
+          segment.isTaken = true;
+          segment.count = lines.length;
+          return { segment, lines };
+        }
+        return undefined;
       }),
 
-    removeOldest: () =>
+    putBack: (given, left) =>
       next(async () => {
-        const sent = taken;
-        taken = undefined;
-        if (sent !== undefined) await remove(sent);
+        const segment = segments.find((one) => one === given);
+        if (segment === undefined) return;
+        if (left.length === 0) {
+          await remove(segment);
+          return;
+        }
+        segment.isTaken = false;
+        if (left.length === segment.count) return;
+        const text = textOf(left);
+        if (segment.name === undefined) segment.lines = [...left];
+        else {
+          const path = join(folder, segment.name);
+          await writeFile(`${path}.partial`, text, { mode: OWN_ONLY });
+          await rename(`${path}.partial`, path);
+        }
+        segment.count = left.length;
+        resize(segment, Buffer.byteLength(text));
       }),
 
     bytes: () => bytes,
   };
+}
+
+function textOf(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 /** @returns what an earlier process has left */
@@ -202,17 +253,32 @@ async function openFolder(folder: string): Promise<Stored[]> {
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const probe = join(folder, ".probe");
-    await (await open(probe, "w", OWN_ONLY)).close();
+    await writeFile(probe, "", { mode: OWN_ONLY });
     await unlink(probe);
-    const names = (await readdir(folder)).filter((name) => NAME.test(name)).sort();
-    return await Promise.all(
-      names.map(async (name) => {
-        const { size } = await stat(join(folder, name));
-        return { name, lines: [], bytes: size, count: 0, through: 0 };
-      }),
-    );
+    const left: Stored[] = [];
+    for (const name of (await readdir(folder)).sort()) {
+      const path = join(folder, name);
+      const isPartial = name.endsWith(".ndjson.partial") && NAME.test(name.slice(0, -".partial".length));
+      if (!isPartial && !NAME.test(name)) continue;
+      const { size } = await stat(path);
+      if (isPartial || size === 0) await unlink(path);
+      else left.push({ name, lines: [], bytes: size, count: 0, isTaken: false, tries: 0, retryAt: 0 });
+    }
+    return left;
   } catch (cause) {
     const says = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`TENANCY_SINK_FOLDER: ${says}; name a folder that the program may write to`, { cause });
   }
+}
+
+async function unlinkIfThere(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
 }

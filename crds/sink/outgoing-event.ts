@@ -14,6 +14,8 @@ export const outgoingTypes = [
 
 export type OutgoingType = (typeof outgoingTypes)[number];
 
+const TYPE = "dev.tenancy.";
+
 /** An event for the sink. */
 export interface OutgoingEvent {
   readonly type: OutgoingType;
@@ -33,6 +35,21 @@ export interface OutgoingEvent {
  * @param source the installation that it comes from
  */
 export function cloudEventOf({ type, id, subject, time, data }: OutgoingEvent, source: string): string {
-  const event = { specversion: "1.0", type: `dev.tenancy.${type}`, source, id, subject, time };
+  const event = { specversion: "1.0", type: TYPE + type, source, id, subject, time };
   return JSON.stringify({ ...event, datacontenttype: "application/json", data });
+}
+
+/** What identifies an event in its line; nothing of it for a line that is damaged. */
+export function readEvent(line: string): { type?: OutgoingType | undefined; id: string; time: string } {
+  try {
+    const { type, id, time }: { type: string; id: string; time: string } = JSON.parse(line);
+    return { type: outgoingTypes.find((one) => TYPE + one === type), id, time };
+  } catch {
+    return { id: "", time: "" };
+  }
+}
+
+/** Orders events of a type by time, roughly: of usage the hour of the record, else the minute. */
+export function markOf({ type, id, time }: Pick<OutgoingEvent, "type" | "id" | "time">): string {
+  return type === "usage" ? id.slice(id.lastIndexOf("/") + 1) : time.slice(0, "2026-11-29T14:05".length);
 }

@@ -1,24 +1,46 @@
 import { createHash, createHmac } from "node:crypto";
+import { systemClock } from "../client/clock.ts";
 import type { SinkConfig } from "./sink-config.ts";
 
 const SEND_LIMIT_MS = 30_000;
 const MOST_SHOWN = 200;
-const MOST_RETRY_AFTER_S = 600;
-/** The content is wrong, and would be wrong again. */
-const REFUSALS = new Set([400, 413, 415, 422]);
+const MOST_RETRY_AFTER_MS = 600_000;
+const TOO_LARGE = 413;
+/** The content is wrong, if the sink is right. */
+const REFUSALS = new Set([400, TOO_LARGE, 415, 422]);
 
-/** The sink did not take a batch. */
+/** The sink did not take events. */
 export class SinkError extends Error {
-  /** Whether it would refuse the same events again. */
-  readonly isRefusal: boolean;
-  /** What it asked for. */
+  override readonly name = "SinkError";
+  /** Undefined if it did not answer. */
+  readonly status: number | undefined;
+  /** What it asked for, at most ten minutes. */
   readonly retryAfterMs: number | undefined;
 
-  constructor(message: string, options: { isRefusal: boolean; retryAfterMs: number | undefined }) {
+  constructor(message: string, { status, retryAfterMs }: { status?: number; retryAfterMs?: number | undefined } = {}) {
     super(message);
-    this.isRefusal = options.isRefusal;
-    this.retryAfterMs = options.retryAfterMs;
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
   }
+
+  get isTooLarge(): boolean {
+    return this.status === TOO_LARGE;
+  }
+
+  get isRefusal(): boolean {
+    return this.status !== undefined && REFUSALS.has(this.status);
+  }
+}
+
+/** The error without the address and the token, which may be secret. */
+export function sinkErrorOf(error: unknown, { token }: Pick<SinkConfig, "token">): SinkError {
+  if (!(error instanceof SinkError)) {
+    const { name, code, cause } = error as { name?: string; code?: string; cause?: { code?: string } };
+    return new SinkError(`the sink does not answer: ${cause?.code ?? code ?? name ?? "unknown"}`);
+  }
+  if (token === undefined) return error;
+  const { status, retryAfterMs, message } = error;
+  return new SinkError(message.replaceAll(token, "***"), { ...(status !== undefined && { status }), retryAfterMs });
 }
 
 /**
@@ -32,7 +54,7 @@ export class SinkError extends Error {
  */
 export async function sendBatch(
   lines: readonly string[],
-  { config, signal, now }: { config: SinkConfig; signal: AbortSignal; now: number },
+  { config, signal }: { config: SinkConfig; signal: AbortSignal },
 ): Promise<void> {
   const { url, secrets, token, batch } = config;
   const isOne = batch === 1;
@@ -43,7 +65,7 @@ export async function sendBatch(
     headers: {
       "content-type": `${type}; charset=utf-8`,
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
-      ...(secrets.length > 0 && signatureOf(body, { secrets, seconds: Math.floor(now / 1000) })),
+      ...(secrets.length > 0 && signatureOf(body, { secrets, seconds: Math.floor(systemClock.now() / 1000) })),
     },
     body,
     // The answer cannot send events to another address than the configured one.
@@ -56,11 +78,15 @@ export async function sendBatch(
   }
   const { status, headers } = response;
   const text = await beginning(response);
-  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
-  throw new SinkError(`the sink answers ${status}${text === "" ? "" : `: ${JSON.stringify(text)}`}`, {
-    isRefusal: REFUSALS.has(status),
-    retryAfterMs: seconds > 0 ? Math.min(seconds, MOST_RETRY_AFTER_S) * 1000 : undefined,
-  });
+  const words = text === "" ? "" : `: ${JSON.stringify(text)}`;
+  throw new SinkError(`the sink answers ${status}${words}`, { status, retryAfterMs: retryAfterMs(headers) });
+}
+
+/** https://www.rfc-editor.org/rfc/rfc9110#name-retry-after */
+function retryAfterMs(headers: Headers): number | undefined {
+  const text = headers.get("retry-after") ?? "";
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - systemClock.now();
+  return ms > 0 ? Math.min(ms, MOST_RETRY_AFTER_MS) : undefined;
 }
 
 function signatureOf(

@@ -7,6 +7,10 @@ import { within } from "../../crds/waits.ts";
 
 /** How long a release waits for its event to be in a file. */
 const WRITE_LIMIT_MS = 2000;
+/** For clocks that differ, and events that are just being made. */
+const NOTE_AGE_MS = 60_000;
+/** Those that follow from the claims. */
+const TYPES = ["claim.active", "claim.error"] as const;
 
 /** Tells the sink what becomes of claims. */
 export interface ClaimEvents {
@@ -18,13 +22,39 @@ export interface ClaimEvents {
   released(claim: Claim): Promise<void>;
   checkpointFailed(claim: Claim, why: { readonly reason: string; readonly message: string }): void;
   /**
-   * Sends the events again of claims that became Active or failed after `since`, in milliseconds since the epoch: a
-   * leader may have been killed between its write and the event.
+   * Notes on the operators' Lease up to when the sink has the events of claims. If some were lost, sends those again
+   * that follow from the claims.
+   *
+   * @param now milliseconds since the epoch
    */
-  repeat(claims: Iterable<Claim>, since: number): void;
+  follow(now: number): Promise<void>;
 }
 
-export function createClaimEvents({ sink, log }: { sink: EventSink; log: Log }): ClaimEvents {
+/**
+ * An event comes after the write of a claim's status, and waits in files that end with the pod. So a new leader sends
+ * the events again that follow from the claims, from the time that the Lease says: their ids are the same.
+ *
+ * @param options.since what the Lease says
+ * @param options.note writes it to the Lease
+ */
+export function createClaimEvents({
+  sink,
+  claims,
+  since,
+  note,
+  log,
+}: {
+  sink: EventSink;
+  claims: () => Iterable<Claim>;
+  since: string | undefined;
+  note: (until: string) => Promise<void>;
+  log: Log;
+}): ClaimEvents {
+  let told = since;
+  let lost = sink.lost();
+  /** Whether the disk has not answered the last release. */
+  let isStuck = false;
+
   async function add(
     claim: Claim,
     { id, data, ...event }: Pick<OutgoingEvent, "type" | "time" | "id" | "data">,
@@ -64,6 +94,7 @@ export function createClaimEvents({ sink, log }: { sink: EventSink; log: Log }):
       void add(claim, { type: "claim.error", id: `error/${time}`, time, data: { reason, message } });
   }
 
+  repeat();
   return {
     active,
     failed,
@@ -71,19 +102,37 @@ export function createClaimEvents({ sink, log }: { sink: EventSink; log: Log }):
       const { files, snapshot } = claim.status ?? {};
       const time = new Date().toISOString();
       const added = add(claim, { type: "claim.released", id: "released", time, data: { files, snapshot } });
-      if (!(await within(added, WRITE_LIMIT_MS)))
-        log.warn({ claim: claim.metadata.name }, "the release goes on before its event is in a file");
+      if (isStuck || (await within(added, WRITE_LIMIT_MS))) return;
+      isStuck = true;
+      void added.then(() => {
+        isStuck = false;
+      });
+      log.warn({ claim: claim.metadata.name }, "the release goes on before its event is in a file");
     },
     checkpointFailed(claim, why) {
       const id = `checkpoint/${randomBytes(8).toString("hex")}`;
       void add(claim, { type: "checkpoint.failed", id, time: new Date().toISOString(), data: why });
     },
-    repeat(claims, since) {
-      const isLate = (time: string | undefined) => time !== undefined && Date.parse(time) >= since;
-      for (const claim of claims) {
-        if (isLate(activeAt(claim))) active(claim);
-        if (isLate(failedAt(claim))) failed(claim);
+    async follow(now) {
+      if (sink.lost() > lost) {
+        lost = sink.lost();
+        sink.forget(TYPES);
+        repeat();
       }
+      const reached = new Date(now - NOTE_AGE_MS).toISOString();
+      const pending = sink.pending(TYPES);
+      const until = pending === undefined || pending > reached ? reached : new Date(`${pending}Z`).toISOString();
+      if (until === told) return;
+      await note(until);
+      told = until;
     },
   };
+
+  function repeat(): void {
+    const isLate = (time: string | undefined) => time !== undefined && told !== undefined && time >= told;
+    for (const claim of claims()) {
+      if (isLate(activeAt(claim))) active(claim);
+      if (isLate(failedAt(claim))) failed(claim);
+    }
+  }
 }

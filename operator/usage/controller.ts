@@ -4,7 +4,6 @@ import { claims } from "../../crds/kinds.ts";
 import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "../../crds/usage/usage-hour.ts";
 import type { ClaimContext } from "../claim/context.ts";
 import type { Controller } from "../controller.ts";
-import type { UsageEvents } from "./usage-events.ts";
 
 /** A new leader has more urgent work first. */
 const FIRST_MS = 30_000;
@@ -19,9 +18,9 @@ const DROP_MS = 24 * HOUR_MS;
 
 /**
  * Records each hour of the sessions that go on after it, merges the batches of the hour before that, and deletes old
- * records. Beside that it follows what the sink has.
+ * records.
  */
-export function createUsageController(context: ClaimContext, events?: UsageEvents): Controller<"usage"> {
+export function createUsageController(context: ClaimContext): Controller<"usage"> {
   const { cluster, config, log, usage } = context;
   // A claim may have become Active under an earlier leader, whose last write arrives this late.
   const delayMs = config.leaseMs + 5000;
@@ -67,14 +66,10 @@ export function createUsageController(context: ClaimContext, events?: UsageEvent
   return {
     name: "usage",
     priority: 3,
-    concurrency: 2,
-    initial: [
-      ...(usage.isOn ? [{ key: "hours", afterMs: FIRST_MS }] : []),
-      ...(events === undefined ? [] : [{ key: "sink", afterMs: FIRST_MS }]),
-    ],
+    concurrency: 1,
+    initial: usage.isOn ? [{ key: "hours", afterMs: FIRST_MS }] : [],
     watches: [],
-    async reconcile(key, { signal }) {
-      if (key === "sink") return { requeueAfterMs: (await events?.follow(signal)) ?? HOUR_MS };
+    async reconcile(_key, { signal }) {
       const hour = hourAt(systemClock.now() - delayMs);
       await usage.recordHours(hour, { list: async () => (await cluster(claims).list({ signal })).items, signal });
       await merge(before(hour, 1), signal);

@@ -39,13 +39,12 @@ export function createUsageEvents(options: {
   now: () => number;
 }): UsageEvents {
   const { sink, store, mayHaveStore, now } = options;
-  /** What the store says that the sink has. */
+  /** Up to when the sink has all records, as the store says. */
   let told: UsageHour | undefined;
+  let starting: Promise<UsageHour> | undefined;
   /** From which hour on records are sent again. */
   let again: UsageHour | undefined;
-  let lost = 0;
-  /** What the store is told once the sink has the first events. */
-  let next: { readonly until: UsageHour; readonly added: number } | undefined;
+  let lost = sink.lost();
 
   async function send(records: readonly AnyUsageRecord[]): Promise<void> {
     await Promise.all(
@@ -69,7 +68,15 @@ export function createUsageEvents(options: {
     return true;
   }
 
-  async function start(call: StoreCall): Promise<UsageHour> {
+  function start(call: StoreCall): Promise<UsageHour> {
+    starting ??= readMark(call).catch((error: unknown) => {
+      starting = undefined;
+      throw error;
+    });
+    return starting;
+  }
+
+  async function readMark(call: StoreCall): Promise<UsageHour> {
     const stored = await store.mark("sent", call);
     // A new sink gets the present hour, and what comes.
     again = stored ?? hourAt(now());
@@ -77,12 +84,21 @@ export function createUsageEvents(options: {
     return again;
   }
 
+  async function tell(until: UsageHour, call: StoreCall): Promise<void> {
+    if (until !== told) await store.setMark("sent", until, call);
+    told = until;
+  }
+
   return {
     store: {
       ...store,
       async append(batch, call) {
+        const isNew = !isMergedName(batch.name);
+        told ??= await start(call);
+        // A record that comes late: the next leader must look for it there.
+        if (isNew && batch.hour < told) await tell(batch.hour, call);
         await store.append(batch, call);
-        if (!isMergedName(batch.name)) void send(recordsIn(batch.lines.split("\n")));
+        if (isNew) void send(recordsIn(batch.lines.split("\n")));
       },
     },
 
@@ -90,19 +106,17 @@ export function createUsageEvents(options: {
       if (!(await mayHaveStore())) return TOLD_MS;
       const call = { signal, timeoutMs: CALL_MS };
       told ??= await start(call);
-      if (sink.progress.lost > lost) {
-        lost = sink.progress.lost;
+      if (sink.lost() > lost) {
+        lost = sink.lost();
+        sink.forget(["usage"]);
         again = told;
-        next = undefined;
       }
       if (again !== undefined && !(await sendFrom(again, call))) return FULL_MS;
-      if (next !== undefined && sink.progress.sent >= next.added && sink.progress.lost === lost) {
-        if (next.until > told) await store.setMark("sent", next.until, call);
-        told = next.until > told ? next.until : told;
-        next = undefined;
-      }
-      // An operator that was held up may still write into the hours before.
-      next ??= { until: hourAt(now() - LATE_MS), added: sink.progress.added };
+      // What is late is looked for from there. A clock that was ahead has written a time to come.
+      const late = hourAt(now() - LATE_MS);
+      const reached = told > late && told <= hourAt(now()) ? told : late;
+      const pending = sink.pending(["usage"]);
+      await tell(pending !== undefined && pending < reached ? pending : reached, call);
       return TOLD_MS;
     },
   };

@@ -1,3 +1,5 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { Registry } from "prom-client";
 import * as assert from "uvu/assert";
 import { ifFound } from "../../../crds/client/api-error.ts";
@@ -79,6 +81,7 @@ export async function churnAndCompare(
       const taken = sink.taken().get("dev.tenancy.usage");
       return [...recorded].every((id) => taken?.has(id) === true);
     });
+    await tenancy.until("all files are sent", () => readdirSync(join(sink.folder, "operator")).length === 0);
   } finally {
     outside.stop();
     await last.stop();
