@@ -2,16 +2,19 @@ import { KEY_PROTOCOL } from "../../http/api-key.ts";
 
 /** The text of a key anywhere in a value, valid or not. */
 const KEY_TEXT = /tk_[a-z0-9]{16}_[\w-]{43}/;
+/** Each costs a digest. */
+const MOST_WORDS = 32;
 const BASIC = /^basic\s+(\S+)/i;
 
 /**
- * Whether an `Authorization` has a key that no pod may see: the text of a key with a role, valid or not, or as user or
- * password of Basic also TENANCY_API_KEY.
+ * Whether an `Authorization` has a key that no pod may see: the text of a key with a role, valid or not, or
+ * TENANCY_API_KEY with any scheme, or as user or password of Basic.
  *
  * @param isApiKey whether a text is TENANCY_API_KEY. Undefined where it is not set
  */
 export function authorizesByKey(value: string, isApiKey: ((text: string) => boolean) | undefined): boolean {
-  if (KEY_TEXT.test(value)) return true;
+  const words = [value.split(/\s+/), value.split(/[\s,="]+/)].flatMap((some) => some.slice(0, MOST_WORDS));
+  if (KEY_TEXT.test(value) || (isApiKey !== undefined && words.some(isApiKey))) return true;
   const credentials = BASIC.exec(value)?.[1];
   if (credentials === undefined) return false;
   const text = Buffer.from(credentials, "base64").toString("utf8");

@@ -163,10 +163,15 @@ test("TENANCY_API_KEY is hidden in these forms too, and what is no key passes by
     basic(`user:${KEY}`),
     basic(`${KEY}:`),
     basic(KEY),
+    `Authorization: ${KEY}`,
+    `Authorization: Token ${KEY}`,
+    `Authorization: Bearer\t${KEY}`,
+    `Authorization: Digest username="${KEY}", realm="a"`,
     `Sec-WebSocket-Protocol: tenancy.bearer.${offered}`,
   ]) {
     assert.ok(isOpen(await door.ask(get("app--alice.apps.test", "/", line))));
     assert.not.match(pod.received(), line);
+    assert.not.match(pod.received(), KEY);
   }
   for (const line of [
     basic("user:tk_a_b"),
