@@ -126,7 +126,10 @@ test("a page has a hundred tenants and says that there are more; the address nam
   const lines = readFileSync(await download.path(), "utf8")
     .trim()
     .split("\r\n");
-  assert.is(lines[0], "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing,snapshotByteHours");
+  assert.is(
+    lines[0],
+    "tenantId,sessions,seconds,vcpuSeconds,mibSeconds,pool,pool+data,cold,cold+data,existing,snapshotByteHours",
+  );
   assert.equal(
     lines.slice(1).map((line) => line.split(",")[0]),
     seen.slice(200),

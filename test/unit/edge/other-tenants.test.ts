@@ -282,7 +282,8 @@ for (const role of ["tenant", "readerOfSome"])
       runs,
     );
     assert.equal(await stateOfOther(), before);
-    assert.ok(answered > runs.numRuns / 100, `${answered} of ${runs.numRuns} were answered`);
+    // Of few, none may be.
+    if (runs.numRuns >= 500) assert.ok(answered > runs.numRuns / 100, `${answered} of ${runs.numRuns} were answered`);
   });
 
 for (const role of ["platform", "reader"])
