@@ -50,6 +50,7 @@ test("defaults", () => {
     },
     tracing: undefined,
     audit: "stdout",
+    sink: undefined,
     logLevel: "info",
   });
 });
@@ -155,6 +156,7 @@ test("every variable is read", () => {
       },
       tracing: undefined,
       audit: "/var/log/tenancy/audit.jsonl",
+      sink: undefined,
       logLevel: "debug",
     },
   );

@@ -27,6 +27,7 @@ test("has a default for everything", () => {
       ...{ ttlMs: undefined, concurrency: 4, timeoutMs: 3_600_000, retryLimitMs: 86_400_000 },
     },
     usage: true,
+    sink: undefined,
     usageTtlMs: undefined,
     builds: undefined,
     tracing: undefined,
@@ -105,6 +106,35 @@ test("certificates are refused without being shown", () => {
     "Cannot start the operator: TENANCY_EGRESS_AUTHORITIES must be certificates in PEM",
   );
 });
+
+const sink = { TENANCY_SINK: "https://sink.test/?key=s3cret", TENANCY_SINK_FOLDER: "/sink" };
+
+test("a sink gets what the operator tells by default, from a folder of the program", () => {
+  const read = operatorConfig(sink).sink;
+  assert.equal(
+    [...(read?.types ?? [])],
+    ["usage", "claim.active", "claim.released", "claim.error", "checkpoint.failed"],
+  );
+  assert.equal([read?.folder, read?.source, read?.batch], ["/sink/operator", "/namespaces/tenancy", 100]);
+  assert.is(operatorConfig({ ...sink, TENANCY_SINK_EVENTS: "audit" }).sink, undefined);
+});
+
+for (const [env, says] of [
+  [{ TENANCY_SINK: "https://sink.test" }, "TENANCY_SINK needs TENANCY_SINK_FOLDER"],
+  [{ TENANCY_SINK_SECRET: `whsec_${"a".repeat(40)}` }, "TENANCY_SINK_SECRET has no effect without TENANCY_SINK"],
+  [{ ...sink, TENANCY_SINK: "ftp://s3cret" }, "TENANCY_SINK must be an address of http or https"],
+  [{ ...sink, TENANCY_SINK: "https://u:s3cret@sink.test" }, "TENANCY_SINK must be an address of http or https"],
+  [{ ...sink, TENANCY_SINK_SECRET: "s3cret" }, "TENANCY_SINK_SECRET must be whsec_ and base64 of 24 to 64 bytes"],
+  [{ ...sink, TENANCY_SINK_TOKEN: "s3 cret" }, "TENANCY_SINK_TOKEN must be printable ASCII"],
+  [{ ...sink, TENANCY_SINK_EVENTS: "usage,claims" }, "TENANCY_SINK_EVENTS must be a list of usage, claim.active"],
+  [{ ...sink, TENANCY_SINK_FOLDER: "sink" }, "TENANCY_SINK_FOLDER must be the absolute path of a folder"],
+] as const) {
+  test(`a sink with a wrong setting is refused, without its secrets: ${says}`, () => {
+    const problem = problemOf(env) ?? "";
+    assert.match(problem, says);
+    assert.not.match(problem, "s3");
+  });
+}
 
 test("every problem is told at once", () => {
   assert.is(
