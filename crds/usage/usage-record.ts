@@ -4,9 +4,9 @@ import { HOUR_MS, hourAt, hourStart, hoursBetween, type UsageHour } from "./usag
 
 /**
  * How the use of a pod ended. `released`: the claim was deleted; `idle`: the operator deleted it for idleness (earlier
- * versions wrote `released`); `expired`: it was deleted after its `expiresAt`; `destroyed`: the pod was destroyed on request; `moved`: the session goes on in another pod,
- * with its files; `lost`: the pod was lost, and the session goes on in another one; `failed`: the claim went to
- * `Error`.
+ * versions wrote `released`); `expired`: it was deleted after its `expiresAt`; `destroyed`: the pod was destroyed on
+ * request; `moved`: the session goes on in another pod, with its files; `lost`: the pod was lost, and the session goes
+ * on in another one; `failed`: the claim went to `Error`.
  */
 export const usageEnds = ["released", "idle", "expired", "destroyed", "moved", "lost", "failed"] as const;
 

@@ -31,8 +31,8 @@ export interface Login {
    * Who has come back, and the `Set-Cookie` header that ends the login.
    *
    * @param client.address undefined if it is not known
-   * @throws HttpError 400 unless this browser has started the login and not tried to finish it before, 401 if the provider refuses it, 403 if the person
-   * has no rights here, 503 while the provider cannot be reached
+   * @throws HttpError 400 unless this browser has started the login and not tried to finish it before, 401 if the
+   * provider refuses it, 403 if the person has no rights here, 503 while the provider cannot be reached
    */
   finish(
     request: Request,
