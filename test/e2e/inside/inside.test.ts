@@ -681,7 +681,7 @@ test("nothing is done in a warm pod, and before the claim is Active", async ({ l
     (await life.client.list(pods, { namespace: NAMESPACE, labelSelector })).items.map(({ metadata }) => metadata.name);
   const [warm] = await podsOf(`${label.workload}=inside,${label.poolStatus}=ready`);
   const pending = await life.createClaim("bob", "refuses", false);
-  const pod = await waitUntil(async () => (await podsOf(`${label.tenant}=bob`))[0], {
+  const pod = await waitUntil(async () => (await podsOf(`${label.tenant}=bob,${label.workload}=refuses`))[0], {
     ...{ what: "the claim's pod", limitMs: LIMIT_MS },
   });
   for (const [name, why] of [
