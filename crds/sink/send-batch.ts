@@ -1,5 +1,6 @@
 import { createHash, createHmac } from "node:crypto";
 import { systemClock } from "../client/clock.ts";
+import { retryAfter } from "../client/transport.ts";
 import type { SinkConfig } from "./sink-config.ts";
 
 const SEND_LIMIT_MS = 30_000;
@@ -79,14 +80,12 @@ export async function sendBatch(
   const { status, headers } = response;
   const text = await beginning(response);
   const words = text === "" ? "" : `: ${JSON.stringify(text)}`;
-  throw new SinkError(`the sink answers ${status}${words}`, { status, retryAfterMs: retryAfterMs(headers) });
-}
-
-/** https://www.rfc-editor.org/rfc/rfc9110#name-retry-after */
-function retryAfterMs(headers: Headers): number | undefined {
-  const text = headers.get("retry-after") ?? "";
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - systemClock.now();
-  return ms > 0 ? Math.min(ms, MOST_RETRY_AFTER_MS) : undefined;
+  const asked = retryAfter(headers.get("retry-after") ?? undefined, { now: systemClock.now() });
+  throw new SinkError(`the sink answers ${status}${words}`, {
+    status,
+    // No time is the same as none that it asks for.
+    retryAfterMs: asked ? Math.min(asked, MOST_RETRY_AFTER_MS) : undefined,
+  });
 }
 
 function signatureOf(
