@@ -187,9 +187,17 @@ const ofBuilds = (name: string) => ({
 const ownName = (name: string): Write =>
   quoted(`ternary "${name}" (printf "${name}.%s" .Values.namespace.name) (eq .Values.namespace.name "tenancy")`);
 const priorityLevel = "PriorityLevelConfiguration tenancy";
-const sink = "NetworkPolicy tenancy-sink";
-const traces = "NetworkPolicy tenancy-traces";
-const egressTo = ["spec", "egress", "0"] as const;
+
+/** To which namespace and port the network policy of a part opens a way. */
+function egressOf(part: string): Place[] {
+  const object = `NetworkPolicy tenancy-${part}`;
+  const rule = ["spec", "egress", "0"];
+  const namespace = [...rule, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"];
+  return [
+    value(object, namespace, `${part}.namespace`),
+    value(object, [...rule, "ports", "0", "port"], `${part}.port`, inline),
+  ];
+}
 
 /** Only in the namespace of builds. The ConfigMap in the namespace of tenants has the same name. */
 export const JOB_CONTROLLERS = "system:serviceaccount:kube-system:job-controller system:kube-controller-manager";
@@ -242,23 +250,13 @@ export const PLACES: readonly Place[] = [
       when: "and .Values.sink.enabled .Values.sink.events",
     }),
   ]),
-  value(
-    sink,
-    [...egressTo, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"],
-    "sink.namespace",
-  ),
-  value(sink, [...egressTo, "ports", "0", "port"], "sink.port", inline),
+  ...egressOf("sink"),
   ...Object.keys(PROGRAMS).map((deployment) => ({
     ...{ object: `Deployment ${deployment}`, path: [...container, "env", "OTEL_EXPORTER_OTLP_ENDPOINT", "value"] },
     ...{ write: quoted(".Values.traces.endpoint"), defaultOf: "traces.endpoint" },
   })),
   ...Object.keys(PROGRAMS).map((deployment) => traceHeaders(`Deployment ${deployment}`)),
-  value(
-    traces,
-    [...egressTo, "to", "0", "namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"],
-    "traces.namespace",
-  ),
-  value(traces, [...egressTo, "ports", "0", "port"], "traces.port", inline),
+  ...egressOf("traces"),
   value("ServiceMonitor tenancy", ["spec", "endpoints", "0", "interval"], "monitoring.interval"),
   ...["ServiceMonitor tenancy", "PrometheusRule tenancy"].map((object) => ({
     ...{ object, path: ["metadata", "labels"], when: ".Values.monitoring.labels" },
