@@ -40,6 +40,15 @@ const WORKLOAD_RULE = "must be the name of a workload, or the start of one and a
 const MOST_REQUESTS = 1_000_000;
 const COUNT_RULE = "must have 1 to 100 entries";
 
+function namesOrStarts({ pattern, rule }: { pattern: RegExp; rule: string }, description: string) {
+  return v.pipe(
+    v.array(v.pipe(v.string(), v.regex(pattern, rule))),
+    v.minLength(1, COUNT_RULE),
+    v.maxLength(100, COUNT_RULE),
+    v.description(description),
+  );
+}
+
 /** What the caller of the API and the author of a Secret write alike. Messages never repeat a value. */
 export const keyEntries = {
   name: v.pipe(
@@ -55,23 +64,15 @@ export const keyEntries = {
     ),
   ),
   tenants: v.optional(
-    v.pipe(
-      v.array(v.pipe(v.string(), v.regex(TENANT_OR_START, TENANT_RULE))),
-      v.minLength(1, COUNT_RULE),
-      v.maxLength(100, COUNT_RULE),
-      v.description(
-        "Ids of tenants, or the start of ids and a `*`; required for the role `tenant`, possible for `reader`.",
-      ),
+    namesOrStarts(
+      { pattern: TENANT_OR_START, rule: TENANT_RULE },
+      "Ids of tenants, or the start of ids and a `*`; required for the role `tenant`, possible for `reader`.",
     ),
   ),
   workloads: v.optional(
-    v.pipe(
-      v.array(v.pipe(v.string(), v.regex(WORKLOAD_OR_START, WORKLOAD_RULE))),
-      v.minLength(1, COUNT_RULE),
-      v.maxLength(100, COUNT_RULE),
-      v.description(
-        "Names of workloads, or the start of names and a `*`: it reaches only what is of these. Possible for the roles `tenant` and `reader`.",
-      ),
+    namesOrStarts(
+      { pattern: WORKLOAD_OR_START, rule: WORKLOAD_RULE },
+      "Names of workloads, or the start of names and a `*`: it reaches only what is of these. Possible for the roles `tenant` and `reader`.",
     ),
   ),
   requestsPerSecond: v.optional(
