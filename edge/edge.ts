@@ -32,7 +32,6 @@ import { sessionRoutes } from "./api/session.ts";
 import { readSnapshotNames } from "./api/snapshots/store.ts";
 import { healthRoute } from "./api/system.ts";
 import { createAudit } from "./audit/audit.ts";
-import { createAuditEvents } from "./audit/audit-events.ts";
 import { openAuditOutput } from "./audit/audit-output.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createEdgeCluster } from "./cluster/edge-cluster.ts";
@@ -218,7 +217,7 @@ export async function startEdge(options: {
   const issued = isIssued ? createTokens({ oidc, accounts, apiKey, clock: systemClock, log }) : undefined;
   const audit = createAudit({
     output: auditOutput,
-    send: sink && createAuditEvents(sink),
+    sink,
     ...{ asksForKey: config.apiKey !== undefined, apiKey: config.apiKey, trusted: config.proxy.trusted },
     ownerOf(name) {
       const { labels = {} } = cache.pods.store.get({ namespace, name })?.metadata ?? {};

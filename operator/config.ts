@@ -12,6 +12,7 @@ import {
 import { isImageReference } from "../crds/schema/image-reference.ts";
 import { pattern } from "../crds/schema/patterns.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
+import { outgoingTypes } from "../crds/sink/outgoing-event.ts";
 import { type SinkConfig, sinkConfig, sinkEnvironment, sinkSecrets } from "../crds/sink/sink-config.ts";
 import { type StoreConfig, storeConfig, storeEnvironment } from "../crds/snapshots/store-config.ts";
 import { type TracingConfig, tracingConfig } from "../crds/tracing/tracing-config.ts";
@@ -34,7 +35,7 @@ const DEFAULT_BUILDER_IMAGE = "moby/buildkit:v0.26.3-rootless";
 const MOST_OBJECT_BYTES = 48 * 1024 ** 3;
 
 /** What the operator tells the sink. */
-const OUTGOING = ["usage", "claim.active", "claim.released", "claim.error", "checkpoint.failed"] as const;
+const OUTGOING = outgoingTypes.filter((type) => type !== "audit");
 
 const addressRanges = v.pipe(
   v.string(),

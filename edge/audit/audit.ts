@@ -1,4 +1,6 @@
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../../crds/client/clock.ts";
+import type { EventSink } from "../../crds/sink/event-sink.ts";
 import type { Actor, Caller } from "../access/actor.ts";
 import { createClientAddress } from "../http/client-address.ts";
 import type { SocketListener } from "../http/event-socket.ts";
@@ -57,8 +59,8 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]);
 export function createAudit(options: {
   /** @default only memory */
   output?: AuditOutput | undefined;
-  /** Sends what is written to the sink too. @default not sent */
-  send?: ((content: AuditRecord | AuditNote) => void) | undefined;
+  /** Gets what is written too. @default not sent */
+  sink?: Pick<EventSink, "add"> | undefined;
   /** Whether TENANCY_API_KEY is set; without it every caller is `anonymous`. */
   asksForKey: boolean;
   /** TENANCY_API_KEY, so that no record shows it. */
@@ -71,7 +73,7 @@ export function createAudit(options: {
   steadyNow?: () => number;
   onOmitted?: () => void;
 }): Audit {
-  const { output, asksForKey, trusted = [], ownerOf, clock, onOmitted } = options;
+  const { output, sink, asksForKey, trusted = [], ownerOf, clock, onOmitted } = options;
   const steadyNow = options.steadyNow ?? performance.now.bind(performance);
   const show = createShowText(options.apiKey);
   const memory = createAuditMemory({ now: clock.now });
@@ -85,7 +87,8 @@ export function createAudit(options: {
   function write(content: AuditRecord | AuditNote): string {
     const line = lineOf(content);
     output?.write(line);
-    options.send?.(content);
+    const subject = "route" in content ? content.route : "audit";
+    void sink?.add({ type: "audit", id: `audit/${randomUUID()}`, subject, time: content.time, data: content });
     return line;
   }
 
