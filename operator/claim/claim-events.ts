@@ -5,20 +5,23 @@ import type { EventSink } from "../../crds/sink/event-sink.ts";
 import type { OutgoingEvent } from "../../crds/sink/outgoing-event.ts";
 import { within } from "../../crds/waits.ts";
 
-/** How long a release waits for its event to be in a file. */
+/** How long a claim waits for its event to be in a file. */
 const WRITE_LIMIT_MS = 2000;
 /** For clocks that differ, and events that are just being made. */
 const NOTE_AGE_MS = 60_000;
 /** Those that follow from the claims. */
 const TYPES = ["claim.active", "claim.error"] as const;
 
-/** Tells the sink what becomes of claims. */
+/**
+ * Tells the sink what becomes of claims. `active`, `failed` and `released` wait until the event is in a file, at most
+ * 2 s: wait for them before the next write to the claim, after which it may not show any more what the event tells.
+ */
 export interface ClaimEvents {
   /** Call it with an Active claim. */
-  active(claim: Claim): void;
+  active(claim: Claim): Promise<void>;
   /** Call it with a claim in `Error`. */
-  failed(claim: Claim): void;
-  /** Call it before the finalizer of a released claim is removed. Waits at most 2 s. */
+  failed(claim: Claim): Promise<void>;
+  /** Call it before the finalizer of a released claim is removed. */
   released(claim: Claim): Promise<void>;
   checkpointFailed(claim: Claim, why: { readonly reason: string; readonly message: string }): void;
   /**
@@ -52,7 +55,7 @@ export function createClaimEvents({
 }): ClaimEvents {
   let told = since;
   let lost = sink.lost();
-  /** Whether the disk has not answered the last release. */
+  /** Whether the disk has not answered the last event that was waited for. */
   let isStuck = false;
 
   async function add(
@@ -74,41 +77,42 @@ export function createClaimEvents({
     });
   }
 
-  function activeAt({ status }: Claim): string | undefined {
-    return status?.phase === "Active" ? status.claimedAt : undefined;
-  }
-
   function failedAt({ status }: Claim): string | undefined {
     return status?.phase === "Error" ? status.timeline?.at(-1)?.at : undefined;
   }
 
-  function active(claim: Claim): void {
-    const time = activeAt(claim);
-    if (time !== undefined) void add(claim, { type: "claim.active", id: `active/${time}`, time, data: {} });
+  async function active(claim: Claim): Promise<void> {
+    const time = claim.status?.claimedAt;
+    if (time !== undefined) await add(claim, { type: "claim.active", id: `active/${time}`, time, data: {} });
   }
 
-  function failed(claim: Claim): void {
+  async function failed(claim: Claim): Promise<void> {
     const { reason, message } = claim.status ?? {};
     const time = failedAt(claim);
     if (time !== undefined)
-      void add(claim, { type: "claim.error", id: `error/${time}`, time, data: { reason, message } });
+      await add(claim, { type: "claim.error", id: `error/${time}`, time, data: { reason, message } });
+  }
+
+  async function released(claim: Claim): Promise<void> {
+    const { files, snapshot } = claim.status ?? {};
+    const time = new Date().toISOString();
+    await add(claim, { type: "claim.released", id: "released", time, data: { files, snapshot } });
+  }
+
+  async function untilWritten(added: Promise<void>, claim: Claim): Promise<void> {
+    if (isStuck || (await within(added, WRITE_LIMIT_MS))) return;
+    isStuck = true;
+    void added.then(() => {
+      isStuck = false;
+    });
+    log.warn({ claim: claim.metadata.name }, "the claim goes on before its event is in a file");
   }
 
   repeat();
   return {
-    active,
-    failed,
-    async released(claim) {
-      const { files, snapshot } = claim.status ?? {};
-      const time = new Date().toISOString();
-      const added = add(claim, { type: "claim.released", id: "released", time, data: { files, snapshot } });
-      if (isStuck || (await within(added, WRITE_LIMIT_MS))) return;
-      isStuck = true;
-      void added.then(() => {
-        isStuck = false;
-      });
-      log.warn({ claim: claim.metadata.name }, "the release goes on before its event is in a file");
-    },
+    active: (claim) => untilWritten(active(claim), claim),
+    failed: (claim) => untilWritten(failed(claim), claim),
+    released: (claim) => untilWritten(released(claim), claim),
     checkpointFailed(claim, why) {
       const id = `checkpoint/${randomBytes(8).toString("hex")}`;
       void add(claim, { type: "checkpoint.failed", id, time: new Date().toISOString(), data: why });
@@ -131,8 +135,8 @@ export function createClaimEvents({
   function repeat(): void {
     const isLate = (time: string | undefined) => time !== undefined && told !== undefined && time >= told;
     for (const claim of claims()) {
-      if (isLate(activeAt(claim))) active(claim);
-      if (isLate(failedAt(claim))) failed(claim);
+      if (isLate(claim.status?.claimedAt)) void active(claim);
+      if (isLate(failedAt(claim))) void failed(claim);
     }
   }
 }

@@ -111,12 +111,12 @@ function failed(
       usageSince: null,
       timeline,
     },
-    after(written) {
+    async after(written) {
       context.traces?.started(claim, { timeline, attributes: {}, error: reason });
-      context.claimEvents?.failed(written);
       context.timelines.forget(claim.metadata.uid ?? "");
       context.metrics.claimErrors.inc({ reason });
       context.events.record({ resource: claims, object: written, type: "Warning", reason, message });
+      await context.claimEvents?.failed(written);
     },
   };
 }
@@ -200,7 +200,6 @@ function activated(
     async after(written) {
       const attributes = { "k8s.pod.name": name, "tenancy.claim.source": source };
       context.traces?.started(claim, { timeline, attributes });
-      context.claimEvents?.active(written);
       context.restores.forget(uid ?? "");
       context.restoreFailures.delete(claim.metadata.uid ?? "");
       context.timelines.forget(claim.metadata.uid ?? "");
@@ -211,7 +210,7 @@ function activated(
       const reason = context.notices.get(claim.metadata.uid ?? "")?.eventReason;
       if (reason !== undefined && notice !== undefined)
         context.events.record({ resource: claims, object: written, type: "Warning", reason, message: notice });
-      await reportMissed(written, notice, context);
+      await Promise.all([context.claimEvents?.active(written), reportMissed(written, notice, context)]);
     },
   };
 }

@@ -8,6 +8,7 @@ import { createTransport } from "../../crds/client/transport.ts";
 import type { KubernetesObject } from "../../crds/kubernetes.ts";
 import type { Resource } from "../../crds/resource.ts";
 import { openSink } from "../../crds/sink/event-sink.ts";
+import type { OutgoingEvent } from "../../crds/sink/outgoing-event.ts";
 import { openStore } from "../../crds/snapshots/open-store.ts";
 import { SNAPSHOTS_NAME } from "../../crds/snapshots/store-folder.ts";
 import type { UsageStore } from "../../crds/usage/usage-store.ts";
@@ -23,6 +24,7 @@ import { countedKinds } from "./dying-operator.ts";
 /** A shorter one can be lost on a busy machine, and a write of a term that ends is not counted. */
 const LEASE_MS = 6000;
 const SLOWEST_STORE_MS = 700;
+const SLOWEST_DISK_MS = 300;
 let writesLeft = Number(process.argv[2]);
 
 async function thenCount<T>(resource: Resource<KubernetesObject>, write: Promise<T>): Promise<T> {
@@ -68,7 +70,15 @@ const dyingUsage: UsageStore = {
 };
 const exec = createExec({ config: cluster });
 const metrics = createMetrics();
-const sink = config.sink && (await openSink(config.sink, { registry: metrics.registry, log: silentLog }));
+const opened = config.sink && (await openSink(config.sink, { registry: metrics.registry, log: silentLog }));
+const sink = opened && {
+  ...opened,
+  async add(event: OutgoingEvent): Promise<void> {
+    // A disk that is slower than what becomes of a claim next.
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * SLOWEST_DISK_MS));
+    await opened.add(event);
+  },
+};
 const operator = startOperator({
   client: dying,
   snapshots: createSnapshots({
