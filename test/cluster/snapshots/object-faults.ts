@@ -26,22 +26,17 @@ export interface ObjectFaultProxy {
   }) => ObjectFault | undefined | Promise<ObjectFault | undefined>;
   /** How often each fault was. */
   readonly counts: Map<ObjectFault, number>;
-  /** Waits until what is late is done. */
+  /** Waits until all requests are done that have come, also late ones. */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
 
 const LATE_MS = 150;
 
-/** A server that refuses a request before it has read all of it resets the connection: that is an answer too. */
-function wasReset(error: NodeJS.ErrnoException): void {
-  if (error.code !== "ECONNRESET" && error.code !== "EPIPE") throw error;
-}
-
 /** Passes requests on to an S3 server. Signatures hold, since the server checks the name that the client has used. */
 export async function startObjectFaults(endpoint: string): Promise<ObjectFaultProxy> {
   const { hostname, port } = new URL(endpoint);
-  const late = new Set<Promise<unknown>>();
+  const underWay = new Set<Promise<void>>();
   const counts: ObjectFaultProxy["counts"] = new Map();
 
   function pass(asked: IncomingMessage, body: Buffer): Promise<{ answer: IncomingMessage; content: Buffer }> {
@@ -79,15 +74,11 @@ export async function startObjectFaults(endpoint: string): Promise<ObjectFaultPr
         return refuse(403, "AccessDenied");
       case "pretended":
         return void response.writeHead(200, { etag: '"pretended"' }).end();
-      case "late": {
+      case "late":
         asked.socket.destroy();
-        const done = new Promise((resolve) => setTimeout(resolve, LATE_MS)).then(() =>
-          pass(asked, body).catch(wasReset),
-        );
-        const noted: Promise<unknown> = done.finally(() => late.delete(noted));
-        late.add(noted);
+        await new Promise((resolve) => setTimeout(resolve, LATE_MS));
+        await pass(asked, body);
         return;
-      }
       case "slow":
         await new Promise((resolve) => setTimeout(resolve, LATE_MS));
         break;
@@ -105,7 +96,10 @@ export async function startObjectFaults(endpoint: string): Promise<ObjectFaultPr
   }
 
   const server = createServer((asked, response) => {
-    handle(asked, response).catch(() => asked.socket.destroy());
+    const done: Promise<void> = handle(asked, response)
+      .catch(() => void asked.socket.destroy())
+      .finally(() => underWay.delete(done));
+    underWay.add(done);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const proxy: ObjectFaultProxy = {
@@ -113,7 +107,7 @@ export async function startObjectFaults(endpoint: string): Promise<ObjectFaultPr
     decide: () => undefined,
     counts,
     async settled() {
-      while (late.size > 0) await Promise.all(late);
+      while (underWay.size > 0) await Promise.all(underWay);
     },
     async close() {
       server.closeAllConnections();
