@@ -23,7 +23,14 @@ export function holdsTokenRef(
   ref: string,
   { settings, now }: { settings: readonly string[]; now: number },
 ): boolean | undefined {
-  const [, of, end] = REF.exec(ref) ?? [];
-  if (of === undefined || end === undefined) return undefined;
-  return settings.includes(of) && Number.parseInt(end, 36) * 1000 > now;
+  const [, of] = REF.exec(ref) ?? [];
+  const endsAt = tokenEnd(ref);
+  if (of === undefined || endsAt === undefined) return undefined;
+  return settings.includes(of) && endsAt > now;
+}
+
+/** When the token with a `ref` ends, in milliseconds since the epoch; undefined for the `ref` of a key. */
+export function tokenEnd(ref: string): number | undefined {
+  const [, , end] = REF.exec(ref) ?? [];
+  return end === undefined ? undefined : Number.parseInt(end, 36) * 1000;
 }

@@ -1,0 +1,108 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import * as v from "valibot";
+import type { ClaimKey } from "../../crds/claims/claim-key.ts";
+import type { Clock } from "../../crds/client/clock.ts";
+import { type Actor, root } from "../access/actor.ts";
+import type { Keys } from "../access/key-store.ts";
+import { tokenEnd } from "../access/token-ref.ts";
+import type { Tokens } from "../access/tokens.ts";
+
+/** For whom an access token is. */
+export type TokenHolder = Pick<Actor, "kind" | "id" | "ref">;
+
+/** The tokens with which E2B's SDKs reach one sandbox. */
+export interface AccessTokens {
+  /** The token of an actor for a sandbox: always the same text, which stays valid while the sandbox is paused. */
+  sign(sandbox: ClaimKey, holder: TokenHolder): Promise<string>;
+  /**
+   * Who has a token of a sandbox: an actor of the role `tenant` that reaches this sandbox only, and ends with the key or
+   * token that asked for it. Undefined for any other text.
+   *
+   * @throws HttpError 503 while the keys may be stale
+   */
+  read(sandbox: ClaimKey, token: string): Promise<Actor | undefined>;
+}
+
+const payloadSchema = v.pipe(
+  v.string(),
+  v.parseJson(),
+  v.strictObject({
+    v: v.literal(1),
+    t: v.string(),
+    w: v.string(),
+    by: v.strictObject({
+      kind: v.picklist(["root", "key", "person", "serviceAccount"]),
+      id: v.string(),
+      ref: v.string(),
+    }),
+  }),
+);
+
+const MAX_LENGTH = 4096;
+/** Timers of a runtime count at most 2^31 ms. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+const TOKEN = /^([\w-]+)\.([\w-]{43})$/;
+
+/**
+ * Tokens are `<base64url of JSON>.<base64url of HMAC-SHA256 over that text>`. The signature is checked before anything
+ * is decoded.
+ *
+ * @param options.signingKey the same on all replicas
+ * @param options.keys the keys besides TENANCY_API_KEY. @default there are none
+ * @param options.issued tokens that others issue. @default there are none
+ */
+export function createAccessTokens(options: {
+  signingKey: () => Promise<Buffer>;
+  keys?: Pick<Keys, "actorWithRef"> | undefined;
+  issued?: Pick<Tokens, "holds"> | undefined;
+  clock: Clock;
+}): AccessTokens {
+  const { signingKey, keys, issued, clock } = options;
+
+  async function mac(text: string): Promise<string> {
+    return createHmac("sha256", await signingKey())
+      .update(text)
+      .digest("base64url");
+  }
+
+  /** The actor with a `ref`, as far as it still holds, with the end of what it may do. */
+  function holderOf({ kind, id, ref }: TokenHolder): Omit<Actor, "role" | "tenants"> | undefined {
+    if (kind === "root") return root;
+    if (kind === "key") return keys?.actorWithRef(ref);
+    const endsAt = tokenEnd(ref);
+    if (endsAt === undefined || issued?.holds(ref) !== true) return undefined;
+    return {
+      kind,
+      id,
+      ref,
+      endsAt,
+      ended: AbortSignal.timeout(Math.min(Math.max(0, endsAt - clock.now()), MAX_TIMER_MS)),
+    };
+  }
+
+  return {
+    async sign({ tenantId, workloadRef }, { kind, id, ref }) {
+      const payload: v.InferOutput<typeof payloadSchema> = { v: 1, t: tenantId, w: workloadRef, by: { kind, id, ref } };
+      const text = Buffer.from(JSON.stringify(payload)).toString("base64url");
+      return `${text}.${await mac(text)}`;
+    },
+    async read({ tenantId, workloadRef }, token) {
+      const [, text, signature] = (token.length <= MAX_LENGTH ? TOKEN.exec(token) : null) ?? [];
+      if (text === undefined || signature === undefined) return undefined;
+      // Texts are compared: other texts may decode to the same bytes.
+      if (!timingSafeEqual(Buffer.from(await mac(text)), Buffer.from(signature))) return undefined;
+      const { success, output } = v.safeParse(payloadSchema, Buffer.from(text, "base64url").toString("utf8"));
+      // Signed by our key but in another format: by a later version, whose replicas run beside this one.
+      if (!success || output.t !== tenantId || output.w !== workloadRef) return undefined;
+      const holder = holderOf(output.by);
+      if (holder === undefined) return undefined;
+      // A key keeps its ref only with its tenants and workloads.
+      const { requestsPerSecond } = holder;
+      return {
+        ...{ kind: holder.kind, id: holder.id, ref: holder.ref, ended: holder.ended, requestsPerSecond },
+        ...(holder.endsAt !== undefined && { endsAt: holder.endsAt }),
+        ...{ role: "tenant", tenants: [tenantId], workloads: [workloadRef] },
+      };
+    },
+  };
+}
