@@ -17,6 +17,7 @@ const steps: Step[] = [
   ["format and lint", "biome", "check", "--error-on-warnings", "--colors=force", "."],
   types("types", ".", "tsc"),
   types("types of the page", "edge/dashboard", "tsc-page"),
+  types("types of the client", "edge/client", "tsc-client"),
   ["unit tests", process.execPath, "--import", "tsx", "scripts/test.ts", "unit", "--quick"],
 ];
 
