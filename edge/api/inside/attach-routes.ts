@@ -7,7 +7,7 @@ import type { RequestContext, RoutedRequest } from "../../http/router.ts";
 import { untilCallerEnds } from "../../http/session.ts";
 import type { ApiRoute } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
-import { ATTACH_PROTOCOLS, type Attachments, createAttachedInput } from "./attachments.ts";
+import { ATTACH_PROTOCOLS, type Attachments, createAttachedInput, OFFSETS_PROTOCOL } from "./attachments.ts";
 import { ENDLESS_MS, type Inside, type InsidePlace } from "./call-inside.ts";
 import { processOf } from "./process-output.ts";
 import { offsetSchemas, offsetsOf, pidRule } from "./process-query.ts";
@@ -28,7 +28,7 @@ const cellsSchema = (what: string, value: number): OpenApiSchema => ({
   description: `${what} of the client's terminal.`,
 });
 const protocolText =
-  'Binary messages are a channel and its bytes, as in Kubernetes\' v5.channel.k8s.io, at most 64 KiB: to the process 0 (input), 4 (size, `{"cols","rows"}`) and 255 with 0 (end of the input), from it 1 (stdout), 2 (stderr) and 3 (how it ended). With the subprotocol tenancy.terminal, or none, the process is sent as a text first and last, in place of 3. Closed with 1000 after its end, otherwise with 4000 and the status that a request would get.';
+  'Binary messages are a channel and its bytes, as in Kubernetes\' v5.channel.k8s.io, at most 64 KiB: to the process 0 (input), 4 (size, `{"cols","rows"}`) and 255 with 0 (end of the input), from it 1 (stdout), 2 (stderr) and 3 (how it ended). With the subprotocol tenancy.terminal, or none, the process is sent as a text first and last, in place of 3. tenancy.offsets is the same with a text `{type: "offset", output, offset}` before output that does not follow on the one before. Closed with 1000 after its end, otherwise with 4000 and the status that a request would get.';
 
 /** The WebSockets of processes. */
 export function attachRoutes({ base, access, query, errors, find }: InsidePlace, services: AttachServices): ApiRoute[] {
@@ -57,8 +57,9 @@ export function attachRoutes({ base, access, query, errors, find }: InsidePlace,
       const { answer: process, data } = await inside.open("attach", call, { input, limitMs: ENDLESS_MS });
       const protocol = selectProtocol(request, ATTACH_PROTOCOLS);
       const isKubernetes = protocol?.endsWith(".k8s.io") === true;
+      const hasOffsets = protocol === OFFSETS_PROTOCOL;
       listener = attachments.attach({
-        ...{ process: processOf(process), data, input, isKubernetes },
+        ...{ process: processOf(process), data, input, isKubernetes, hasOffsets },
         leave() {
           gone.abort();
           leavePlace();

@@ -20,7 +20,10 @@ const TERMINAL_PROTOCOL = "tenancy.terminal";
  */
 const KUBERNETES_PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
-export const ATTACH_PROTOCOLS: readonly string[] = [TERMINAL_PROTOCOL, ...KUBERNETES_PROTOCOLS];
+/** The same with a text before output that does not follow on what was sent, so that a client attaches there again. */
+export const OFFSETS_PROTOCOL = "tenancy.offsets";
+
+export const ATTACH_PROTOCOLS: readonly string[] = [TERMINAL_PROTOCOL, OFFSETS_PROTOCOL, ...KUBERNETES_PROTOCOLS];
 
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 255 } as const;
 
@@ -57,6 +60,8 @@ export interface Attachments {
     readonly data: CallData;
     readonly input: AttachedInput;
     readonly isKubernetes: boolean;
+    /** Whether it gets the offsets of output. */
+    readonly hasOffsets: boolean;
     /** Gives the call up, before its input ends: that end is not the one of the process's input. */
     readonly leave: () => void;
   }): SocketListener;
@@ -154,12 +159,14 @@ export function createAttachments({
         counts.remove(tenantId);
       };
     },
-    attach({ process, data, input, isKubernetes, leave }) {
+    attach({ process, data, input, isKubernetes, hasOffsets, leave }) {
+      /** Where the next output begins if none is missing. */
+      const next: { stdout?: number; stderr?: number } = {};
       let socket: EventSocket | undefined;
       let isGone = false;
 
-      async function untilRead(open: EventSocket): Promise<void> {
-        while (open.waitingBytes > MAX_UNREAD_BYTES && !isGone)
+      async function untilRead(open: EventSocket, most: number): Promise<void> {
+        while (open.waitingBytes > most && !isGone)
           await new Promise<void>((resolve) => void clock.after(LOOK_AGAIN_MS, resolve));
       }
 
@@ -167,9 +174,16 @@ export function createAttachments({
         if (!isKubernetes) open.send(JSON.stringify({ type: "process", process }));
         for await (const event of outputEvents(data)) {
           if (isGone) return;
+          if (hasOffsets && event.type !== "process") {
+            const { type, offset, bytes } = event;
+            if (next[type] !== offset) open.send(JSON.stringify({ type: "offset", output: type, offset }));
+            next[type] = offset + bytes.length;
+          }
           sendEvent(event, { open, isKubernetes });
-          await untilRead(open);
+          await untilRead(open, MAX_UNREAD_BYTES);
         }
+        // A close on Deno drops what waits.
+        await untilRead(open, 0);
         open.close(closeCode.normal, "the process has ended");
       }
 

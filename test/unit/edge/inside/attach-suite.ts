@@ -161,6 +161,27 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
     assert.is(await second.closed, "1000 the process has ended");
   });
 
+  test("a client that asks for offsets learns where output begins, and that it goes on without a gap", async () => {
+    const pid = await start({ command: ["/bin/sh", "-c", "echo one; read a; echo $a; echo no >&2"], keepStdin: true });
+    const client = await attach(`/inst-a/processes/${pid}/attach?stdoutFrom=2`, ["tenancy.offsets"]);
+    await client.until("e\n");
+    client.send(0, "two\n");
+    assert.is(await client.closed, "1000 the process has ended");
+    assert.equal([client.on(1), client.on(2)], ["e\ntwo\n", "no\n"]);
+    assert.equal(client.on(-1).match(/{"type":"offset".*?}/g), [
+      '{"type":"offset","output":"stdout","offset":2}',
+      '{"type":"offset","output":"stderr","offset":0}',
+    ]);
+  });
+
+  test("a process that ends with much unread output closes its client after all of it, and how it ended", async () => {
+    const pid = await start({ command: ["/bin/sh", "-c", "head -c 900000 /dev/zero | tr '\\0' x; exit 3"] });
+    const client = await attach(`/inst-a/processes/${pid}/attach`);
+    assert.is(await client.closed, "1000 the process has ended");
+    assert.ok(client.on(1) === "x".repeat(900_000), `${client.on(1).length}`);
+    assert.match(client.on(-1), '"exitCode":3');
+  });
+
   test("a process that floods does not stop another, nor fill this program, and is left by a client that does not read", async () => {
     const pid = await start({ command: ["/bin/sh", "-c", "while :; do echo flood; done"] });
     const client = await attach(`/inst-a/processes/${pid}/attach`);
