@@ -193,6 +193,11 @@ function mayTryAgain({ status, retryAfter }: ApiError, { isReadOnly }: { isReadO
   return isReadOnly && (status === 0 || (status === 503 && retryAfter !== undefined));
 }
 
+/** Whether another try later cannot help: the request itself is refused. */
+export function isFinal(error: unknown): boolean {
+  return !(error instanceof ApiError) || (error.status >= 400 && error.status < 500 && error.status !== 429);
+}
+
 async function errorOf(response: Response): Promise<ApiError> {
   const { status, statusText, headers } = response;
   const text = await response.text().catch(() => "");

@@ -1,11 +1,14 @@
-import { ApiError, type CallSettings, type Calls, createCalls } from "./call.ts";
+import { type CallSettings, type Calls, createCalls, originOf } from "./call.ts";
+import { type ApiEvent, type EventOptions, followEvents } from "./events.ts";
 import { createFiles, type Files } from "./files.ts";
 import type { Claim, Instance, ListedClaim, Operations, SnapshotVersion, Usage } from "./operations.ts";
-import { keyOf, type Place } from "./place.ts";
+import { instanceOf, type Place } from "./place.ts";
 import { createProcesses, type Processes } from "./processes.ts";
 import { linesOf } from "./read-stream.ts";
 import { collect, createSnapshots, type Snapshots } from "./snapshots.ts";
+import { createSockets, type SocketConstructor } from "./socket.ts";
 
+export type { AttachedProcess, AttachOptions, TerminalSize } from "./attach.ts";
 export {
   ApiError,
   type CallArguments,
@@ -15,11 +18,13 @@ export {
   type ListName,
   type OperationName,
 } from "./call.ts";
+export type { ApiEvent, EventOptions } from "./events.ts";
 export type { FilePath, Files, WatchEvent, WriteOptions } from "./files.ts";
 export type * from "./operations.ts";
 export type { Place } from "./place.ts";
 export type { KillOptions, ProcessEvent, Processes, ProcessOptions, RunOptions, RunResult } from "./processes.ts";
 export type { Snapshots } from "./snapshots.ts";
+export type { SocketConstructor, SocketLike } from "./socket.ts";
 
 interface Abort {
   readonly signal?: AbortSignal | undefined;
@@ -39,6 +44,11 @@ export interface LogOptions extends Abort {
   readonly follow?: boolean | undefined;
   /** Whether to read the run before the container's last restart. @default false */
   readonly previous?: boolean | undefined;
+}
+
+export interface ClientSettings extends CallSettings {
+  /** On Node 20, `WebSocket` of the package `ws`, which is also found if it is installed. @default the runtime's */
+  readonly WebSocket?: SocketConstructor | undefined;
 }
 
 /** All throw {@link ApiError} for an error of the API, or the reason of a signal that is aborted. */
@@ -75,6 +85,10 @@ export interface Client extends Calls {
    * status 0.
    */
   logs(place: Place, options?: LogOptions): AsyncGenerator<string, void>;
+  /**
+   * Changes of claims and instances as they happen. To keep a list correct, read it again after the type `resync`.
+   */
+  events(options?: EventOptions): AsyncGenerator<ApiEvent, void>;
   /** As {@link Processes.run}. */
   run: Processes["run"];
   readonly processes: Processes;
@@ -94,24 +108,12 @@ export interface Client extends Calls {
  * @param settings.signal ends every call of the client
  * @throws TypeError if `url` is no address
  */
-export function createClient(settings: CallSettings): Client {
+export function createClient(settings: ClientSettings): Client {
   const calls = createCalls(settings);
   const { call, send, all }: Calls = calls;
-  const processes = createProcesses(calls);
-
-  async function instanceOf(place: Place, signal: AbortSignal | undefined): Promise<string> {
-    if (typeof place === "string") return place;
-    const known = "tenantId" in place ? place.instanceId : undefined;
-    if (known !== undefined) return known;
-    const { id, workload, wake } = keyOf(place);
-    const { instanceId } = wake
-      ? await call("POST /api/v1/tenants/{id}/claim", { path: { id }, body: { workload, resume: true }, signal })
-      : await call("GET /api/v1/tenants/{id}/claims/{workload}", { path: { id, workload }, signal });
-    if (instanceId !== undefined) return instanceId;
-    throw new ApiError(`tenant ${JSON.stringify(id)} has no instance of ${JSON.stringify(workload)} yet`, {
-      status: 409,
-    });
-  }
+  const { key, signal: ends, WebSocket } = settings;
+  const sockets = createSockets({ origin: originOf(settings.url), key, signal: ends, WebSocket });
+  const processes = createProcesses({ calls, sockets, ends });
 
   return {
     ...{ call, send, all },
@@ -133,10 +135,11 @@ export function createClient(settings: CallSettings): Client {
       }),
     usage: (query = {}, { signal } = {}) => collect(all("GET /api/v1/usage", { query, signal })),
     async *logs(place, { tail, follow, previous, signal } = {}) {
-      const id = await instanceOf(place, signal);
+      const id = await instanceOf(place, { calls, signal });
       const query = { tail, follow, previous };
       yield* linesOf(await send("GET /api/v1/instances/{id}/logs", { path: { id }, query, signal }), { signal });
     },
+    events: (options = {}) => followEvents(options, { calls, sockets, ends }),
     run: processes.run,
     processes,
     files: createFiles(calls),

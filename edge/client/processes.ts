@@ -1,7 +1,9 @@
+import { type AttachedProcess, type AttachOptions, attach, type TerminalSize } from "./attach.ts";
 import { ApiError, type LooseCalls } from "./call.ts";
 import type { Operations, Process } from "./operations.ts";
-import { type Place, placeCall } from "./place.ts";
+import { instanceOf, type Place, placeCall } from "./place.ts";
 import { eventsOf } from "./read-stream.ts";
+import type { Sockets } from "./socket.ts";
 
 type StartBody = Operations["POST /api/v1/instances/{id}/processes"]["body"];
 
@@ -49,8 +51,23 @@ export interface Processes {
    * @throws ApiError also if the connection is lost, with the status 0; the signal's reason
    */
   run(place: Place, command: readonly string[], options?: RunOptions): Promise<RunResult>;
-  /** As {@link Processes.run}, but gives output as it comes, at the reader's pace. Leaving the loop ends the process. */
+  /** As {@link Processes.run}, but gives output as it comes, at its reader's pace. Leaving the loop ends the process. */
   follow(place: Place, command: readonly string[], options?: ProcessOptions): AsyncGenerator<ProcessEvent, void>;
+  /**
+   * Starts a process in the background, with its input open, and attaches to it. It goes on without this client: end it
+   * with `kill`, or give it `timeoutSeconds`. The signal leaves it.
+   *
+   * ```ts
+   * const sort = await client.processes.start(claim, ["sort"]);
+   * await Promise.all([lines.pipeTo(sort.stdin), sort.stdout.pipeTo(sorted)]);
+   * const { exitCode } = await sort.exited;
+   * ```
+   */
+  start(place: Place, command: readonly string[], options?: ProcessOptions): Promise<AttachedProcess>;
+  /** Attaches to a process that runs, or whose output is kept. */
+  attach(place: Place, pid: number, options?: AttachOptions): Promise<AttachedProcess>;
+  /** Opens a terminal with a login shell. It is ended when it has had no client for five minutes. @default 80, 24 */
+  terminal(place: Place, options?: Partial<TerminalSize> & Pick<AttachOptions, "signal">): Promise<AttachedProcess>;
   /** Those that run, and the last 16 of the background that have ended. */
   list(place: Place, options?: { signal?: AbortSignal | undefined }): Promise<Process[]>;
   /** One with the output that is kept. @param pid of a process that was started by the API */
@@ -67,7 +84,18 @@ export interface KillOptions {
 
 const MOST_OUTPUT = 1024 * 1024;
 
-export function createProcesses(calls: LooseCalls): Processes {
+export function createProcesses({
+  calls,
+  sockets,
+  ends,
+}: {
+  calls: LooseCalls;
+  sockets: Sockets;
+  /** Ends every call of the client. */
+  ends: AbortSignal | undefined;
+}): Processes {
+  const tools = { calls, sockets, ends };
+
   async function* follow(
     place: Place,
     command: readonly string[],
@@ -101,6 +129,22 @@ export function createProcesses(calls: LooseCalls): Processes {
       if (process?.state !== "ended")
         throw new ApiError(`the connection was lost before the end of ${JSON.stringify(command[0])}`, { status: 0 });
       return { ...process, ...output, ...(isCut && { truncated: true }) };
+    },
+    async start(place, command, options = {}) {
+      const { signal } = options;
+      const instance = await instanceOf(place, { calls, signal });
+      const body = { ...startBody(command, options), background: true, keepStdin: true };
+      const path = { id: instance };
+      const { pid } = (await calls.call("POST /api/v1/instances/{id}/processes", { path, body, signal })) as Process;
+      return await attach({ instance, pid, size: options.tty }, { ...tools, signal, stdoutFrom: 0, stderrFrom: 0 });
+    },
+    async attach(place, pid, options = {}) {
+      const instance = await instanceOf(place, { calls, signal: options.signal });
+      return await attach({ instance, pid }, { ...tools, ...options });
+    },
+    async terminal(place, { cols = 80, rows = 24, signal } = {}) {
+      const instance = await instanceOf(place, { calls, signal });
+      return await attach({ instance, size: { cols, rows } }, { ...tools, signal });
     },
     async list(place, { signal } = {}) {
       const { base, path, query } = placeCall(place);
