@@ -14,7 +14,7 @@ export interface AttachedProcess {
   readonly pid: number;
   /** The name of its instance. */
   readonly instance: string;
-  /** Its input; closing it ends the input. A write waits for the network. A terminal gets none while the connection is lost. */
+  /** Its input; closing it ends the input. A write waits for the network; while it is lost, a terminal gets nothing. */
   readonly stdin: WritableStream<Uint8Array | string>;
   /**
    * Its outputs. One that is never read is dropped after 1 MiB. If the reader is slower than the process, output is
@@ -160,7 +160,8 @@ export async function attach(
       if (!wasOpen) await explain();
       if (hasInput && known?.tty !== true)
         throw failed(
-          `${isTooMuch ? "its output was not read" : "the connection was lost"}, and input may be lost; process ${known?.pid} goes on: attach to it again`,
+          `${isTooMuch ? "its output was not read" : "the connection was lost"}, and input may be lost; ` +
+            `process ${known?.pid} goes on: attach to it again`,
         );
       isTooMuch = false;
       lostAt ??= performance.now();

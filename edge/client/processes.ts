@@ -51,7 +51,7 @@ export interface Processes {
    * @throws ApiError also if the connection is lost, with the status 0; the signal's reason
    */
   run(place: Place, command: readonly string[], options?: RunOptions): Promise<RunResult>;
-  /** As {@link Processes.run}, but gives output as it comes, at its reader's pace. Leaving the loop ends the process. */
+  /** As {@link Processes.run}, but gives output as it comes, at its reader's pace. Leaving the loop ends it. */
   follow(place: Place, command: readonly string[], options?: ProcessOptions): AsyncGenerator<ProcessEvent, void>;
   /**
    * Starts a process in the background, with its input open, and attaches to it. It goes on without this client: end it
