@@ -1,4 +1,5 @@
 import { type CallSettings, type Calls, createCalls, originOf } from "./call.ts";
+import { type ClaimBody, type ClaimOptions, claimTenant } from "./claim.ts";
 import { type ApiEvent, type EventOptions, followEvents } from "./events.ts";
 import { createFiles, type Files } from "./files.ts";
 import type { Claim, Instance, ListedClaim, Operations, SnapshotVersion, Usage } from "./operations.ts";
@@ -18,6 +19,7 @@ export {
   type ListName,
   type OperationName,
 } from "./call.ts";
+export type { ClaimBody, ClaimOptions } from "./claim.ts";
 export type { ApiEvent, EventOptions } from "./events.ts";
 export type { FilePath, Files, WatchEvent, WriteOptions } from "./files.ts";
 export type * from "./operations.ts";
@@ -29,7 +31,6 @@ export type { SocketConstructor, SocketLike } from "./socket.ts";
 interface Abort {
   readonly signal?: AbortSignal | undefined;
 }
-type ClaimBody = Omit<Operations["POST /api/v1/tenants/{id}/claim"]["body"], "workload" | "workloadRef">;
 type Released = Operations["POST /api/v1/tenants/{id}/release"]["answer"];
 type Filter<Name extends "GET /api/v1/claims" | "GET /api/v1/instances"> = Omit<
   NonNullable<Operations[Name]["query"]>,
@@ -54,12 +55,11 @@ export interface ClientSettings extends CallSettings {
 /** All throw {@link ApiError} for an error of the API, or the reason of a signal that is aborted. */
 export interface Client extends Calls {
   /**
-   * Claims a workload for a tenant, or joins the claim that exists, and waits at most 30 s until it is `Active`. The
-   * answer can be given to the other calls in place of its `instanceId`. Only what the API has not begun is tried
-   * again, so there is never a second claim. After an error with the status 504 the claim goes on: call again to keep
-   * waiting.
+   * Claims a workload for a tenant, or joins the claim that exists, and waits until it is `Active`. The answer can be
+   * given to the other calls in place of its `instanceId`. Only what the API has not begun is tried again, so there is
+   * never a second claim. After an error with the status 504 the claim goes on: call again to keep waiting.
    */
-  claim(tenant: string, workload: string, body?: ClaimBody, options?: Abort): Promise<Claim>;
+  claim(tenant: string, workload: string, body?: ClaimBody, options?: ClaimOptions): Promise<Claim>;
   /**
    * Releases a claim, which saves its files and deletes its pod.
    *
@@ -117,8 +117,7 @@ export function createClient(settings: ClientSettings): Client {
 
   return {
     ...{ call, send, all },
-    claim: (id, workload, body = {}, { signal } = {}) =>
-      call("POST /api/v1/tenants/{id}/claim", { path: { id }, body: { ...body, workload }, signal }),
+    claim: (tenant, workload, body, options = {}) => claimTenant({ tenant, workload, body }, { call, ...options }),
     release: (id, workload, { wait, uid, signal } = {}) =>
       call("POST /api/v1/tenants/{id}/release", {
         ...{ path: { id }, query: { wait }, signal },

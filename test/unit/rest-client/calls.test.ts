@@ -44,7 +44,7 @@ test("a claim that was refused before it began is tried again, with the key and 
 });
 
 test("what may have been begun is sent once: a claim, a process, a write, and a read that claims", async () => {
-  const passing = [() => refused(503, "0"), lost, () => refused(504), () => refused(502)];
+  const passing = [() => refused(503, "0"), lost, () => refused(500, "0"), () => refused(502)];
   for (const answer of passing) {
     for (const act of [
       (client: ReturnType<typeof createClient>) => client.claim("ann", "app"),
@@ -59,6 +59,25 @@ test("what may have been begun is sent once: a claim, a process, a write, and a 
       assert.is(requests.length, 1);
     }
   }
+});
+
+test("a claim that takes longer than a call is looked at, and not claimed again", async () => {
+  const found =
+    (phase: string, uid = "u-1") =>
+    () =>
+      Response.json({ phase, uid });
+  const waits = answering(() => refused(504), found("Active"));
+  assert.is((await waits.client.claim("ann", "app")).phase, "Active");
+  assert.equal(
+    waits.requests.map(({ method }) => method),
+    ["POST", "GET"],
+  );
+  const statusOf = async (...answers: (() => Answer)[]) =>
+    ((await errorOf(answering(() => refused(504), ...answers).client.claim("ann", "app"))) as ApiError).status;
+  assert.is(await statusOf(found("Releasing")), 504);
+  assert.is(await statusOf(found("Error")), 500);
+  assert.is(await statusOf(() => refused(404)), 404);
+  assert.is(await statusOf(found("Pending"), found("Active", "u-2")), 409);
 });
 
 test("a read is tried again after a lost connection and a passing 503, and not after other errors", async () => {
