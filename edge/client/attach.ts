@@ -158,6 +158,7 @@ export async function attach(
       if (code > 4000 && code < 4500) throw failed(reason || `closed with the status ${code - 4000}`, code - 4000);
       // It throws what a request gets, in words; a socket does not have them.
       if (!wasOpen) await explain();
+      // docs/decisions/edge-http.md#the-clients-input-is-never-sent-with-a-gap
       if (hasInput && known?.tty !== true)
         throw failed(
           `${isTooMuch ? "its output was not read" : "the connection was lost"}, and input may be lost; ` +

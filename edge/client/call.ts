@@ -187,6 +187,7 @@ export function createCalls(settings: CallSettings): Calls & LooseCalls {
 /**
  * Whether another try cannot do something twice. 429 promises that nothing was begun. A 503 promises it only by being
  * the answer of a read, as does a connection that was lost.
+ * docs/decisions/edge-http.md#the-client-tries-only-reads-again-and-what-got-429
  */
 function mayTryAgain({ status, retryAfter }: ApiError, { isReadOnly }: { isReadOnly: boolean }): boolean {
   if (status === 429) return retryAfter !== undefined;

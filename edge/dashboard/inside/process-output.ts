@@ -1,10 +1,7 @@
+import type { ProcessEvent } from "../../client/index.ts";
 import { send } from "../api/call.ts";
 import { linesIn } from "./lines.ts";
 import type { Process } from "./process-words.ts";
-
-type ProcessEvent =
-  | { readonly type: "stdout" | "stderr"; readonly text: string }
-  | { readonly type: "process"; readonly process: Process };
 
 /**
  * Follows the outputs of a process as one text, from the oldest output that is kept. A line of one output ends where
