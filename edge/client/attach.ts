@@ -45,6 +45,8 @@ export interface AttachOptions {
   /** Begins at this byte, or so many before the end if negative. @default the first that is kept */
   readonly stdoutFrom?: number | undefined;
   readonly stderrFrom?: number | undefined;
+  /** How many bytes may wait for their reader; beyond that it is disconnected until it has them. @default 16 Mi */
+  readonly mostUnread?: number | undefined;
   /** Leaves the process. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -56,7 +58,7 @@ const MESSAGE_BYTES = 64 * 1024;
 /** Most input that waits in the runtime. It has no event for the end of that, so it is looked at again. */
 const MOST_BUFFERED = 256 * 1024;
 const LOOK_AGAIN_MS = 20;
-/** Most output that waits for its reader: a WebSocket cannot be paused, so beyond this it is closed. */
+/** A WebSocket cannot be paused, so beyond this it is closed. */
 const MOST_UNREAD = 16 * 1024 * 1024;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
@@ -74,7 +76,7 @@ export async function attach(
   { instance, pid, size }: { instance: string; pid?: number | undefined; size?: TerminalSize | undefined },
   options: AttachOptions & { calls: LooseCalls; sockets: Sockets; ends?: AbortSignal | undefined },
 ): Promise<AttachedProcess> {
-  const { calls, sockets } = options;
+  const { calls, sockets, mostUnread = MOST_UNREAD } = options;
   const left = new AbortController();
   const signal = eitherSignal(eitherSignal(options.signal, options.ends), left.signal) as AbortSignal;
   /** Where each output goes on. */
@@ -82,10 +84,11 @@ export async function attach(
   let known: Process | undefined;
   let last: Process | undefined;
   let socket: OpenedSocket["socket"] | undefined;
+  /** Closed, since its output was not read; what it still receives is left out. */
+  let ignored: OpenedSocket["socket"] | undefined;
   let terminalSize = size;
   let hasInput = false;
   let isCut = false;
-  let isTooMuch = false;
   let tries = 0;
   let lostAt: number | undefined;
   let failure: { readonly error: unknown } | undefined;
@@ -104,6 +107,7 @@ export async function attach(
   }
 
   function onText(text: string, opened: OpenedSocket["socket"]): void {
+    if (opened === ignored) return;
     const message = JSON.parse(text) as
       | { type: "process"; process: Process }
       | { type: "offset"; output: "stdout" | "stderr"; offset: number };
@@ -125,18 +129,19 @@ export async function attach(
 
   function onBytes(message: Uint8Array, opened: OpenedSocket["socket"]): void {
     const name = message[0] === channel.stdout ? "stdout" : message[0] === channel.stderr ? "stderr" : undefined;
-    if (name === undefined || socket !== opened) return;
+    if (name === undefined || opened === ignored) return;
     const bytes = message.subarray(1);
     from[name] = (from[name] ?? 0) + bytes.length;
     outputs[name].push(bytes);
-    if (unread() <= MOST_UNREAD) return;
-    isTooMuch = true;
+    if (unread() <= mostUnread) return;
+    ignored = opened;
     socket = undefined;
     opened.close();
   }
 
   /** Connects once, and stays until the connection ends. */
   async function stay(): Promise<Closing> {
+    ignored = undefined;
     const listener = {
       onText: (text: string) => onText(text, opened.socket),
       onBytes: (bytes: Uint8Array) => onBytes(bytes, opened.socket),
@@ -149,10 +154,9 @@ export async function attach(
 
   async function follow(): Promise<Process> {
     for (;;) {
-      const closing = await stay();
+      const { code, reason, wasOpen } = await stay();
       if (last !== undefined) return last;
       signal.throwIfAborted();
-      const { code, reason, wasOpen } = closing;
       if (code === 1008)
         throw failed("the process left 2 MiB of its input unread: send less, or write it to a file first");
       if (code > 4000 && code < 4500) throw failed(reason || `closed with the status ${code - 4000}`, code - 4000);
@@ -161,10 +165,9 @@ export async function attach(
       // docs/decisions/edge-http.md#the-clients-input-is-never-sent-with-a-gap
       if (hasInput && known?.tty !== true)
         throw failed(
-          `${isTooMuch ? "its output was not read" : "the connection was lost"}, and input may be lost; ` +
+          `${ignored !== undefined ? "its output was not read" : "the connection was lost"}, and input may be lost; ` +
             `process ${known?.pid} goes on: attach to it again`,
         );
-      isTooMuch = false;
       lostAt ??= performance.now();
       tries += 1;
       if (known === undefined && tries >= FIRST_TRIES)

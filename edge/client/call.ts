@@ -145,7 +145,7 @@ export function createCalls(settings: CallSettings): Calls & LooseCalls {
     try {
       const response = await ask(url, {
         ...{ method, headers },
-        ...(body !== undefined && { body }),
+        ...(body !== undefined && { body: body as string }),
         // Node and browsers demand it for streams.
         ...(isStream(body) && { duplex: "half" }),
         ...(signal !== undefined && { signal }),

@@ -24,7 +24,15 @@ export type { ApiEvent, EventOptions } from "./events.ts";
 export type { FilePath, Files, WatchEvent, WriteOptions } from "./files.ts";
 export type * from "./operations.ts";
 export type { Place } from "./place.ts";
-export type { KillOptions, ProcessEvent, Processes, ProcessOptions, RunOptions, RunResult } from "./processes.ts";
+export type {
+  KillOptions,
+  ProcessEvent,
+  Processes,
+  ProcessOptions,
+  RunOptions,
+  RunResult,
+  TerminalOptions,
+} from "./processes.ts";
 export type { Snapshots } from "./snapshots.ts";
 export type { SocketConstructor, SocketLike } from "./socket.ts";
 

@@ -1,7 +1,7 @@
 // Generated from the routes of edge/api by `npm run client`: change those, not this file.
 
 /** A body that is sent as it is. A stream is sent while it is read, and cannot be sent twice. */
-export type RawBody = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
+export type RawBody = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
 
 /** The process is alive. */
 export type Health = {
@@ -1523,6 +1523,16 @@ export type TriggerSpec = {
       key: string;
     };
   };
+  /** Signs each request to the container as a Standard Webhook; only without a driver. */
+  signing?: {
+    /** Secret with whsec_ and base64 of 24 to 64 bytes, or two of them with a comma between them. */
+    secretRef: {
+      /** Name of the Secret. */
+      name: string;
+      /** Key within the Secret. */
+      key: string;
+    };
+  };
   /** Settings of the trigger's type; each field names its type. */
   config: {
     /** webhook: path that the gateway serves. */
@@ -1667,6 +1677,16 @@ export type Trigger = {
       timeoutSeconds?: number;
       /** driver-b: Secret with the token for connect. */
       tokenSecretRef?: {
+        /** Name of the Secret. */
+        name: string;
+        /** Key within the Secret. */
+        key: string;
+      };
+    };
+    /** Signs each request to the container as a Standard Webhook; only without a driver. */
+    signing?: {
+      /** Secret with whsec_ and base64 of 24 to 64 bytes, or two of them with a comma between them. */
+      secretRef: {
         /** Name of the Secret. */
         name: string;
         /** Key within the Secret. */

@@ -67,7 +67,7 @@ export interface Processes {
   /** Attaches to a process that runs, or whose output is kept. */
   attach(place: Place, pid: number, options?: AttachOptions): Promise<AttachedProcess>;
   /** Opens a terminal with a login shell. It is ended when it has had no client for five minutes. @default 80, 24 */
-  terminal(place: Place, options?: Partial<TerminalSize> & Pick<AttachOptions, "signal">): Promise<AttachedProcess>;
+  terminal(place: Place, options?: TerminalOptions): Promise<AttachedProcess>;
   /** Those that run, and the last 16 of the background that have ended. */
   list(place: Place, options?: { signal?: AbortSignal | undefined }): Promise<Process[]>;
   /** One with the output that is kept. @param pid of a process that was started by the API */
@@ -75,6 +75,8 @@ export interface Processes {
   /** Sends a signal, such as `SIGTERM`, to a process and its group. */
   kill(place: Place, pid: number, options?: KillOptions): Promise<Process>;
 }
+
+export type TerminalOptions = Partial<TerminalSize> & Pick<AttachOptions, "mostUnread" | "signal">;
 
 export interface KillOptions {
   /** @default SIGTERM */
@@ -110,7 +112,7 @@ export function createProcesses({
     yield* eventsOf<ProcessEvent>(await calls.send(`POST ${base}/processes`, request), { signal });
   }
 
-  return {
+  const processes: Processes = {
     follow,
     async run(place, command, options = {}) {
       const { onStdout, onStderr, mostOutput = MOST_OUTPUT } = options;
@@ -136,15 +138,21 @@ export function createProcesses({
       const body = { ...startBody(command, options), background: true, keepStdin: true };
       const path = { id: instance };
       const { pid } = (await calls.call("POST /api/v1/instances/{id}/processes", { path, body, signal })) as Process;
-      return await attach({ instance, pid, size: options.tty }, { ...tools, signal, stdoutFrom: 0, stderrFrom: 0 });
+      try {
+        return await attach({ instance, pid, size: options.tty }, { ...tools, signal, stdoutFrom: 0, stderrFrom: 0 });
+      } catch (error) {
+        // No one has its pid.
+        await processes.kill(instance, pid, { name: "SIGKILL" }).catch(() => undefined);
+        throw error;
+      }
     },
     async attach(place, pid, options = {}) {
       const instance = await instanceOf(place, { calls, signal: options.signal });
       return await attach({ instance, pid }, { ...tools, ...options });
     },
-    async terminal(place, { cols = 80, rows = 24, signal } = {}) {
+    async terminal(place, { cols = 80, rows = 24, mostUnread, signal } = {}) {
       const instance = await instanceOf(place, { calls, signal });
-      return await attach({ instance, size: { cols, rows } }, { ...tools, signal });
+      return await attach({ instance, size: { cols, rows } }, { ...tools, mostUnread, signal });
     },
     async list(place, { signal } = {}) {
       const { base, path, query } = placeCall(place);
@@ -161,6 +169,7 @@ export function createProcesses({
       return (await calls.call(`POST ${base}/processes/{pid}/signal`, request)) as Process;
     },
   };
+  return processes;
 }
 
 export function startBody(command: readonly string[], options: ProcessOptions): StartBody {

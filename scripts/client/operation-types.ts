@@ -4,7 +4,7 @@ import type { OpenApiSchema } from "../../edge/api/openapi/request-schemas.ts";
 const HEADER = `// Generated from the routes of edge/api by \`npm run client\`: change those, not this file.
 
 /** A body that is sent as it is. A stream is sent while it is read, and cannot be sent twice. */
-export type RawBody = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>;
+export type RawBody = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
 `;
 /** The body of an answer that is neither JSON nor text. */
 const RAW_ANSWER = "Response";

@@ -19,7 +19,7 @@ const test = suite("createClient: WebSockets");
 let running: Awaited<ReturnType<typeof clientEdge>>;
 let client: Client;
 /** The client's sockets, which a test can close. */
-let sockets: { close(): void }[] = [];
+let sockets: { close(): void; readonly readyState: number }[] = [];
 
 test.before(async () => {
   running = await clientEdge();
@@ -27,7 +27,7 @@ test.before(async () => {
   const Known = class extends Own {
     constructor(url: string, protocols: string[]) {
       super(url, protocols);
-      sockets.push(this);
+      sockets.push(this as unknown as (typeof sockets)[number]);
     }
   };
   client = createClient({ url: running.url, key: KEY, WebSocket: Known });
@@ -83,6 +83,20 @@ test("start: an output that is not read holds nothing up, and can be read after 
   const [out, flood] = [collected(started.stdout), collected(started.stderr)];
   await eventually(() => out.isOver && (flood.isOver || flood.error !== undefined));
   assert.is(out.text, "done\n");
+});
+
+test("output beyond what may wait for its reader closes the connection, and all of it comes when it is read", async () => {
+  const lines = sh("i=0; while [ $i -lt 9000 ]; do i=$((i+1)); echo line $i; done; exit 4");
+  const { pid, exited } = await client.processes.start(INSTANCE, lines);
+  await exited;
+  lose();
+  const { stdout, exited: again } = await client.processes.attach(INSTANCE, pid, { mostUnread: 1024 });
+  const reader = stdout.getReader();
+  await eventually(() => sockets[0]?.readyState === WsWebSocket.CLOSED);
+  let text = "";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) text += Buffer.from(read.value);
+  assert.ok(text === Array.from({ length: 9000 }, (_, at) => `line ${at + 1}\n`).join(""), `${text.length}`);
+  assert.equal([(await again).exitCode, sockets.length > 1], [4, true]);
 });
 
 test("a lost connection is made again, and output goes on where it was", async () => {
