@@ -150,6 +150,15 @@ const driverOptionsSchema = Type.Object(
   { description: "Settings of the driver." },
 );
 
+const signingSchema = Type.Object(
+  {
+    secretRef: secretReference(
+      "Secret with whsec_ and base64 of 24 to 64 bytes, or two of them with a comma between them.",
+    ),
+  },
+  { description: "Signs each request to the container as a Standard Webhook; only without a driver." },
+);
+
 const triggerClaimSchema = Type.Object(
   {
     inputs: claimSpecSchema.properties.inputs,
@@ -185,6 +194,7 @@ export const triggerSpecSchema = Type.Object(
       stringEnum(["driver-a", "driver-b"], { description: "Protocol to the container; plain HTTP when absent." }),
     ),
     driverOptions: Type.Optional(driverOptionsSchema),
+    signing: Type.Optional(signingSchema),
     config: triggerConfigSchema,
     claim: Type.Optional(triggerClaimSchema),
     guards: Type.Optional(
@@ -213,6 +223,10 @@ export const triggerSpecSchema = Type.Object(
       {
         rule: "self.type != 'cron' || has(self.tenant.static)",
         message: "spec.tenant.static: required for a cron trigger",
+      },
+      {
+        rule: "!has(self.signing) || !has(self.driver)",
+        message: "spec.signing: only for plain HTTP; remove it, or spec.driver",
       },
     ),
   },

@@ -19,6 +19,7 @@ export function triggerProblems(spec: unknown, options: ProblemOptions = {}): st
   return [
     ...tenantProblems(trigger),
     ...configProblems(trigger),
+    ...signingProblems(trigger),
     ...claimProblems(trigger),
     ...(trigger.guards ?? []).flatMap(guardProblems),
   ];
@@ -48,6 +49,12 @@ function configProblems({ type, config }: TriggerSpec): string[] {
     default:
       return type satisfies never;
   }
+}
+
+/** A WebSocket's messages have no headers, so an event could pass without a signature. */
+function signingProblems({ signing, driver }: TriggerSpec): string[] {
+  if (signing === undefined || driver === undefined) return [];
+  return ["spec.signing: only for plain HTTP; remove it, or spec.driver"];
 }
 
 function scheduleProblems(schedule: string | undefined): string[] {

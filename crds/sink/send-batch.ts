@@ -1,6 +1,7 @@
-import { createHash, createHmac } from "node:crypto";
+import { createHash } from "node:crypto";
 import { systemClock } from "../client/clock.ts";
 import { retryAfter } from "../client/transport.ts";
+import { webhookHeaders } from "../standard-webhook.ts";
 import type { SinkConfig } from "./sink-config.ts";
 
 const SEND_LIMIT_MS = 30_000;
@@ -48,8 +49,6 @@ export function sinkErrorOf(error: unknown, { token }: Pick<SinkConfig, "token">
  * Sends events in one request, as a list in JSON, or as one event if that is the limit of a batch:
  * https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md
  *
- * Signed as a Standard Webhook: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
- *
  * @param lines CloudEvents in JSON
  * @throws SinkError if the sink answers with an error; an error of `fetch` if it does not answer
  */
@@ -66,7 +65,7 @@ export async function sendBatch(
     headers: {
       "content-type": `${type}; charset=utf-8`,
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
-      ...(secrets.length > 0 && signatureOf(body, { secrets, seconds: Math.floor(systemClock.now() / 1000) })),
+      ...(secrets.length > 0 && webhookHeaders(body, { id: idOf(body), secrets, now: systemClock.now() })),
     },
     body,
     // The answer cannot send events to another address than the configured one.
@@ -88,20 +87,9 @@ export async function sendBatch(
   });
 }
 
-function signatureOf(
-  body: string,
-  { secrets, seconds }: { secrets: readonly Buffer[]; seconds: number },
-): Record<string, string> {
-  // The same events have the same id.
-  const id = `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
-  const signatures = secrets.map(
-    (secret) => `v1,${createHmac("sha256", secret).update(`${id}.${seconds}.${body}`).digest("base64")}`,
-  );
-  return {
-    "webhook-id": id,
-    "webhook-timestamp": String(seconds),
-    "webhook-signature": signatures.join(" "),
-  };
+/** The same events have the same id. */
+function idOf(body: string): string {
+  return `msg_${createHash("sha256").update(body).digest("hex").slice(0, 32)}`;
 }
 
 /** The beginning of the sink's words. */

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { bytesOf, httpAddress, quantity, wholeNumber } from "../environment.ts";
+import { WEBHOOK_SECRETS, webhookSecrets } from "../standard-webhook.ts";
 import { type OutgoingType, outgoingTypes } from "./outgoing-event.ts";
 
 /** Where events are sent, and which. */
@@ -21,9 +22,6 @@ export interface SinkConfig {
   readonly mostBytes: number;
 }
 
-const SECRET = /^whsec_([A-Za-z0-9+/]{32,88}={0,2})$/;
-const [MIN_SECRET_BYTES, MAX_SECRET_BYTES] = [24, 64];
-
 /** The variables that both the operator and the edge read. */
 export const sinkEnvironment = {
   TENANCY_SINK: v.optional(httpAddress),
@@ -43,12 +41,8 @@ export const sinkEnvironment = {
   TENANCY_SINK_SECRET: v.optional(
     v.pipe(
       v.string(),
-      v.transform((text) => text.split(",").map(secretOf)),
-      v.custom<Buffer[]>(
-        (secrets) => Array.isArray(secrets) && secrets.every((secret) => secret !== undefined),
-        "must be whsec_ and base64 of 24 to 64 bytes, or several separated by commas; create one with " +
-          'echo "whsec_$(openssl rand -base64 32)"',
-      ),
+      v.transform(webhookSecrets),
+      v.custom<readonly Buffer[]>(Array.isArray, `must be ${WEBHOOK_SECRETS}`),
     ),
   ),
   TENANCY_SINK_TOKEN: v.optional(
@@ -98,9 +92,4 @@ export function sinkConfig(
     batch: values.TENANCY_SINK_BATCH ?? DEFAULT_BATCH,
     mostBytes: bytesOf(values.TENANCY_SINK_BACKLOG ?? DEFAULT_BACKLOG),
   };
-}
-
-function secretOf(text: string): Buffer | undefined {
-  const secret = Buffer.from(SECRET.exec(text.trim())?.[1] ?? "", "base64");
-  return secret.length >= MIN_SECRET_BYTES && secret.length <= MAX_SECRET_BYTES ? secret : undefined;
 }

@@ -9,6 +9,7 @@ import { driverFor } from "./drivers/driver-for.ts";
 import { createEventRunner, type EventServices } from "./events/run-event.ts";
 import { guardFor } from "./guards.ts";
 import type { SecretReader } from "./triggers/secret-reader.ts";
+import { readSigningSecrets } from "./triggers/signing-secret.ts";
 import { createTriggerState } from "./triggers/trigger-state.ts";
 
 /** Shared by the contexts of all triggers. */
@@ -36,7 +37,7 @@ export function createAdapterContext(options: {
   const { clock, cluster, namespace } = services.claims;
   const log = withTrigger(services.log, trigger.metadata.name);
   const state = createTriggerState({ cluster, trigger });
-  const { guards = [], driverOptions } = trigger.spec;
+  const { guards = [], driverOptions, signing } = trigger.spec;
   const tokenRef = driverOptions?.tokenSecretRef;
   let leases = 0;
 
@@ -51,6 +52,7 @@ export function createAdapterContext(options: {
         guards: guards.map((guard) => guardFor(guard, { clock, log, readSecret: secrets.read })),
         driver: driverFor(trigger.spec, { clock }),
         readToken: tokenRef === undefined ? undefined : () => secrets.read(tokenRef),
+        readSigningSecrets: signing && (() => readSigningSecrets(signing.secretRef, secrets.read)),
       },
       services,
     ),

@@ -9,6 +9,7 @@ import type { GatewayMetrics } from "./gateway-metrics.ts";
 import type { PolledBots } from "./messenger/polled-bots.ts";
 import { createMessenger } from "./messenger/start-messenger.ts";
 import type { AdapterType } from "./triggers/reconcile-triggers.ts";
+import { withSigningSecret } from "./triggers/signing-secret.ts";
 import type { TriggerEvents } from "./triggers/trigger-status.ts";
 import { createDeliveries } from "./webhook/deliveries.ts";
 import { createWebhookStart } from "./webhook/start-webhook.ts";
@@ -52,12 +53,13 @@ export function createAdapterTypes(services: {
     maxOpen: limits.perTrigger * OPEN_PER_SLOT,
     maxOpenInAll: limits.inAll * OPEN_PER_SLOT,
   });
+  const startMessenger = createMessenger({ polledBots });
   const startCron = createCronStart({ ...services, timers, leaseMs: limits.leaseMs });
   return {
     types: {
-      webhook: { start: startWebhook, replacement: "overlap", pulls: false },
-      cron: { start: startCron, replacement: "overlap", pulls: true },
-      messenger: { start: createMessenger({ polledBots }), replacement: "succession", pulls: true },
+      webhook: { start: withSigningSecret(startWebhook), replacement: "overlap", pulls: false },
+      cron: { start: withSigningSecret(startCron), replacement: "overlap", pulls: true },
+      messenger: { start: withSigningSecret(startMessenger), replacement: "succession", pulls: true },
     },
     webhookPaths: paths,
     close: timers.close,

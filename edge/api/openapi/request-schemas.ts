@@ -94,6 +94,7 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   ...ofInputs("TriggerSpec.claim.inputs"),
   "TriggerSpec.claim.labels": { propertyNames: { pattern: pattern.labelName } },
   TriggerSpec: {
+    not: needs("signing", "driver"),
     allOf: [
       ofType("webhook", { properties: { config: needs("path") } }),
       ofType("messenger", {

@@ -8,6 +8,8 @@ export interface DriverCall {
   readonly options: TriggerSpec["driverOptions"];
   /** Current value of `options.tokenSecretRef`. */
   readonly token?: string | undefined;
+  /** Current secrets of `spec.signing`: the request is signed with each. */
+  readonly signedWith?: readonly Buffer[] | undefined;
   /** Ends the call immediately; with a {@link PodGoneError} if the pod no longer has the endpoint. */
   readonly signal: AbortSignal;
   /** Call this before a connection is retried. @throws PodGoneError if the pod no longer has the endpoint */

@@ -1,5 +1,6 @@
 import { NetworkError } from "../../../crds/client/api-error.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
+import { webhookHeaders } from "../../../crds/standard-webhook.ts";
 import { sleep, withTimeLimit } from "../../../crds/waits.ts";
 import { createPoster, type JsonPostReply, type Post } from "../post-json.ts";
 import {
@@ -62,10 +63,13 @@ async function postOnceMore(post: Post, attempt: Attempt): ReturnType<Driver> {
   return postPayload(post, attempt);
 }
 
-async function postPayload(post: Post, { call, signal }: Attempt): ReturnType<Driver> {
+async function postPayload(post: Post, { call, clock, signal }: Attempt): ReturnType<Driver> {
+  const { payload, signedWith } = call;
+  const body = JSON.stringify(payload);
   const reply = await post({
     url: callUrl(call, { scheme: "http", path: "/" }),
-    body: JSON.stringify(call.payload),
+    ...(signedWith && { headers: webhookHeaders(body, { id: payload.id, secrets: signedWith, now: clock.now() }) }),
+    body,
     maxReplyBytes: MAX_REPLY_BYTES,
     checkStatus(status) {
       if (status < 200 || (status >= 300 && status < 400)) {

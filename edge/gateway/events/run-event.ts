@@ -49,11 +49,13 @@ export interface EventPipeline {
   readonly driver: Driver;
   /** Reads the driver's token; undefined if it needs none. */
   readonly readToken: (() => Promise<string>) | undefined;
+  /** Reads what signs the requests to the container; undefined if they are not signed. */
+  readonly readSigningSecrets?: (() => Promise<readonly Buffer[]>) | undefined;
 }
 
 /** Makes the runner of a trigger's events: tenant, slot, guards, claim, driver. */
 export function createEventRunner(pipeline: EventPipeline, services: EventServices): AdapterContext["run"] {
-  const { trigger, guards, driver, readToken } = pipeline;
+  const { trigger, guards, driver, readToken, readSigningSecrets } = pipeline;
   const { spec } = trigger;
   const { slots, metrics, events, deliveryLog, log, claims } = services;
   const { clock, cache } = claims;
@@ -196,10 +198,18 @@ export function createEventRunner(pipeline: EventPipeline, services: EventServic
     }
     return services.activity.duringInFlight(instanceId, async () => {
       const token = await readToken?.();
+      const signedWith = await readSigningSecrets?.();
       const { drainMs, holds } = services;
       const followed = { ...claims, drainMs, holds };
       return whilePodIsCurrent({ ...claimed, instanceId, endpoint }, followed, signal, (pod) =>
-        driver({ payload, endpoint, options: spec.driverOptions, ...(token !== undefined && { token }), ...pod }),
+        driver({
+          payload,
+          endpoint,
+          options: spec.driverOptions,
+          ...(token !== undefined && { token }),
+          signedWith,
+          ...pod,
+        }),
       );
     });
   }

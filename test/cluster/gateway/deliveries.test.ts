@@ -1,8 +1,11 @@
 // @limit 600
+import { Webhook } from "standardwebhooks";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
+import type { TriggerPayload } from "../../../edge/gateway/drivers/driver.ts";
 import { startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { KEY, type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
 import { NAMESPACE } from "../tenancy.ts";
@@ -88,6 +91,64 @@ test("a test event takes the way of a real one, needs no signature but the key, 
   assert.match(refused.message ?? "", "has no field who");
   assert.is((await send("signed", { data: {}, more: 1 })).status, 400);
   assert.is((await send("none", { data: {} })).status, 404);
+});
+
+test("a trigger with a signing secret sends nothing unsigned, and no signature of a caller's", async () => {
+  const [old, next] = [1, 2].map((byte) => `whsec_${Buffer.alloc(32, byte).toString("base64")}`) as [string, string];
+  const signing = { secretRef: { name: "signing", key: "secret" } };
+  const config = { path: "/hooks/signs" };
+  await environment.createTrigger("signs", { config, signing });
+  const missing = "Secret signing does not exist; create it with the key secret";
+  const untilError = (detail: string) => environment.untilTrigger("signs", (status) => status.detail === detail);
+  await untilError(missing);
+  await environment.writeSecret("signing", { secret: old });
+  await environment.untilActive("signs");
+  const seen: { payload?: TriggerPayload; headers: Record<string, string> }[] = [];
+  environment.container.onPayload = (payload, response) => {
+    seen.push({ payload, headers: response.req.headers as Record<string, string> });
+    response.end("ok");
+  };
+  const isSignedWith = (secret: string) => {
+    const { payload, headers } = seen.at(-1) ?? { headers: {} };
+    assert.is(headers["webhook-id"], payload?.id);
+    try {
+      return new Webhook(secret).verify(JSON.stringify(payload), headers) !== undefined;
+    } catch {
+      return false;
+    }
+  };
+  const url = `${edge.process.url}/hooks/signs`;
+  const forged = { "webhook-id": "forged", "webhook-timestamp": "1", "webhook-signature": "v1,forged" };
+  assert.is((await deliver(url, {}, { headers: forged })).status, 200);
+  assert.is(seen.at(-1)?.payload?.id, "signs-forged");
+  assert.equal([isSignedWith(old), isSignedWith(next)], [true, false]);
+
+  await environment.writeSecret("signing", { secret: `${next}, ${old}\n` });
+  await environment.tenancy.until("both sign", async () => {
+    await deliver(url, {});
+    return isSignedWith(next) && isSignedWith(old);
+  });
+  await environment.createTrigger("ticks", { type: "cron", config: { schedule: "0 0 29 2 *" }, signing });
+  await environment.untilActive("ticks");
+  assert.is(((await send("ticks", {})).json as ApiTypes["TestDelivery"]).result, "answered");
+  assert.equal([seen.at(-1)?.payload?.source, isSignedWith(next)], ["cron", true]);
+  const before = seen.length;
+  await environment.writeSecret("signing", { secret: "not a secret" });
+  await environment.untilTrigger("signs", ({ detail = "" }) =>
+    /^spec\.signing\.secretRef: .* must be whsec_/.test(detail),
+  );
+  assert.is((await deliver(url, {})).status, 503);
+  await environment.tenancy.client.delete(secrets, { namespace: NAMESPACE, name: "signing" });
+  await untilError(`spec.signing.secretRef: ${missing}`);
+  assert.is((await deliver(url, {})).status, 503);
+  assert.is(((await send("ticks", {})).json as ApiTypes["TestDelivery"]).result, "failed");
+  assert.is(seen.length, before);
+  await environment.writeSecret("signing", { secret: next });
+  await environment.untilActive("signs");
+  assert.is((await deliver(url, {})).status, 200);
+  assert.ok(isSignedWith(next));
+  const words = edge.process.lines.join("\n");
+  for (const secret of ["not a secret", old, next]) assert.not.ok(words.includes(secret));
 });
 
 test("a trigger that is not served says why; one that is deleted leaves nothing", async () => {

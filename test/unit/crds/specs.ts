@@ -98,6 +98,7 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
   { title: "a pool", kind: "pool", spec: { workloadRef: "agent", size: 3, maxFillConcurrency: 2 } },
   { title: "an empty pool", kind: "pool", spec: { workloadRef: "agent", size: 0 } },
   { title: "a webhook", kind: "trigger", spec: { ...webhook, config: { path: "/hook/a", secretRef: secret } } },
+  { title: "a cron that signs", kind: "trigger", spec: { ...cron, signing: { secretRef: secret } } },
   {
     title: "a messenger with every field",
     kind: "trigger",
@@ -365,6 +366,7 @@ export const badSpecs: readonly BadSpec[] = [
     ["two tenants", { ...webhook, tenant: { from: "a", static: "b" } }, "spec.tenant"],
     ["an illegal static tenant", { ...webhook, tenant: { static: "a b" } }, "spec.tenant.static"],
     ["an illegal prefix", { ...webhook, tenant: { from: "a", prefix: "-" } }, "spec.tenant.prefix"],
+    ["a signature without a secret", { ...webhook, signing: {} }, "spec.signing.secretRef"],
     ["an unknown driver", { ...webhook, driver: "driver-c" }, "spec.driver"],
     [
       "a kind of update twice",
@@ -405,6 +407,11 @@ export const badSpecs: readonly BadSpec[] = [
       ],
       ["a claim's label of another prefix", { ...webhook, claim: { labels: { "a/b": "c" } } }, "spec.claim.labels"],
       ["a claim that expires at once", { ...webhook, claim: { expiresInSeconds: 0 } }, "spec.claim.expiresInSeconds"],
+      [
+        "a signature that messages of a driver cannot have",
+        { ...webhook, driver: "driver-a", signing: { secretRef: secret } },
+        "spec.signing",
+      ],
       ["an allowlist without tenants", { ...webhook, guards: [{ type: "allowlist", config: {} }] }, "spec.guards[0]"],
       ["an api guard without an address", { ...webhook, guards: [{ type: "api", config: {} }] }, "spec.guards[0]"],
     ],

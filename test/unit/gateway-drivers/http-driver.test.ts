@@ -1,4 +1,5 @@
 // @runtimes bun node deno
+import { Webhook } from "standardwebhooks";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { PodGoneError } from "../../../edge/gateway/drivers/driver.ts";
@@ -38,6 +39,26 @@ test("posts the payload as JSON and passes status, content type and body on", as
     assert.match(head, /^content-type: application\/json\r?$/im);
     assert.equal(JSON.parse(Buffer.from(body, "latin1").toString("utf8")), payload);
   });
+});
+
+test("signs what is sent, as a Standard Webhook, with the secret that is replaced too", async () => {
+  const secrets = [Buffer.alloc(32, 1), Buffer.alloc(24, 2)];
+  await withServer(
+    ({ socket }) => socket.end(httpAnswer(200)),
+    async ({ port, requests }) => {
+      await driverFor({})(callTo(port, { signedWith: secrets }));
+      const [{ head, body: sent } = { head: "", body: "" }] = requests;
+      const headers = Object.fromEntries(
+        [...head.matchAll(/^(webhook-[a-z]+): (.*?)\r?$/gim)].map((line) => line.slice(1)),
+      );
+      assert.is(headers["webhook-id"], payload.id);
+      const body = Buffer.from(sent, "latin1").toString("utf8");
+      for (const secret of secrets) assert.equal(new Webhook(secret.toString("base64")).verify(body, headers), payload);
+      assert.throws(() => new Webhook(secrets[0]?.toString("base64") ?? "").verify(`${body} `, headers), /signature/);
+      await driverFor({})(callTo(port));
+      assert.not.match(requests.at(-1)?.head ?? "", /^webhook-/im);
+    },
+  );
 });
 
 test("takes driverOptions.path, however it is written, and never another host", async () => {
