@@ -5,8 +5,8 @@ import type { UsageStore } from "./usage-store.ts";
 
 export interface UsageCopyCall extends StoreCall {
   /**
-   * Whether nothing uses the target. Then it also gets the hour up to which running sessions are recorded in the
-   * source, if it has an earlier one. @default false
+   * Whether nothing uses the target. Then it also gets the hours up to which running sessions are recorded in the
+   * source, and up to which the sink has its records, if it has earlier ones. @default false
    */
   readonly isTargetUnused?: boolean | undefined;
   /** Called when the records of an hour are in the target. */
@@ -41,6 +41,7 @@ export async function copyUsage(
     }
     call.onHour(hour, isPresent ? "present" : "copied");
   }
+  await copySentMark({ from, to }, call);
   // With a later hour a leader of the target would leave out hours of its own sessions. After an earlier one it records
   // some hours again, under the same ids.
   const isEarlier = (known: UsageHour | undefined, hour: UsageHour) =>
@@ -49,4 +50,15 @@ export async function copyUsage(
   if (snapshots === undefined || !isEarlier(await to.mark("snapshots", call), snapshots)) return;
   if (snapshotsNext !== undefined) await to.setMark("snapshots-next", snapshotsNext, call);
   await to.setMark("snapshots", snapshots, call);
+}
+
+/**
+ * Also a target in use gets an earlier hour: its sink lacks the copied records, and gets others again. It is read when
+ * the records are in the target, since a record that comes late moves it back.
+ */
+async function copySentMark({ from, to }: { from: UsageStore; to: UsageStore }, call: UsageCopyCall): Promise<void> {
+  const sent = await from.mark("sent", call);
+  const known = await to.mark("sent", call);
+  if (sent === undefined || (known !== undefined && known <= sent && call.isTargetUnused !== true)) return;
+  await to.setMark("sent", sent, call);
 }

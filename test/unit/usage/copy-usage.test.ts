@@ -102,4 +102,27 @@ test("a target in use keeps its records and its recorded hour, and an unused one
   assert.is(await to.recordedUntil(call), "2026-11-29T12");
 });
 
+test("the sink gets what it lacked at the copy", async ({ from, to }) => {
+  const copied = async (sent: UsageHour, isTargetUnused = false) => {
+    await from.setMark("sent", sent, call);
+    await copy({ from, to }, isTargetUnused);
+    return to.mark("sent", call);
+  };
+  await copy({ from, to });
+  assert.is(await to.mark("sent", call), undefined, "the source has no sink");
+  assert.is(await copied(first), first);
+  assert.is(await copied(second), first, "what the target has got since is not at its sink");
+  assert.is(await copied(second, true), second, "an earlier copy");
+  assert.is(await copied(first), first);
+
+  await from.setMark("sent", second, call);
+  const batches: UsageStore["batches"] = async (...given) => {
+    // A record that comes late.
+    await from.setMark("sent", first, call);
+    return from.batches(...given);
+  };
+  await copy({ from: { ...from, batches }, to }, true);
+  assert.is(await to.mark("sent", call), first);
+});
+
 test.run();
