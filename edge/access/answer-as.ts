@@ -33,24 +33,31 @@ export async function answerAs<T extends Request>(
 ): Promise<Response> {
   const { role, ended, mayClaim } = actor;
   const closed = actor.opens?.();
-  const linked = linkSignals(context.clientGone ?? request.signal, ended);
-  const gone: LinkedSignal = {
-    ...linked,
-    close() {
-      linked.close();
-      closed?.();
-    },
+  /** Linked when it is asked for: an answer from memory asks for none. */
+  let gone: LinkedSignal | undefined;
+  const link = (): LinkedSignal => {
+    gone ??= linkSignals(context.clientGone ?? request.signal, ended);
+    return gone;
+  };
+  const close = (): void => {
+    gone?.close();
+    closed?.();
   };
   let response: Response;
   try {
-    response = await handle(request, { ...context, clientGone: gone.signal });
+    response = await handle(request, {
+      ...context,
+      get clientGone() {
+        return link().signal;
+      },
+    });
   } catch (error) {
-    gone.close();
+    close();
     throw ended.aborted ? new HttpError(401, "the key has ended", { cause: error }) : error;
   }
   if (!isJson(response.headers) && response.body !== null)
-    return cutWhenGone(response, response.body, { gone, onSent });
-  gone.close();
+    return cutWhenGone(response, response.body, { signal: link().signal, close, onSent });
+  close();
   const isClaiming = mayClaim === true && access?.claims === true;
   const hidesTexts = role === "reader" && !isClaiming && access?.whose !== undefined && isJson(response.headers);
   return hidesTexts ? await withoutTexts(response) : response;
@@ -67,16 +74,15 @@ async function withoutTexts(response: Response): Promise<Response> {
 function cutWhenGone(
   response: Response,
   body: ReadableStream<Uint8Array>,
-  { gone, onSent }: { gone: LinkedSignal; onSent: (bytes: number) => void },
+  { signal, close, onSent }: { signal: AbortSignal; close: () => void; onSent: (bytes: number) => void },
 ): Response {
   const { status, headers } = response;
-  const { signal } = gone;
   const reader = body.getReader();
   const cut = new ReadableStream<Uint8Array>(
     {
       start(controller) {
         function leave(): void {
-          gone.close();
+          close();
           controller.error(signal.reason);
           void reader.cancel(signal.reason).catch(() => undefined);
         }
@@ -96,10 +102,10 @@ function cutWhenGone(
           if (signal.aborted) return;
           controller.error(error);
         }
-        gone.close();
+        close();
       },
       async cancel(reason) {
-        gone.close();
+        close();
         await reader.cancel(reason);
       },
     },

@@ -23,6 +23,7 @@ export const PATHS = [
   "scale",
   ...REAL_PATHS,
   "http",
+  "http-keys",
   "proxy",
   "ladder",
   "overload",
@@ -35,8 +36,8 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
   --only PATH[,PATH]  measure these alone: ${PATHS.join(" ")};
                       ladder, the highest rate held, and overload, what is
                       answered beyond it, are measured only if named
-  --quick             fewer of each, in less than 50 s; without scale, http, proxy and what
-                      takes real containers unless --only names them
+  --quick             fewer of each, in less than 50 s; without scale, http, http-keys, proxy
+                      and what takes real containers unless --only names them
   --json FILE         write the figures, with every sample, to a file
   --seed NUMBER       other arrival times (default: 1)
   --profile FOLDER    have operator, edge and, on simulated nodes, the API server write CPU profiles
@@ -47,7 +48,7 @@ export const usage = `usage: npm run bench [-- [--only PATH[,PATH]] [--quick] [-
 const NAMED_ONLY: readonly PathName[] = ["ladder", "overload"];
 
 /** Measurements that take too long for a quick run. */
-const NOT_QUICK: readonly PathName[] = ["scale", ...REAL_PATHS, "http", "proxy"];
+const NOT_QUICK: readonly PathName[] = ["scale", ...REAL_PATHS, "http", "http-keys", "proxy"];
 
 export interface BenchOptions {
   readonly paths: readonly PathName[];

@@ -7,6 +7,7 @@ import { type BenchContext, createBenchContext } from "./paths/bench-context.ts"
 import { measureCold } from "./paths/cold.ts";
 import { type CountablePath, countPaths } from "./paths/count-paths.ts";
 import { measureHttp } from "./paths/http.ts";
+import { measureHttpKeys } from "./paths/http-keys.ts";
 import { measureLadder } from "./paths/ladder.ts";
 import { measureOverload } from "./paths/overload.ts";
 import { measureExisting, measurePool, measurePoolBurst, measurePoolRate } from "./paths/pool.ts";
@@ -27,6 +28,7 @@ export interface SimulatedResult {
 
 const LIMIT_MS: Readonly<Partial<Record<PathName, number>>> = {
   "pool-rate": 300_000,
+  "http-keys": 600_000,
   scale: 900_000,
   ladder: 300_000,
   overload: 900_000,
@@ -110,6 +112,8 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
       return measureOverload(context, signal);
     case "http":
       return measureHttp(context, signal);
+    case "http-keys":
+      return measureHttpKeys(context, signal);
     case "proxy":
       return measureProxy(context, signal);
     case "scale":

@@ -130,6 +130,18 @@ test("what a request waits for is given up when its key ends, with 401", async (
   assert.equal([error.status, error.message], [401, "the key has ended"]);
 });
 
+test("an answer from memory listens to no signal, which would cost more than the answer", async () => {
+  const { actor } = oneKey();
+  let listens = 0;
+  actor.ended.addEventListener = () => {
+    listens += 1;
+  };
+  await as(actor, () => Response.json([]));
+  assert.is(listens, 0);
+  await as(actor, (_, { clientGone }) => Response.json(clientGone?.aborted));
+  assert.is(listens, 1);
+});
+
 test("a stream is cut when the key ends that it was given to, and its source is left", async () => {
   const { actor, end } = oneKey();
   let left: unknown;
