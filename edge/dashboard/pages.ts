@@ -1,5 +1,5 @@
 import type { ComponentType } from "preact";
-import { mayAct, mayChange, seesService } from "./api/access.ts";
+import { mayAct, mayChange, mayGiveKeys, seesService } from "./api/access.ts";
 import type { PageParams } from "./route.ts";
 
 /** A page, loaded when it is first shown. */
@@ -10,9 +10,10 @@ export interface Page {
   /** Its label in the navigation, and the letter that opens it after `g`. */
   readonly navigation?: { readonly word: string; readonly letter: string };
   /**
-   * Who can use it: those who see the service, act on tenants' things, or change the service. @default all who may log in
+   * Who can use it: those who see the service, act on tenants' things, change the service, or give keys.
+   * @default all who may log in
    */
-  readonly of?: "service" | "acts" | "changes";
+  readonly of?: "service" | "acts" | "changes" | "keys";
   load(): Promise<{ default: ComponentType<{ params: PageParams }> }>;
 }
 
@@ -138,12 +139,19 @@ export const pages: readonly Page[] = [
     navigation: { word: "Usage", letter: "u" },
     load: () => import("./usage/usage.tsx"),
   },
+  {
+    path: "/dashboard/keys",
+    of: "keys",
+    title: () => "Keys",
+    navigation: { word: "Keys", letter: "k" },
+    load: () => import("./keys/keys.tsx"),
+  },
 ];
 
 /** The start page of those who reach only some tenants. */
 const start: Page = { path: "/", title: () => "Tenants", load: () => import("./tenants/start.tsx") };
 
-const may = { service: seesService, acts: mayAct, changes: mayChange };
+const may = { service: seesService, acts: mayAct, changes: mayChange, keys: mayGiveKeys };
 
 /** Whether the page can be used by the caller. */
 export function isOpen({ of }: Page): boolean {

@@ -114,6 +114,13 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       refused: /status of 404/,
     },
     {
+      path: "/dashboard/keys",
+      at: "/dashboard/keys",
+      heading: "Keys",
+      shows: "this server has no keys besides TENANCY_API_KEY",
+      refused: /status of 404/,
+    },
+    {
       path: "/dashboard/usage",
       at: "/dashboard/usage",
       heading: "Usage",
@@ -132,7 +139,7 @@ export async function openVisit(
   await page.getByRole("heading", { level: 1, name: heading }).waitFor();
   await page.getByRole("main").getByText(shows).filter({ visible: true }).first().waitFor();
   // A page that shows no list follows nothing.
-  const followsNothing = /\/create\/|\/usage$|\/:name\/(terminal|files|processes)$/.test(path);
+  const followsNothing = /\/create\/|\/(usage|keys)$|\/:name\/(terminal|files|processes)$/.test(path);
   if (!followsNothing) await page.getByRole("banner").getByText("live").waitFor();
 }
 

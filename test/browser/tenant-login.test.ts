@@ -39,6 +39,53 @@ async function keyWith(body: { role: string; tenants?: string[] }): Promise<stri
   return ((await answer.json()) as ApiTypes["CreatedKey"]).key;
 }
 
+test("an admin creates a key of some workloads, which is shown once, and deletes it", async () => {
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser, {
+    viewport: { width: 1280, height: 844 },
+  });
+  expect(/status of (400|401)/);
+  await page.goto(`${edge.url}/dashboard/keys`);
+  await page.getByLabel("API key").fill(KEY);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByText("There are no keys.").waitFor();
+  await page.getByLabel("Name").fill("alice laptop");
+  await page.getByLabel("Role").selectOption("tenant");
+  await page.getByLabel("Workloads").fill("hello\nnote-*");
+  await page.getByLabel("Requests a second").fill("many");
+  const create = page.getByRole("main").getByRole("button", { name: "Create key" });
+  await create.click();
+  await page.getByText(/^body\.requestsPerSecond: /).waitFor();
+  await page.getByLabel("Requests a second").fill("20");
+  await create.click();
+  await page.getByText("body.tenants: required for the role tenant").waitFor();
+  await page.getByLabel("Tenants").fill("alice");
+  await page.getByLabel("Expires after (days)").fill("30");
+  await create.click();
+  await page.getByText("Copy the key of alice laptop now. It is not shown again.").waitFor();
+  const text = await page.getByText(/^tk_/).innerText();
+  const row = page.getByRole("table", { name: "Keys" }).getByRole("row", { name: /alice laptop/ });
+  await row.waitFor();
+  const cells = await row.locator("th, td").allInnerTexts();
+  assert.equal(cells.slice(0, 5), ["alice laptop", "tenant", "alice", "hello, note-*", "20"]);
+  assert.is(await page.getByLabel("Workloads").inputValue(), "");
+  await assertAccessible();
+  await picture(page, "keys");
+  const ask = async (path: string) =>
+    (await fetch(`${edge.url}/api/v1/tenants/alice/claims/${path}`, { headers: { authorization: `Bearer ${text}` } }))
+      .status;
+  await stage.tenancy.until("every replica knows the key", async () => (await ask("hello")) === 200);
+  assert.is(await ask("other"), 404);
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
+  await assertAccessible();
+  await picture(page, "keys-phone");
+  await row.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("There are no keys.").waitFor();
+  assert.is(await ask("hello"), 401);
+  await close();
+});
+
 /** A page on which a person has logged in with a new key, and what the edge refused to it. */
 async function logIn(body: { role: string; tenants?: string[] }, options: { path?: string; width?: number } = {}) {
   const { path = "/", width = 1280 } = options;

@@ -26,6 +26,11 @@ export function mayChange(): boolean {
   return access.value?.role === "admin" || access.value?.role === "platform";
 }
 
+/** Whether keys can be created and deleted. */
+export function mayGiveKeys(): boolean {
+  return access.value?.role === "admin";
+}
+
 /** Tenants that were opened by their id, since the caller's access names only the start of their ids. */
 const OPENED = "tenants";
 

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { access } from "../api/access.ts";
+import { session } from "../api/session.ts";
 import { isOpen, type Page, pageFor, pages } from "../pages.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate, place } from "../route.ts";
@@ -13,8 +14,12 @@ const TENANTS = "/dashboard/tenants";
 /** The pages in the navigation that the caller can use; none before the login. */
 export function linkedPages(): { path: string; word: string; letter: string }[] {
   if (access.value === undefined) return [];
+  // An edge without a key has no others.
+  const hasKeys = session.value?.asksForKey === true;
   return pages.flatMap(({ path, navigation, ...page }) =>
-    navigation === undefined || !isOpen(pageFor({ path, ...page })) ? [] : [{ path, ...navigation }],
+    navigation === undefined || !isOpen(pageFor({ path, ...page })) || (page.of === "keys" && !hasKeys)
+      ? []
+      : [{ path, ...navigation }],
   );
 }
 
