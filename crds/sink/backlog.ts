@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type FileHandle, mkdir, open, readdir, readFile, rename, stat, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, steadyClock, systemClock } from "../client/clock.ts";
+import { ownerOf } from "./outgoing-event.ts";
 
 /** Names sort by age, also those of earlier processes. */
 const NAME = /^\d{15}-\d{8}-[0-9a-f]{8}[.]ndjson$/;
@@ -11,6 +12,8 @@ const MOST_MEMORY_BYTES = 8 * 1024 * 1024;
 /** Until a disk that failed is tried again. */
 const DISK_REST_MS = 5000;
 const MOST_READS = 5;
+/** An owner with less of all bytes does not pay for the rewriting of files that it shares. */
+const GREEDY_SHARE = 1 / 8;
 
 /** Some events that wait to be sent. */
 export interface Segment {
@@ -23,7 +26,8 @@ export interface Segment {
 /** Events that wait to be sent, in files. */
 export interface Backlog {
   /**
-   * Adds events, one a line. If no file can be written, they wait in memory. If there is no room, the oldest ones go.
+   * Adds events, one a line. If no file can be written, they wait in memory. If there is no room, the oldest ones go:
+   * those of the owner ({@link ownerOf}) that has the most, if it has an eighth of all.
    */
   append(lines: readonly string[]): Promise<void>;
   /**
@@ -46,8 +50,12 @@ interface Stored extends Segment {
   bytes: number;
   /** 0 for a file that an earlier process has left. */
   count: number;
+  /** Bytes by owner; none of a file that an earlier process has left. */
+  shares: ReadonlyMap<string, number>;
   isTaken: boolean;
 }
+
+const fresh = { bytes: 0, count: 0, shares: new Map<string, number>(), isTaken: false, tries: 0, retryAt: 0 };
 
 /**
  * Opens the backlog in a folder, with what an earlier process has left there. An event survives the end of the process,
@@ -78,6 +86,8 @@ export async function openBacklog(
   let diskAt = 0;
   let bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
   let memoryBytes = 0;
+  /** Bytes of all segments, by owner. */
+  const shares = new Map<string, number>();
   let turn: Promise<unknown> = Promise.resolve();
 
   /** One operation after another. */
@@ -88,7 +98,7 @@ export async function openBacklog(
   }
 
   function push(name: string | undefined): Stored {
-    const segment = { name, lines: [], bytes: 0, count: 0, isTaken: false, tries: 0, retryAt: 0 };
+    const segment = { ...fresh, name, lines: [] };
     segments.push(segment);
     return segment;
   }
@@ -124,15 +134,63 @@ export async function openBacklog(
     return isOpen ? last : push(undefined);
   }
 
-  /** Drops the oldest segments that are not being sent, until there is room. */
+  /** Drops the oldest events that are not being sent, until there is room. */
   async function makeRoom(size: number, { isMemory }: { isMemory: boolean }): Promise<void> {
     const limit = isMemory ? Math.min(mostBytes, MOST_MEMORY_BYTES) : mostBytes;
     while ((isMemory ? memoryBytes : bytes) + size > limit) {
-      const oldest = segments.find((one) => !one.isTaken && (!isMemory || one.name === undefined));
+      const mayGo = (one: Stored) => !one.isTaken && (!isMemory || one.name === undefined);
+      const owner = greediest();
+      const shared = segments.find((one) => mayGo(one) && owner !== undefined && one.shares.has(owner));
+      if (owner !== undefined && shared !== undefined && (await dropOf(owner, shared))) continue;
+      const oldest = shared ?? segments.find(mayGo);
       if (oldest === undefined) return;
       onLost(oldest.count || (await read(oldest).catch(() => [""])).length);
       await remove(oldest).catch(onFailure);
     }
+  }
+
+  function greediest(): string | undefined {
+    const [owner, most] = [...shares].reduce((a, b) => (b[1] > a[1] ? b : a), ["", 0]);
+    return most > bytes * GREEDY_SHARE ? owner : undefined;
+  }
+
+  /** @returns whether events of others are left; if not, or if the file cannot be written, nothing is dropped */
+  async function dropOf(owner: string, segment: Stored): Promise<boolean> {
+    if (segment.shares.size === 1) return false;
+    try {
+      const lines = await read(segment);
+      const left = lines.filter((line) => ownerOf(line) !== owner);
+      if (left.length === 0 || left.length === lines.length) return false;
+      if (segment === newest?.segment) await closeNewest();
+      await rewrite(segment, left);
+      onLost(lines.length - left.length);
+      return true;
+    } catch (error) {
+      onFailure(error);
+      return false;
+    }
+  }
+
+  async function rewrite(segment: Stored, left: readonly string[]): Promise<void> {
+    const text = textOf(left);
+    if (segment.name === undefined) segment.lines = [...left];
+    else {
+      const path = join(folder, segment.name);
+      await writeFile(`${path}.partial`, text, { mode: OWN_ONLY });
+      await rename(`${path}.partial`, path);
+    }
+    segment.count = left.length;
+    share(segment, sharesOf(left));
+    resize(segment, Buffer.byteLength(text));
+  }
+
+  function share(segment: Stored, next: ReadonlyMap<string, number>): void {
+    for (const owner of new Set([...segment.shares.keys(), ...next.keys()])) {
+      const size = (shares.get(owner) ?? 0) + (next.get(owner) ?? 0) - (segment.shares.get(owner) ?? 0);
+      if (size > 0) shares.set(owner, size);
+      else shares.delete(owner);
+    }
+    segment.shares = next;
   }
 
   async function read({ name, lines }: Stored): Promise<readonly string[]> {
@@ -145,6 +203,7 @@ export async function openBacklog(
   async function remove(segment: Stored): Promise<void> {
     if (segment === newest?.segment) await closeNewest();
     segments.splice(segments.indexOf(segment), 1);
+    share(segment, new Map());
     resize(segment, 0);
     if (segment.name !== undefined) await unlinkIfThere(join(folder, segment.name));
   }
@@ -173,6 +232,7 @@ export async function openBacklog(
       segment.lines.push(...lines);
     }
     segment.count += lines.length;
+    share(segment, sharesOf(lines, segment.shares));
     resize(segment, segment.bytes + size);
   }
 
@@ -229,19 +289,21 @@ export async function openBacklog(
         }
         segment.isTaken = false;
         if (left.length === segment.count) return;
-        const text = textOf(left);
-        if (segment.name === undefined) segment.lines = [...left];
-        else {
-          const path = join(folder, segment.name);
-          await writeFile(`${path}.partial`, text, { mode: OWN_ONLY });
-          await rename(`${path}.partial`, path);
-        }
-        segment.count = left.length;
-        resize(segment, Buffer.byteLength(text));
+        await rewrite(segment, left);
       }),
 
     bytes: () => bytes,
   };
+}
+
+/** Bytes of lines by owner, on top of others. */
+function sharesOf(lines: readonly string[], before: ReadonlyMap<string, number> = new Map()): Map<string, number> {
+  const sums = new Map(before);
+  for (const line of lines) {
+    const owner = ownerOf(line);
+    sums.set(owner, (sums.get(owner) ?? 0) + Buffer.byteLength(line) + 1);
+  }
+  return sums;
 }
 
 function textOf(lines: readonly string[]): string {
@@ -262,7 +324,7 @@ async function openFolder(folder: string): Promise<Stored[]> {
       if (!isPartial && !NAME.test(name)) continue;
       const { size } = await stat(path);
       if (isPartial || size === 0) await unlink(path);
-      else left.push({ name, lines: [], bytes: size, count: 0, isTaken: false, tries: 0, retryAt: 0 });
+      else left.push({ ...fresh, name, lines: [], bytes: size });
     }
     return left;
   } catch (cause) {

@@ -49,6 +49,20 @@ export function readEvent(line: string): { type?: OutgoingType | undefined; id: 
   }
 }
 
+/**
+ * Whose an event in a line is: that of its tenant, or for a record of the audit log, that of who made the request. A
+ * request that is refused can name any tenant.
+ */
+export function ownerOf(line: string): string {
+  try {
+    const { data }: { data: { tenantId?: string; actor?: { kind: string; id?: string } } } = JSON.parse(line);
+    const { tenantId, actor } = data;
+    return actor === undefined ? `tenant ${tenantId ?? ""}` : `${actor.kind} ${actor.id ?? ""}`;
+  } catch {
+    return "";
+  }
+}
+
 /** Orders events of a type by time, roughly: of usage the hour of the record, else the minute. */
 export function markOf({ type, id, time }: Pick<OutgoingEvent, "type" | "id" | "time">): string {
   return type === "usage" ? id.slice(id.lastIndexOf("/") + 1) : time.slice(0, "2026-11-29T14:05".length);

@@ -221,6 +221,41 @@ test("with a full backlog the oldest events go, and are counted", async (context
   assert.ok(numbers(100, 900).every((number) => ids.has(`id-${number}`)));
 });
 
+for (const [what, owned] of [
+  ["events of a tenant with many", (few: string, isMany: boolean) => ({ tenantId: isMany ? "many" : few })],
+  [
+    "audit records of a key that names another's tenant",
+    (few: string, isMany: boolean) => ({
+      actor: { kind: "key", id: isMany ? "many" : few },
+      object: { tenant: "few-1" },
+    }),
+  ],
+] as const) {
+  test(`with a full backlog ${what} go, and not older ones of others`, async (context) => {
+    const gone = await startReceiver();
+    await gone.stop();
+    const sink = await sinkOf(context, { url: gone.url, TENANCY_SINK_BACKLOG: "128Ki" });
+    for (const number of numbers(1000)) {
+      const owner = owned(`few-${number % 7}`, number % 10 > 0);
+      await sink.add(event(number, { ...owner, filler: "x".repeat(400) }));
+    }
+    const lost = sink.lost();
+    assert.is(await sink.metric("lost"), lost);
+    await sink.close();
+
+    const receiver = await receiverOf(context);
+    await sinkOf(context, { url: receiver.url });
+    await eventually(() => receiver.ids().length >= 1000 - lost);
+    const ids = new Set(receiver.ids());
+    assert.is(ids.size, 1000 - lost);
+    const few = numbers(100).map((index) => `id-${index * 10}`);
+    assert.equal(
+      few.filter((id) => !ids.has(id)),
+      [],
+    );
+  });
+}
+
 test("without a disk events wait in memory", async (context) => {
   let isUp = false;
   const receiver = await receiverOf(context, { answer: () => (isUp ? 200 : 503) });
