@@ -23,6 +23,8 @@ export const LINK_KEYS_SECRET = "tenancy-proxy-keys";
 const OBJECT_STORAGE_SECRET = "tenancy-object-storage";
 /** The same for processes that may only list the tenants with files. */
 const OBJECT_STORAGE_NAMES_SECRET = "tenancy-object-storage-names";
+/** Signs and authorizes the events to a sink, as named by `manifests/components/sink`. */
+const SINK_SECRET = "tenancy-sink";
 /** Only basic-auth is a user's own type; the others are credentials of the cluster, of servers and of releases. */
 const BUILT_IN_TYPE = /^(?:[^/]+\.)?(?:kubernetes\.io|helm\.sh)\//;
 const BASIC_AUTH = "kubernetes.io/basic-auth";
@@ -54,6 +56,7 @@ export function secretRefusal(options: {
     return `Secret ${name} gives access to the tenants' files: ${instead}`;
   if (name === NAMES_SECRET || name === OBJECT_STORAGE_NAMES_SECRET)
     return `Secret ${name} reveals which tenants have saved files: ${instead}`;
+  if (name === SINK_SECRET) return `Secret ${name} signs the events of the service: ${instead}`;
   if (secret === undefined) return undefined;
   const { labels = {} } = secret.metadata;
   if (labels[label.managed] === "true")

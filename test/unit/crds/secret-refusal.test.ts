@@ -29,6 +29,7 @@ test("what the service or the cluster lives by is refused, whatever it is labell
         refused({ name: "tenancy-object-storage" });
         refused({ name: "tenancy-snapshots-names" });
         refused({ name: "tenancy-object-storage-names" });
+        refused({ name: "tenancy-sink" });
         refused({ labels: { ...labels, "tenancy.dev/managed": "true" } });
         for (const type of [
           "kubernetes.io/service-account-token",
