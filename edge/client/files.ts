@@ -49,6 +49,15 @@ export interface Files {
   readText(place: Place, path: FilePath, options?: Abort): Promise<string>;
   /** What is in a folder, by name. @param options.depth how many folders deep, at most 64 @default 1 */
   list(place: Place, folder: FilePath, options?: Abort & { depth?: number | undefined }): Promise<InstanceFile[]>;
+  /**
+   * A part of such a list: at most `limit` entries (500) after the path `after`. `next` is the `after` of the next part,
+   * absent in the last one.
+   */
+  page(
+    place: Place,
+    folder: FilePath,
+    options?: Abort & { depth?: number | undefined; limit?: number | undefined; after?: string | undefined },
+  ): Promise<{ entries: InstanceFile[]; next?: string }>;
   /** One entry. @throws ApiError with the status 404 if nothing is there */
   stat(place: Place, path: FilePath, options?: Abort): Promise<InstanceFile>;
   /** Makes a folder and those above it. */
@@ -95,6 +104,13 @@ export function createFiles(calls: LooseCalls): Files {
       const request = { path, query: { ...query, folder: folderOf(folder), depth, limit: 1000 }, signal };
       for await (const file of calls.all(`GET ${base}/files`, request)) found.push(file as InstanceFile);
       return found;
+    },
+    async page(place, folder, { depth, limit, after, signal } = {}) {
+      const { base, path, query } = placeCall(place);
+      const request = { path, query: { ...query, folder: folderOf(folder), depth, limit, after }, signal };
+      const response = await calls.send(`GET ${base}/files`, request);
+      const next = response.headers.get("x-tenancy-next");
+      return { entries: (await response.json()) as InstanceFile[], ...(next !== null && { next }) };
     },
     async stat(place, file, { signal } = {}) {
       const { base, path, query } = placeCall(place);

@@ -92,6 +92,10 @@ test("files: written, read, listed, moved and removed, with names of every kind"
     all.map(({ path }) => path.slice(folder.length)),
     ["a b", "made", "made/100%", "made/deep"],
   );
+  const first = await client.files.page(INSTANCE, folder, { depth: 2, limit: 3 });
+  const second = await client.files.page(INSTANCE, folder, { depth: 2, limit: 3, after: first.next });
+  assert.equal([...first.entries, ...second.entries], all);
+  assert.is(second.next, undefined);
   await client.files.remove(INSTANCE, join(folder, "made"), { recursive: true });
   const gone = (await errorOf(client.files.stat(INSTANCE, join(folder, "made")))) as ApiError;
   assert.is(gone.status, 404);
