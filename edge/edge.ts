@@ -46,9 +46,10 @@ import { createAccess } from "./http/access.ts";
 import { createClientAddress } from "./http/client-address.ts";
 import { createCors } from "./http/cors.ts";
 import { createDerivedKey } from "./http/derived-key.ts";
-import { createHandler } from "./http/handler.ts";
+import { createHandler, type Handler } from "./http/handler.ts";
 import { createChannels } from "./inside/channels.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
+import { mcpRoutes } from "./mcp/routes.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
 import { createLinks, findFrontDoor } from "./proxy/entry/front-door.ts";
 import { createLinkTokens } from "./proxy/entry/link-token.ts";
@@ -294,13 +295,14 @@ export async function startEdge(options: {
   const synced = Promise.all([listed, gateway?.synced]);
   // An edge that stops before its caches are synced has not failed; callers that await `synced` see the rejection.
   synced.catch(() => undefined);
-  const handler = createHandler({
+  const handler: Handler = createHandler({
     webhooks: gateway?.webhooks,
     routes: [
       ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
       ...(isApi && login !== undefined && sessions !== undefined
         ? loginRoutes({ login, sessions, checkPage, addressOf })
         : []),
+      ...(isApi ? mcpRoutes({ ...access, apiKey, audit, log, handler: (...given) => handler(...given) }) : []),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
     authenticate: access.authenticate,

@@ -24,7 +24,7 @@ export async function readJson<const Entries extends v.ObjectEntries>(
   if (type !== null && !JSON_TYPE.test(type)) {
     throw new HttpError(400, `content-type: must be application/json, got ${quote(type)}`);
   }
-  const body = parse(await readBody(request, options));
+  const body = await readObject(request, options);
   const known = Object.keys(schema.entries);
   const unknown = Object.keys(body).filter((key) => !known.includes(key));
   if (unknown.length > 0) {
@@ -39,7 +39,14 @@ export async function readJson<const Entries extends v.ObjectEntries>(
   return checked.output;
 }
 
-function parse(text: string): object {
+/**
+ * Reads a request's body as a JSON object.
+ *
+ * @param options.limit bytes @default 1 MiB
+ * @throws HttpError 400 if it is something else; 413 over the limit, and if it has too many values
+ */
+export async function readObject(request: Request, options: { limit?: number } = {}): Promise<object> {
+  const text = await readBody(request, options);
   let value: unknown;
   try {
     value = parseForeignJson(text);

@@ -36,6 +36,7 @@ import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { type Channels, createChannels } from "../../../edge/inside/channels.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
+import { mcpRoutes } from "../../../edge/mcp/routes.ts";
 import type { Network } from "../../../edge/proxy/entry/origin.ts";
 import { type ManualClock, manualClock } from "../manual-clock.ts";
 import { memoryInformer } from "../memory-informer.ts";
@@ -183,7 +184,7 @@ export function testEdge(
     login === undefined || sessions === undefined
       ? []
       : loginRoutes({ login, sessions, checkPage, addressOf: (_, peer) => peer });
-  const handler = createHandler({
+  const handler: Handler = createHandler({
     audit,
     routes: [
       ...apiRoutes({
@@ -226,6 +227,7 @@ export function testEdge(
         admission: options.admission,
       }),
       ...pages,
+      ...mcpRoutes({ authenticate, checkPage, apiKey, audit, log: logger, handler: (...given) => handler(...given) }),
     ],
     authenticate,
     authorize: createAuthorize(shared),

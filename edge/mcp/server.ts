@@ -1,0 +1,85 @@
+import { Server } from "@modelcontextprotocol/sdk/server/index.js";
+import {
+  CallToolRequestSchema,
+  ErrorCode,
+  ListResourcesRequestSchema,
+  ListResourceTemplatesRequestSchema,
+  ListToolsRequestSchema,
+  McpError,
+  ReadResourceRequestSchema,
+} from "@modelcontextprotocol/sdk/types.js";
+import type { Log } from "../../crds/log.ts";
+import { ApiError, type Client } from "../client/index.ts";
+import { readResource, template } from "./resources.ts";
+import { InputError, type ToolContext } from "./tool.ts";
+import { tools } from "./tools.ts";
+
+const INSTRUCTIONS =
+  "Instances are isolated Linux containers of a workload, one for each tenant. Claim one, run commands and handle files in it, and release it when you are done: a release saves its files if the workload saves files. Use the tenant and the workload that the user names.";
+
+/**
+ * A server for one message of a client.
+ *
+ * @param options.client makes the calls of the tools, with the key of the one who sent the message
+ */
+export function createMcpServer({ client, log }: { client: Client; log: Log }): Server {
+  const server = new Server(
+    { name: "tenancy", title: "tenancy", version: "1" },
+    {
+      capabilities: { tools: {}, resources: {} },
+      instructions: INSTRUCTIONS,
+      // It asks clients for nothing, so it has no answers to check; the default is slow to make.
+      jsonSchemaValidator: { getValidator: refuseToValidate },
+    },
+  );
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...tools.values()].map(({ listed }) => listed) }));
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }, { signal, sendNotification }) => {
+    const tool = tools.get(params.name);
+    if (tool === undefined)
+      throw new McpError(ErrorCode.InvalidParams, `there is no such tool; known are ${[...tools.keys()].join(", ")}`);
+    const progressToken = params._meta?.progressToken;
+    let progress = 0;
+    const send: ToolContext["report"] = (message) => {
+      progress += 1;
+      const notification = { method: "notifications/progress", params: { progressToken, progress, message } } as const;
+      // A client that has left hears no more.
+      sendNotification(notification as Parameters<typeof sendNotification>[0]).catch(() => undefined);
+    };
+    const report = progressToken === undefined ? undefined : send;
+    try {
+      const output = await tool.call(params.arguments ?? {}, { client, signal, report });
+      return { content: [{ type: "text", text: JSON.stringify(output) }], structuredContent: output };
+    } catch (error) {
+      // Nothing is answered to a call that was cancelled.
+      signal.throwIfAborted();
+      return { content: [{ type: "text", text: wordsOf(error, log) }], isError: true };
+    }
+  });
+  // They cannot be listed: an instance has as many files as its image.
+  server.setRequestHandler(ListResourcesRequestSchema, () => ({ resources: [] }));
+  server.setRequestHandler(ListResourceTemplatesRequestSchema, () => ({ resourceTemplates: [template] }));
+  server.setRequestHandler(ReadResourceRequestSchema, async ({ params: { uri } }, { signal }) => {
+    try {
+      return { contents: [await readResource(uri, { client, signal })] };
+    } catch (error) {
+      signal.throwIfAborted();
+      const isNotFound = error instanceof ApiError && error.status === 404;
+      throw new McpError(isNotFound ? RESOURCE_NOT_FOUND : ErrorCode.InvalidParams, wordsOf(error, log), { uri });
+    }
+  });
+  return server;
+}
+
+/** https://modelcontextprotocol.io/specification/2025-11-25/server/resources#error-handling */
+const RESOURCE_NOT_FOUND = -32002;
+
+/** What is said of an error: the API's own words. */
+function wordsOf(error: unknown, log: Log): string {
+  if (error instanceof ApiError || error instanceof InputError || error instanceof TypeError) return error.message;
+  log.error({ error: String(error) }, "MCP call failed");
+  return "internal error; the server's log has details";
+}
+
+function refuseToValidate(): never {
+  throw new Error("Cannot validate an answer of a client: none is asked for");
+}
