@@ -22,7 +22,7 @@ export function createCors(origins: ReadonlySet<string>): Cors {
     }
     headers.set(
       "access-control-expose-headers",
-      "x-request-id, retry-after, allow, etag, x-tenancy-version, x-tenancy-next",
+      "x-request-id, retry-after, allow, etag, x-tenancy-version, x-tenancy-next, mcp-session-id",
     );
   }
 
@@ -37,7 +37,8 @@ export function createCors(origins: ReadonlySet<string>): Cors {
         status: 204,
         headers: {
           "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
-          "access-control-allow-headers": "authorization, content-type, if-match, if-none-match, x-request-id",
+          "access-control-allow-headers":
+            "authorization, content-type, if-match, if-none-match, x-request-id, mcp-session-id, mcp-protocol-version",
           "access-control-max-age": "600",
         },
       });

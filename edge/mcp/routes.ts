@@ -45,21 +45,23 @@ export function mcpRoutes(services: McpServices): Route[] {
   const sessionIds = createSessionIds(createDerivedKey(services.apiKey ?? "", "tenancy mcp session v1"));
 
   /** Refused requests are recorded here, and others by the calls that they make. */
-  async function actorOf(request: RoutedRequest, { headers, context }: Sender): Promise<Actor> {
+  async function senderOf(request: RoutedRequest, context: RequestContext): Promise<Sender> {
     try {
+      const headers = headersOf(request);
       if (authenticate === undefined) {
         checkPage(request);
-        return root;
+        return { headers, context, actor: root };
       }
       const keyed = Object.create(request, { headers: { value: headers } }) as Request;
-      return (await authenticate(keyed, { ...context, peerOf: () => context.peerOf?.(request) })).actor;
+      const { actor } = await authenticate(keyed, { ...context, peerOf: () => context.peerOf?.(request) });
+      return { headers, context, actor };
     } catch (error) {
       Object.assign(request, { audit: audit.begin(request, "change", context.peerOf) });
       throw error;
     }
   }
 
-  async function answer(request: RoutedRequest, sender: Sender & { actor: Actor }): Promise<Response> {
+  async function answer(request: RoutedRequest, sender: Sender): Promise<Response> {
     const { actor, context } = sender;
     const message = (await readObject(request)) as Message;
     const session = request.headers.get(SESSION) ?? undefined;
@@ -74,7 +76,7 @@ export function mcpRoutes(services: McpServices): Route[] {
 
   async function answerMessage(
     message: Message,
-    { request, sender, session }: { request: Request; sender: Sender & { actor: Actor }; session: string | undefined },
+    { request, sender, session }: { request: Request; sender: Sender; session: string | undefined },
   ): Promise<Response> {
     const { actor, context, headers } = sender;
     // They take a tenth of a second to load, which most edges never need.
@@ -114,9 +116,9 @@ export function mcpRoutes(services: McpServices): Route[] {
       public: true,
       act: "none",
       async handle(request, context) {
-        const sender = { headers: headersOf(request), context };
-        const actor = await actorOf(request, sender);
-        const handle = (asked: RoutedRequest, context: RequestContext) => answer(asked, { ...sender, context, actor });
+        const sender = await senderOf(request, context);
+        const { actor } = sender;
+        const handle = (asked: RoutedRequest, context: RequestContext) => answer(asked, { ...sender, context });
         if (actor === root) return await handle(request, context);
         return await answerAs(actor, { request, context, access: undefined }, handle);
       },
@@ -125,6 +127,7 @@ export function mcpRoutes(services: McpServices): Route[] {
 }
 
 interface Sender {
+  readonly actor: Actor;
   readonly headers: Headers;
   readonly context: RequestContext;
 }
