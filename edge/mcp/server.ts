@@ -8,14 +8,18 @@ import {
   McpError,
   ReadResourceRequestSchema,
 } from "@modelcontextprotocol/sdk/types.js";
+import { describeError } from "../../crds/describe-error.ts";
 import type { Log } from "../../crds/log.ts";
 import { ApiError, type Client } from "../client/index.ts";
+import { startOf } from "./bounded-text.ts";
 import { readResource, template } from "./resources.ts";
 import { InputError, type ToolContext } from "./tool.ts";
 import { tools } from "./tools.ts";
 
 const INSTRUCTIONS =
   "Instances are isolated Linux containers of a workload, one for each tenant. Claim one, run commands and handle files in it, and release it when you are done: a release saves its files if the workload saves files. Use the tenant and the workload that the user names.";
+
+const MOST_OF_ERROR = 4096;
 
 /**
  * A server for one message of a client.
@@ -73,10 +77,16 @@ export function createMcpServer({ client, log }: { client: Client; log: Log }): 
 /** https://modelcontextprotocol.io/specification/2025-11-25/server/resources#error-handling */
 const RESOURCE_NOT_FOUND = -32002;
 
-/** What is said of an error: the API's own words. */
+/** What is said of an error: the API's own words, which may repeat what was sent. */
 function wordsOf(error: unknown, log: Log): string {
-  if (error instanceof ApiError || error instanceof InputError || error instanceof TypeError) return error.message;
-  log.error({ error: String(error) }, "MCP call failed");
+  return startOf(fullWordsOf(error, log), MOST_OF_ERROR);
+}
+
+function fullWordsOf(error: unknown, log: Log): string {
+  if (error instanceof ApiError || error instanceof InputError) return error.message;
+  // The client's, for a name that no URL can hold.
+  if (error instanceof TypeError && error.message.startsWith("Cannot use ")) return error.message;
+  log.error({ error: describeError(error) }, "MCP call failed");
   return "internal error; the server's log has details";
 }
 

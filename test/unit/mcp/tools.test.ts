@@ -44,6 +44,23 @@ test("claim joins the claim that exists", async () => {
   assert.equal([output.phase, output.instanceId, output.source], ["Active", INSTANCE, "existing"]);
 });
 
+test("claim: what it waits for comes as progress, and a cancelled call leaves the claim", async () => {
+  const end = new AbortController();
+  const message = await new Promise<string | undefined>((resolve) => {
+    const options = {
+      signal: end.signal,
+      onprogress: ({ message }: { message?: string | undefined }) => resolve(message),
+    };
+    mcp.call("claim", { tenant: "new" }, options).catch(() => undefined);
+  });
+  assert.match(message ?? "", /^Pending: /);
+  end.abort();
+  const listed = await running.edge.call("GET /api/v1/claims?tenant=new", {
+    headers: { authorization: `Bearer ${KEY}` },
+  });
+  assert.is((listed.json as unknown[]).length, 1);
+});
+
 test("run: outputs, exit code, variables, folder and input, and output as it comes", async () => {
   const seen: string[] = [];
   const given = { ...sh("echo $A; pwd; cat; echo no >&2; exit 7"), env: { A: "ü" }, cwd: folder, stdin: "input" };
@@ -61,22 +78,26 @@ test("run: long output is cut in its middle, and says so", async () => {
   assert.is(output.stderr, "err\n");
 });
 
-test("run: a cancelled call ends the process, and so does a client that leaves", async () => {
-  for (const leaves of [false, true]) {
+for (const [how, showsOutput] of [
+  ["is cancelled", true],
+  ["is cancelled", false],
+  ["loses its client", true],
+  ["loses its client", false],
+] as const)
+  test(`run: a call that ${how} ends the process (output was sent: ${showsOutput})`, async () => {
     const other = await connectMcp(running.url, { "x-api-key": KEY });
     const end = new AbortController();
     const begun = new Promise<void>((resolve) => {
-      other
-        .call("run", sh("echo begun; sleep 1000"), { signal: end.signal, onprogress: () => resolve() })
-        .catch(() => undefined);
+      const options = { signal: end.signal, ...(showsOutput && { onprogress: () => resolve() }) };
+      other.call("run", sh("echo begun; sleep 1000"), options).catch(() => undefined);
+      if (!showsOutput) void eventually(async () => (await processes()) === 1).then(() => resolve());
     });
     await begun;
-    if (leaves) await other.client.close();
-    else end.abort();
+    if (how === "is cancelled") end.abort();
+    else await other.client.close();
     await eventually(async () => (await processes()) === 0);
     await other.client.close();
-  }
-});
+  });
 
 async function processes(): Promise<number> {
   const headers = { authorization: `Bearer ${KEY}` };
@@ -166,6 +187,8 @@ test("errors are those of the API, and those of arguments name them", async () =
   assert.match(failed.text, "/no/such/file");
   assert.match((await mcp.call("run", { command: [] })).text, /^command: /);
   assert.match((await mcp.call("run", { ...sh("true"), shell: true })).text, "shell");
+  const long = { path: "/tmp/x", content: "", encoding: "x".repeat(100_000) };
+  assert.ok((await mcp.call("write_file", long)).text.length <= 4096);
   assert.match((await mcp.call("run", { ...sh("true"), tenant: ".." })).text, /Cannot use/);
   assert.match((await mcp.call("run", { ...sh("true"), workload: "other" })).text, "other");
   assert.match(
