@@ -1,4 +1,4 @@
-"""Runs in each Python kernel before its first code: results that are data come as data too, and variables can be lent."""
+"""Runs in each Python kernel before its first code: tables and charts come as data too, and variables can be lent."""
 
 
 def _set_up():

@@ -114,7 +114,7 @@ class Context:
     async def leave(self, execution):
         """Interrupts code whose client has gone, and forgets it if it has not started."""
         execution.is_left = True
-        if self._current is execution and self._reader is not None:
+        if self._current is execution and self._request[1] is execution and self._reader is not None:
             await self._manager.interrupt_kernel()
 
     async def start(self):
@@ -203,9 +203,8 @@ class Context:
             return
         if execution.env:
             await self._ask(set_variables(self.language, execution.env), execution, silent=True)
-        if execution.is_left or execution.has_error:
-            return
-        await self._ask(execution.code, execution)
+        if not execution.is_left and not execution.has_error:
+            await self._ask(execution.code, execution)
         if execution.env:
             await self._ask(unset_variables(self.language, execution.env, self._env), None, silent=True)
 
@@ -228,7 +227,8 @@ class Context:
                 message = await asyncio.wait_for(self._client.get_shell_msg(), ALIVE_SECONDS)
             except asyncio.TimeoutError:
                 if self._manager is None or not await self._manager.is_alive():
-                    raise KernelEnded("The kernel has ended, out of memory or by the code: its variables are lost") from None
+                    text = "The kernel has ended, out of memory or by the code: its variables are lost"
+                    raise KernelEnded(text) from None
                 continue
             if message["parent_header"].get("msg_id") == request:
                 return message["content"]

@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
+# First, since it names the folders in which jupyter_client works.
 from kernels import Context
 
 from jupyter_client.kernelspec import KernelSpecManager

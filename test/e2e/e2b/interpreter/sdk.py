@@ -23,7 +23,9 @@ assert execution.logs.stdout == ["out\n"] and execution.logs.stderr == ["err\n"]
 assert [message.line for message in printed] == ["out\n"] and printed[0].timestamp > 10**18, printed
 assert sandbox.run_code("n + 1").text == "42"
 
-execution = sandbox.run_code("import pandas as pd\npd.DataFrame({'a': [1, None], 'day': pd.to_datetime(['2026-11-30'] * 2)})")
+execution = sandbox.run_code(
+    "import pandas as pd\npd.DataFrame({'a': [1, None], 'day': pd.to_datetime(['2026-11-30'] * 2)})"
+)
 [table] = execution.results
 assert table.data == {"a": [1.0, None], "day": ["2026-11-30T00:00:00"] * 2} and "<table" in table.html, table.data
 
@@ -39,7 +41,8 @@ execution = sandbox.run_code("class Own:\n    def _repr_mimebundle_(self, **_):\
 assert execution.results[0].extra == {"a/b": "c"}, execution.results[0].extra
 
 context = sandbox.create_code_context(cwd="/", language="bash")
-execution = sandbox.run_code("pwd; echo \"$WHO\"; exit_with() { return $1; }; exit_with 3", context=context, envs={"WHO": "it's\nme"})
+code = "pwd; echo \"$WHO\"; exit_with() { return $1; }; exit_with 3"
+execution = sandbox.run_code(code, context=context, envs={"WHO": "it's\nme"})
 assert "".join(execution.logs.stdout) == "/\nit's\nme\n" and execution.error.value == "3", execution
 assert sandbox.run_code("echo \"${WHO-gone}\"", context=context).logs.stdout == ["gone\n"]
 try:
@@ -48,6 +51,8 @@ try:
 except TimeoutException:
     pass
 assert sandbox.run_code("echo goes on", context=context).logs.stdout == ["goes on\n"]
+sandbox.run_code("exit 3", context=context)
+assert sandbox.run_code("echo a new shell", context=context).logs.stdout == ["a new shell\n"]
 assert context.id in [one.id for one in sandbox.list_code_contexts()]
 sandbox.remove_code_context(context)
 try:

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Makes what a build needs where it reaches no registry, as on the local cluster: FOLDER/base.tar, an image of Debian's
+# Python to load, and FOLDER/context, this folder with the packages of PyPI that its image gets.
+# Needs Debian and root: local-context.sh FOLDER
+set -eu
+folder=${1:?"usage: local-context.sh FOLDER"}
+here=$(cd "$(dirname "$0")" && pwd)
+. /etc/os-release
+for package in mmdebstrap python3-venv; do
+  dpkg -s "$package" > /dev/null 2>&1 || apt-get install -y -qq --no-install-recommends "$package"
+done
+mkdir -p "$folder/context/wheels" "$folder/image"
+cp "$here"/* "$folder/context/"
+
+# The machine's own Python, so that both have the same version.
+/usr/bin/python3 -m venv "$folder/venv"
+"$folder/venv/bin/pip" wheel --quiet -r "$here/requirements.txt" -w "$folder/context/wheels"
+
+mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-pip,ca-certificates --skip=output/dev \
+  "$VERSION_CODENAME" "$folder/image/layer.tar"
+cd "$folder/image"
+digest=$(sha256sum layer.tar | cut -d ' ' -f 1)
+cat > config.json <<JSON
+{ "architecture": "$(dpkg --print-architecture)", "os": "linux", "config": { "Cmd": ["bash"],
+  "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"] },
+  "rootfs": { "type": "layers", "diff_ids": ["sha256:$digest"] } }
+JSON
+echo '[{ "Config": "config.json", "RepoTags": ["localhost/debian-python:1"], "Layers": ["layer.tar"] }]' > manifest.json
+tar -cf ../base.tar manifest.json config.json layer.tar
+cd ..
+rm -rf image venv

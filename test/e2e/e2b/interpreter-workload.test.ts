@@ -1,0 +1,100 @@
+// @long builds an image of packages of Debian and PyPI that nothing else needs
+// @limit 2700
+// @own-cluster
+import { execFile } from "node:child_process";
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
+import { freePort } from "../../../scripts/cluster/process/free-port.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
+import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
+import { cachedInstall } from "../../cluster/rest/cached-install.ts";
+import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
+import { EXAMPLE, type Installed, installed, type Sandbox } from "./interpreter/installed.ts";
+
+const NAME = "e2e-interpreter";
+const WORKLOAD = "code-interpreter-v1";
+/** A machine that has compiled nothing yet compiles BuildKit. */
+const BUILDER_LIMIT_MS = 30 * 60_000;
+const LIMIT_MS = 900_000;
+const test = suite("the code interpreter as a workload");
+const folder = mkdtempSync(join(tmpdir(), "tenancy-interpreter-"));
+let programs: Installed;
+let stack: Stack;
+let frontDoor: string;
+
+test.before(async () => {
+  frontDoor = `http://127.0.0.1:${await freePort()}`;
+  const TENANCY_PROXY_LISTEN = new URL(frontDoor).host;
+  programs = await installed();
+  stack = await startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN });
+  const made = await cachedInstall("code-interpreter-context", {
+    files: ["local-context.sh", "requirements.txt"].map((name) => join(EXAMPLE, name)),
+    install: (empty) => runCommand(join(EXAMPLE, "local-context.sh"), [empty], { limitMs: LIMIT_MS }),
+  });
+  const context = join(folder, "context");
+  cpSync(join(made, "context"), context, { recursive: true });
+  for (const name of readdirSync(EXAMPLE)) copyFileSync(join(EXAMPLE, name), join(context, name));
+  await waitUntil(() => /^ok builder image/m.test(stack.output()), {
+    ...{ what: "the builder's image", limitMs: BUILDER_LIMIT_MS, intervalMs: 200, explain: stack.output },
+  });
+  const run = (...words: string[]) => promisify(execFile)(process.execPath, ["scripts/bootstrap.mjs", ...words]);
+  await run("scripts/cluster.ts", "load", join(made, "base.tar"), "--name", NAME);
+  await stack.kubectl("apply", "-f", join(EXAMPLE, "workload.yaml"));
+  await run("scripts/workload.ts", "build", WORKLOAD, "--context", context, "--url", stack.url);
+});
+
+test.after(async () => {
+  rmSync(folder, { recursive: true });
+  await stack?.interrupt();
+  await downLocalCluster({ name: NAME });
+});
+
+function sandboxOf(tenant: string): Sandbox {
+  const sandboxUrl = `${frontDoor}/t/${tenant}/${WORKLOAD}`;
+  return new programs.Sandbox({ ...{ sandboxId: tenant, envdVersion: "0.6.1" }, sandboxUrl, apiKey: "none" });
+}
+
+test("code runs with the variables and secrets of its claim, in kernels from before it and from after it", async () => {
+  const inputs = { workload: WORKLOAD, env: { GREETING: "hello" }, secrets: { TOKEN: "only-for-ann" } };
+  const { status, body } = await stack.claim("ann", inputs);
+  assert.is(status, 201, JSON.stringify(body));
+  const sandbox = sandboxOf("ann");
+  const code = "import os\nos.environ['GREETING'], os.environ['TOKEN'], os.getcwd(), os.getuid()";
+  assert.is((await sandbox.runCode(code)).text, "('hello', 'only-for-ann', '/home/user', 1000)");
+  const context = await sandbox.createCodeContext({ language: "bash" });
+  const { logs } = await sandbox.runCode('echo "$GREETING $TOKEN"', { context });
+  assert.equal(logs.stdout, ["hello only-for-ann\n"]);
+});
+
+test("a plot comes as a picture, a table as data; code whose client has gone ends, also behind the front door", async () => {
+  const sandbox = sandboxOf("ann");
+  const { results } = await sandbox.runCode(
+    "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nimport pandas\npandas.DataFrame({'a': [1]})",
+    { timeoutMs: 120_000 },
+  );
+  assert.match(String(results[0]?.png), /^iVBORw0KGgo/);
+  assert.equal(results[1]?.data, { a: [1] });
+  const late = await sandbox.runCode("while True: pass", { timeoutMs: 2000 }).catch((error: Error) => error);
+  assert.is(late.constructor.name, "TimeoutError");
+  assert.is((await sandbox.runCode("1 + 1", { timeoutMs: 120_000 })).text, "2");
+});
+
+test("files of the home are there after a release; nothing of the kernels is", async () => {
+  const sandbox = sandboxOf("ann");
+  await sandbox.runCode("open('kept.txt', 'w').write('kept')");
+  const released = await stack.release("ann", WORKLOAD);
+  assert.ok(released.status < 300, JSON.stringify(released.body));
+  const { status, body } = await stack.claim("ann", { workload: WORKLOAD, resume: true });
+  assert.is(status, 201, JSON.stringify(body));
+  assert.is((await sandbox.runCode("open('kept.txt').read()")).text, "kept");
+  const { text } = await sandbox.runCode("import os\nsorted(os.listdir())");
+  assert.match(text ?? "", /'kept.txt'/);
+  assert.not.match(text ?? "", /ipython|kernel|jupyter|\.cache|\.config/);
+});
+
+test.run();
