@@ -10,7 +10,7 @@ for package in mmdebstrap python3-venv; do
   dpkg -s "$package" > /dev/null 2>&1 || apt-get install -y -qq --no-install-recommends "$package"
 done
 mkdir -p "$folder/context/wheels" "$folder/image"
-cp "$here"/* "$folder/context/"
+cp "$here"/Dockerfile "$here"/*.* "$folder/context/"
 
 # The machine's own Python, so that both have the same version.
 /usr/bin/python3 -m venv "$folder/venv"

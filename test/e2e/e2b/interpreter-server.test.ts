@@ -28,7 +28,7 @@ test.before(async () => {
   url = `http://127.0.0.1:${port}`;
   server = spawn(programs.python, [join(EXAMPLE, "server.py")], {
     cwd: home,
-    env: { ...process.env, PORT: String(port), HOME: home, MAX_CONTEXTS: "4" },
+    env: { ...process.env, PORT: String(port), HOME: home, MAX_CONTEXTS: "4", PYTHONDONTWRITEBYTECODE: "1" },
   });
   for (const stream of [server.stdout, server.stderr]) stream?.on("data", (chunk) => (output += chunk));
   await waitUntil(async () => (await fetch(`${url}/health`).catch(() => undefined))?.ok, {

@@ -38,7 +38,8 @@ test.before(async () => {
   });
   const context = join(folder, "context");
   cpSync(join(made, "context"), context, { recursive: true });
-  for (const name of readdirSync(EXAMPLE)) copyFileSync(join(EXAMPLE, name), join(context, name));
+  const sources = readdirSync(EXAMPLE, { withFileTypes: true }).filter((entry) => entry.isFile());
+  for (const { name } of sources) copyFileSync(join(EXAMPLE, name), join(context, name));
   await waitUntil(() => /^ok builder image/m.test(stack.output()), {
     ...{ what: "the builder's image", limitMs: BUILDER_LIMIT_MS, intervalMs: 200, explain: stack.output },
   });

@@ -10,7 +10,7 @@ export const EXAMPLE = join(import.meta.dirname, "../../../../manifests/examples
 const LIMIT_MS = 480_000;
 const servers = join(EXAMPLE, "requirements.txt");
 const sdk = join(import.meta.dirname, "requirements.txt");
-const modules = join(import.meta.dirname, "package.json");
+const modules = join(import.meta.dirname, "sdk.json");
 
 /** What the tests call of `@e2b/code-interpreter`. */
 export interface Sandbox {
