@@ -16,6 +16,8 @@ import { EXAMPLE, type Installed, installed, type Sandbox } from "./interpreter/
 const LIMIT_MS = 120_000;
 const test = suite("the code interpreter's server with E2B's SDKs");
 const home = mkdtempSync(join(tmpdir(), "tenancy-interpreter-"));
+/** For the kernels. */
+const temporary = mkdtempSync(join(tmpdir(), "kernels-"));
 let programs: Installed;
 let url: string;
 let server: ChildProcess;
@@ -28,7 +30,14 @@ test.before(async () => {
   url = `http://127.0.0.1:${port}`;
   server = spawn(programs.python, [join(EXAMPLE, "server.py")], {
     cwd: home,
-    env: { ...process.env, PORT: String(port), HOME: home, MAX_CONTEXTS: "4", PYTHONDONTWRITEBYTECODE: "1" },
+    env: {
+      ...process.env,
+      PORT: String(port),
+      HOME: home,
+      MAX_CONTEXTS: "4",
+      PYTHONDONTWRITEBYTECODE: "1",
+      TMPDIR: temporary,
+    },
   });
   for (const stream of [server.stdout, server.stderr]) stream?.on("data", (chunk) => (output += chunk));
   await waitUntil(async () => (await fetch(`${url}/health`).catch(() => undefined))?.ok, {
@@ -43,7 +52,7 @@ test.after(async () => {
     if (server.exitCode === null) await once(server, "exit", { signal: AbortSignal.timeout(LIMIT_MS) });
     assert.is(server.exitCode, 0, output);
   }
-  rmSync(home, { recursive: true });
+  for (const folder of [home, temporary]) rmSync(folder, { recursive: true });
 });
 
 test("the Python SDK: output, tables, plots, charts, contexts, variables, time-outs and errors", async () => {
