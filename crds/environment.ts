@@ -21,6 +21,12 @@ export const listenAddress = v.pipe(
   v.custom<ListenAddress>((parsed) => parsed !== undefined, "must be host:port, such as 127.0.0.1:8080 or [::1]:8080"),
 );
 
+/** Where another program listens. */
+export const serverAddress = v.pipe(
+  listenAddress,
+  v.check(({ port }) => port > 0, "must have the port of a listener, such as tenancy-edge:8080"),
+);
+
 /** Undefined: no listener. */
 export const listenAddressOrOff = v.union(
   [

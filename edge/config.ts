@@ -9,6 +9,7 @@ import {
   listenAddressOrOff,
   namespaceName,
   quantity,
+  serverAddress,
   wholeNumber,
 } from "../crds/environment.ts";
 import { type SecretPolicy, secretPolicies } from "../crds/secret-refusal.ts";
@@ -139,6 +140,7 @@ const environment = v.object({
   TENANCY_PROXY_DOMAIN: v.optional(proxyDomain),
   TENANCY_PROXY_SCHEME: v.optional(v.picklist(["http", "https"], "must be http or https")),
   TENANCY_PROXY_TRUSTED: v.optional(networks),
+  TENANCY_PROXY_API: v.optional(serverAddress),
   TENANCY_PROXY_WAIT: v.optional(wholeNumber(1, 3600), "60"),
   TENANCY_PROXY_CONNECTIONS: v.optional(wholeNumber(1, 1_000_000), "20000"),
   TENANCY_PROXY_TENANT_CONNECTIONS: v.optional(wholeNumber(1, 1_000_000), "500"),
@@ -280,6 +282,8 @@ export interface ProxyConfig {
   readonly scheme: "http" | "https";
   /** Load balancers whose statements about a request's origin are trusted. */
   readonly trusted: readonly Network[];
+  /** Where the API listens, for requests to the daemon of a sandbox. Undefined: not set. */
+  readonly api: ListenAddress | undefined;
   /** Milliseconds that a request waits for its pod. */
   readonly waitMs: number;
   /** Maximum number of visitors' connections. */
@@ -308,6 +312,7 @@ function proxyConfig(values: v.InferOutput<typeof environment>, roles: ReadonlyS
     domain,
     scheme: values.TENANCY_PROXY_SCHEME ?? (isLocal ? "http" : "https"),
     trusted: values.TENANCY_PROXY_TRUSTED ?? [],
+    api: values.TENANCY_PROXY_API,
     waitMs: values.TENANCY_PROXY_WAIT * 1000,
     connections: values.TENANCY_PROXY_CONNECTIONS,
     tenantConnections: values.TENANCY_PROXY_TENANT_CONNECTIONS,

@@ -39,6 +39,7 @@ import { createFindLivePod } from "./cluster/live-pod.ts";
 import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
 import { watchQuotas } from "./cluster/watch-quotas.ts";
 import type { EdgeConfig } from "./config.ts";
+import { createAccessTokens } from "./e2b/access-token.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
@@ -55,6 +56,7 @@ import { createLinks, findFrontDoor } from "./proxy/entry/front-door.ts";
 import { createLinkTokens } from "./proxy/entry/link-token.ts";
 import { watchSigningKeys } from "./proxy/entry/signing-keys.ts";
 import { type RunningProxy, startProxy } from "./proxy/start-proxy.ts";
+import { apiAddress } from "./proxy/to-api.ts";
 import type { Serve, Server } from "./serve/serve.ts";
 
 export interface Edge {
@@ -238,6 +240,10 @@ export async function startEdge(options: {
     isApiKey: (ref) => issued?.holds(ref) ?? (keys === undefined ? false : keys.holds(ref)),
     now,
   });
+  const accessTokens = createAccessTokens({
+    signingKey: createDerivedKey(config.apiKey ?? "", "tenancy sandbox tokens v1"),
+    ...{ keys, issued, clock: systemClock },
+  });
   const links =
     frontDoor &&
     createLinks({ frontDoor, tokens, problem: () => signingKeys?.problem(), maxSeconds: config.proxy.linkMaxSeconds });
@@ -330,6 +336,8 @@ export async function startEdge(options: {
     if (config.roles.has("proxy") && frontDoor !== undefined) {
       proxy = await startProxy({
         config: config.proxy,
+        readAccessToken: await accessTokens.reader(),
+        api: apiAddress(config.proxy.api, { own: isApi ? servers[0]?.url : undefined, log }),
         claims,
         timeOfDay: serverTime,
         ...{ isKey, keys, admit },

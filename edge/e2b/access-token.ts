@@ -21,7 +21,12 @@ export interface AccessTokens {
    * @throws HttpError 503 while the keys may be stale
    */
   read(sandbox: ClaimKey, token: string): Promise<Actor | undefined>;
+  /** Derives the key, and returns a `read` that does not wait. */
+  reader(): Promise<ReadAccessToken>;
 }
+
+/** Who has a token of a sandbox, as {@link AccessTokens.read} finds it. @throws HttpError 503 */
+export type ReadAccessToken = (sandbox: ClaimKey, token: string) => Actor | undefined;
 
 const payloadSchema = v.pipe(
   v.string(),
@@ -59,10 +64,8 @@ export function createAccessTokens(options: {
 }): AccessTokens {
   const { signingKey, keys, issued, clock } = options;
 
-  async function mac(text: string): Promise<string> {
-    return createHmac("sha256", await signingKey())
-      .update(text)
-      .digest("base64url");
+  function mac(text: string, key: Buffer): string {
+    return createHmac("sha256", key).update(text).digest("base64url");
   }
 
   /** The actor with a `ref`, as far as it still holds, with the end of what it may do. */
@@ -80,29 +83,35 @@ export function createAccessTokens(options: {
     };
   }
 
+  function readWith(key: Buffer, { tenantId, workloadRef }: ClaimKey, token: string): Actor | undefined {
+    const [, text, signature] = (token.length <= MAX_LENGTH ? TOKEN.exec(token) : null) ?? [];
+    if (text === undefined || signature === undefined) return undefined;
+    // Texts are compared: other texts may decode to the same bytes.
+    if (!timingSafeEqual(Buffer.from(mac(text, key)), Buffer.from(signature))) return undefined;
+    const { success, output } = v.safeParse(payloadSchema, Buffer.from(text, "base64url").toString("utf8"));
+    // Signed by our key but in another format: by a later version, whose replicas run beside this one.
+    if (!success || output.t !== tenantId || output.w !== workloadRef) return undefined;
+    const holder = holderOf(output.by);
+    if (holder === undefined) return undefined;
+    // A key keeps its ref only with its tenants and workloads.
+    const { requestsPerSecond } = holder;
+    return {
+      ...{ kind: holder.kind, id: holder.id, ref: holder.ref, ended: holder.ended, requestsPerSecond },
+      ...(holder.endsAt !== undefined && { endsAt: holder.endsAt }),
+      ...{ role: "tenant", tenants: [tenantId], workloads: [workloadRef] },
+    };
+  }
+
   return {
     async sign({ tenantId, workloadRef }, { kind, id, ref }) {
       const payload: v.InferOutput<typeof payloadSchema> = { v: 1, t: tenantId, w: workloadRef, by: { kind, id, ref } };
       const text = Buffer.from(JSON.stringify(payload)).toString("base64url");
-      return `${text}.${await mac(text)}`;
+      return `${text}.${mac(text, await signingKey())}`;
     },
-    async read({ tenantId, workloadRef }, token) {
-      const [, text, signature] = (token.length <= MAX_LENGTH ? TOKEN.exec(token) : null) ?? [];
-      if (text === undefined || signature === undefined) return undefined;
-      // Texts are compared: other texts may decode to the same bytes.
-      if (!timingSafeEqual(Buffer.from(await mac(text)), Buffer.from(signature))) return undefined;
-      const { success, output } = v.safeParse(payloadSchema, Buffer.from(text, "base64url").toString("utf8"));
-      // Signed by our key but in another format: by a later version, whose replicas run beside this one.
-      if (!success || output.t !== tenantId || output.w !== workloadRef) return undefined;
-      const holder = holderOf(output.by);
-      if (holder === undefined) return undefined;
-      // A key keeps its ref only with its tenants and workloads.
-      const { requestsPerSecond } = holder;
-      return {
-        ...{ kind: holder.kind, id: holder.id, ref: holder.ref, ended: holder.ended, requestsPerSecond },
-        ...(holder.endsAt !== undefined && { endsAt: holder.endsAt }),
-        ...{ role: "tenant", tenants: [tenantId], workloads: [workloadRef] },
-      };
+    read: async (sandbox, token) => readWith(await signingKey(), sandbox, token),
+    async reader() {
+      const key = await signingKey();
+      return (sandbox, token) => readWith(key, sandbox, token);
     },
   };
 }

@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Clock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
+import type { IncomingRequest } from "./client-connection.ts";
 import type { ExchangeEnd } from "./forward.ts";
 
 /** A finished request as shown in the access log. */
@@ -10,10 +11,24 @@ export interface Accessed extends Partial<ExchangeEnd> {
   readonly method: string;
   /** Without its query, which may contain secrets. */
   readonly path: string;
-  /** Absent if the visitor was not admitted. */
+  /** Absent if the visitor was not admitted; as requested where the API decides that. */
   readonly tenant?: string;
   readonly workload?: string;
   readonly pod?: string | undefined;
+}
+
+/** Characters of a path in the log, which strangers could fill with long paths. */
+const MAX_LOGGED = 256;
+
+/** What a request itself says for the log; its path without the query. */
+export function accessedOf({
+  head,
+  requestId,
+}: Pick<IncomingRequest, "head" | "requestId">): Pick<Accessed, "requestId" | "method" | "path"> {
+  const { method, target } = head;
+  const query = target.indexOf("?");
+  const path = query === -1 ? target : target.slice(0, query);
+  return { requestId, method, path: path.length > MAX_LOGGED ? `${path.slice(0, MAX_LOGGED)}…` : path };
 }
 
 /** Counts and logs requests through the front door. */

@@ -18,6 +18,8 @@ export interface Wanted {
   readonly showsPages: boolean;
   /** Whether the visitor may learn why an instance does not start: a claim's message can contain lines of its log. */
   readonly isInsider: boolean;
+  /** Where E2B's SDKs name the instance, its id: they start a sandbox by the API, so a request does not wake it. */
+  readonly sandbox: string | undefined;
 }
 
 /** Finds the pod of a request, and wakes it if there is none. */
@@ -99,6 +101,7 @@ export function createFindInstance(options: {
   }
 
   function wakeAs(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
+    if (wanted.sandbox !== undefined) throw new AnswerError(notRunning(wanted.sandbox));
     return wanted.showsPages ? wakeForPage(wanted, gone) : wake(wanted, gone);
   }
 
@@ -113,6 +116,12 @@ function asAnswer(cause: unknown, { isInsider }: Wanted): AnswerError {
   const message =
     isInsider && cause instanceof HttpError ? cause.message : "the instance could not be started; try again later";
   return new AnswerError(unavailable(message), { cause });
+}
+
+/** As E2B's own proxy answers, which its SDKs read as a sandbox that has ended. */
+function notRunning(sandboxId: string): LocalAnswer {
+  const body = JSON.stringify({ code: 502, message: "The sandbox is not running", sandboxId });
+  return { status: 502, contentType: "application/json", body };
 }
 
 function unavailable(message: string): LocalAnswer {

@@ -5,7 +5,7 @@ import type { TenantRates } from "../access/tenant-rates.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import { createCounts } from "../counts.ts";
 import { HttpError } from "../http/http-error.ts";
-import type { Access } from "./access.ts";
+import { type Access, accessedOf } from "./access.ts";
 import type { IncomingRequest, Route } from "./client-connection.ts";
 import { type Address, readAddress } from "./entry/address.ts";
 import { type Admission, createAdmissions } from "./entry/admission.ts";
@@ -14,11 +14,13 @@ import { createForwardChanges } from "./entry/forward-changes.ts";
 import type { FrontDoor } from "./entry/front-door.ts";
 import type { LinkTokens } from "./entry/link-token.ts";
 import { createOpenByLink } from "./entry/open-by-link.ts";
+import { ENVD_PORT } from "./entry/sandbox-address.ts";
 import type { FindInstance, Wanted } from "./find-instance.ts";
 import { AnswerError, type Forward, type Stop } from "./forward.ts";
 import { errorAnswer, type LocalAnswer } from "./http/local-answer.ts";
 import { type RequestHead, SAFE_METHODS } from "./http/message-head.ts";
 import type { InstanceUse, InstanceUses } from "./instance-uses.ts";
+import { type ApiAddress, createToApi } from "./to-api.ts";
 import type { AwakePod } from "./wake/find-awake.ts";
 import type { KnownTenants } from "./wake/known-tenants.ts";
 import { showsPages } from "./wake/waiting-page.ts";
@@ -32,8 +34,6 @@ const KEY_UNCHECKED = errorAnswer(503, "keys cannot be checked at the moment; tr
 const MAY_BE_LOST = errorAnswer(503, "the instance is being released and may not save this; try again", TRY_AGAIN);
 const TOO_MANY = errorAnswer(503, "too many requests to this instance at once; try again shortly", TRY_AGAIN);
 
-/** Characters of a path in the log, which strangers could fill with long paths. */
-const MAX_LOGGED = 256;
 /** Pods that a request may lose in a row before anything of it was sent. */
 const MAX_LOST_PODS = 3;
 
@@ -56,6 +56,8 @@ export function createRoute(options: {
   areKeysKnown: () => boolean;
   known: Pick<KnownTenants, "has" | "named" | "isListed" | "refresh">;
   findInstance: FindInstance;
+  /** Undefined: requests to the daemon of a sandbox are refused. */
+  api: ApiAddress | undefined;
   uses: InstanceUses;
   /** Concurrent requests and WebSockets of one tenant. */
   tenantConnections: number;
@@ -70,6 +72,8 @@ export function createRoute(options: {
   const { admissionOf, digitsToList, exposureOf } = createAdmissions({ namespace, cache, known });
   const changesOf = createForwardChanges();
   const openByLink = createOpenByLink({ tokens, clock });
+  const hasWorkload = (name: string): boolean => cache.workloads.store.get({ namespace, name }) !== undefined;
+  const toApi = createToApi({ api: options.api, hasWorkload, most: options.tenantConnections, access });
   const inUse = createCounts();
   /** Those that were admitted only because the workload is public. */
   const ofStrangers = createCounts();
@@ -77,12 +81,13 @@ export function createRoute(options: {
   return (request) => {
     const { head } = request;
     const refuse = (answer: LocalAnswer): { kind: "answer"; answer: LocalAnswer } => {
-      access.ended({ ...whatOf(request), status: answer.status });
+      access.ended({ ...accessedOf(request), status: answer.status });
       return { kind: "answer", answer };
     };
     if (!options.isFresh()) return refuse(STALE);
     const frontDoor = options.frontDoor();
-    const address = options.isKnownHost(head.host) ? readAddress(head, frontDoor.domain) : undefined;
+    const address = options.isKnownHost(head.host) ? readAddress(head, frontDoor.domain, { hasWorkload }) : undefined;
+    if (address?.sandbox !== undefined && address.instance?.port === ENVD_PORT) return toApi(request, address);
     const credentials = readCredentials(head, address);
     // The response reveals nothing about the requested instance.
     if (credentials.presentsToken && !options.areKeysKnown()) return refuse(KEYS_UNKNOWN);
@@ -173,14 +178,14 @@ export function createRoute(options: {
     const isInsider = pass.by !== "public";
     // Everything in the path form is in a sandbox, in which a page cannot reload itself.
     const showsPage = found.address.form === "host" && showsPages(request.head);
-    const wanted: Wanted = { key, port, showsPages: showsPage, isInsider };
+    const wanted: Wanted = { key, port, showsPages: showsPage, isInsider, sandbox: found.address.sandbox };
     let stop: Stop | undefined;
     /** Of a link or a key. */
     let forgetPass: (() => void) | undefined;
     let use: InstanceUse | undefined;
     let pod: string | undefined;
     // Nothing below may hold the request: an open WebSocket would hold its head for as long as it lasts.
-    const what = whatOf(request);
+    const what = accessedOf(request);
     let lost: { uid: string; sinceMs: number; pods: number } | undefined;
     let isOver = false;
     let isCounted = isInsider;
@@ -283,7 +288,7 @@ export function createRoute(options: {
    * that the wait reveals nothing.
    */
   function forwardAfterList(request: IncomingRequest, { digits, ...found }: Found & { digits: string }): Forward {
-    const what = whatOf(request);
+    const what = accessedOf(request);
     // An open WebSocket must not hold the request.
     let enter: (() => Forward) | undefined = entranceOf(request, found);
     let admitted: Forward | undefined;
@@ -321,11 +326,4 @@ export function createRoute(options: {
       },
     };
   }
-}
-
-function whatOf({ head, requestId }: IncomingRequest): { requestId: string; method: string; path: string } {
-  const { method, target } = head;
-  const query = target.indexOf("?");
-  const path = query === -1 ? target : target.slice(0, query);
-  return { requestId, method, path: path.length > MAX_LOGGED ? `${path.slice(0, MAX_LOGGED)}…` : path };
 }

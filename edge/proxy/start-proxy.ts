@@ -13,6 +13,7 @@ import type { Activity } from "../activity.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
 import type { ClusterCache } from "../cluster/watch-cluster.ts";
 import type { ProxyConfig } from "../config.ts";
+import type { ReadAccessToken } from "../e2b/access-token.ts";
 import { isLoopback } from "../http/page-check.ts";
 import type { Server } from "../serve/serve.ts";
 import { createAccess } from "./access.ts";
@@ -26,6 +27,7 @@ import { createInstanceUses } from "./instance-uses.ts";
 import { connectionsWithin, openFilesFor, readOpenFilesLimit } from "./open-files.ts";
 import { createRoute, NOT_FOUND } from "./route.ts";
 import { type ProxyServer, serveProxy } from "./serve-proxy.ts";
+import type { ApiAddress } from "./to-api.ts";
 import type { ReadNames } from "./wake/derived-names.ts";
 import { createFindAwake } from "./wake/find-awake.ts";
 import { createKnownTenants } from "./wake/known-tenants.ts";
@@ -55,6 +57,10 @@ export async function startProxy(options: {
   isKey: ((text: string) => boolean) | undefined;
   /** The keys besides TENANCY_API_KEY. @default they open nothing */
   keys?: Pick<Keys, "actorOf"> | undefined;
+  /** Reads access tokens of sandboxes. @default they open nothing */
+  readAccessToken?: ReadAccessToken | undefined;
+  /** Where the API listens. @default requests to the daemon of a sandbox are refused */
+  api?: ApiAddress | undefined;
   /** Counts their requests. @default without a limit */
   admit?: AdmitActor | undefined;
   /** Whether only this machine's own names are served. */
@@ -79,7 +85,7 @@ export async function startProxy(options: {
   timeOfDay?: (() => number) | undefined;
   log: Log;
 }): Promise<RunningProxy> {
-  const { config, isKey, localOnly, frontDoor, tokens, areKeysKnown, activity, registry, instance, log } = options;
+  const { config, localOnly, frontDoor, tokens, areKeysKnown, activity, registry, instance, log } = options;
   const claims = { ...options.claims, waitLimitMs: config.waitMs };
   const { cache, namespace, clock } = claims;
   const openFiles = options.openFiles ?? (await readOpenFilesLimit());
@@ -120,11 +126,12 @@ export async function startProxy(options: {
     cache,
     isFresh: () => cache.claims.isFresh() && cache.workloads.isFresh() && cache.pods.isFresh(),
     isKnownHost: (host) => !localOnly || isKnownHost(host, frontDoor(), isLoopback),
-    readCredentials: createCredentials({ isKey, keys: options.keys, tokens, frontDoor: frontDoor() }),
+    readCredentials: createCredentials({ ...options, frontDoor: frontDoor() }),
     tokens,
     areKeysKnown,
     known,
     findInstance: createFindInstance({ claims, findAwake, waking }),
+    api: options.api,
     uses,
     tenantConnections: config.tenantConnections,
     rates: options.rates,

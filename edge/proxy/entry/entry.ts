@@ -3,19 +3,21 @@ import type { Exposure } from "../../../crds/network.ts";
 import { type Actor, reaches, reachesWorkload } from "../../access/actor.ts";
 import type { Keys } from "../../access/key-store.ts";
 import { namedUse } from "../../access/route-access.ts";
+import type { ReadAccessToken } from "../../e2b/access-token.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Field, RequestHead } from "../http/message-head.ts";
 import { type Address, nameOf } from "./address.ts";
 import type { FrontDoor } from "./front-door.ts";
-import { authorizesByKey, isKeyProtocol } from "./hidden-keys.ts";
+import { authorizesByKey, isAccessTokenText, isApiKeyField, isKeyProtocol } from "./hidden-keys.ts";
 import type { LinkTokens, SignedGrant } from "./link-token.ts";
+import { SANDBOX_FIELDS } from "./sandbox-address.ts";
 import { takeToken } from "./token-parameter.ts";
 
 /** What a request shows about its sender, checked before any lookup. */
 export interface Credentials {
   /** Whether it has TENANCY_API_KEY, or none is set and it does not come from another page. */
   readonly hasKey: boolean;
-  /** Who has the other key that it has, if that is valid. */
+  /** Who has the other key or the access token of the sandbox that it has, if that is valid. */
   readonly actor: Actor | undefined;
   /** Whether it has another key that cannot be checked at the moment. */
   readonly hasUncheckedKey: boolean;
@@ -26,6 +28,8 @@ export interface Credentials {
   readonly hidesAuthorization: boolean;
   /** Whether `Sec-WebSocket-Protocol` has an entry with a key. */
   readonly hidesProtocols: boolean;
+  /** Names of further fields that the pod does not see, in lower case. */
+  readonly hiddenFields: ReadonlySet<string> | undefined;
   /** The grant of a link, or of a cookie sent by a page of the same host. */
   readonly link: SignedGrant | undefined;
   readonly cookies: readonly SignedGrant[];
@@ -54,26 +58,32 @@ const BEARER = /^bearer +(\S+)$/i;
 
 /**
  * Returns a function that reads the credentials of a request: a key in `Authorization: Bearer` or `X-Tenancy-Key`, a
- * link's token in the query, and in the host form the cookie that replaced a link.
+ * link's token in the query, and in the host form the cookie that replaced a link. At an address of E2B's SDKs also an
+ * access token of the sandbox in `X-Access-Token` or `E2B-Traffic-Access-Token`.
  *
  * @param options.isKey undefined if no key is set: every request that does not come from another page counts as having
  * it
  * @param options.keys the keys besides TENANCY_API_KEY. @default they open nothing
+ * @param options.readAccessToken reads access tokens of sandboxes. @default they open nothing
  */
 export function createCredentials(options: {
   isKey: ((text: string) => boolean) | undefined;
   keys?: Pick<Keys, "actorOf"> | undefined;
+  readAccessToken?: ReadAccessToken | undefined;
   tokens: Pick<LinkTokens, "read">;
   frontDoor: FrontDoor;
 }): (head: RequestHead, address: Address | undefined) => Credentials {
   const { isKey, keys, tokens, frontDoor } = options;
   const cookie = cookieName(frontDoor);
 
-  /** The actor of the first valid key; "unchecked" if one cannot be checked: its holder must not pass as a stranger. */
-  function actorOf(texts: readonly string[]): Actor | "unchecked" | undefined {
+  /** The actor of the first valid text; "unchecked" if one cannot be checked: its holder must not pass as a stranger. */
+  function actorOf(
+    texts: readonly string[],
+    read: (text: string) => Actor | undefined = (text) => keys?.actorOf(text),
+  ): Actor | "unchecked" | undefined {
     try {
       for (const text of texts) {
-        const actor = keys?.actorOf(text);
+        const actor = read(text);
         if (actor !== undefined) return actor;
       }
     } catch (error) {
@@ -83,6 +93,15 @@ export function createCredentials(options: {
     return undefined;
   }
 
+  /** The actor of an access token of the sandbox that is asked for. */
+  function holderOf(texts: readonly string[], address: Address | undefined): Actor | "unchecked" | undefined {
+    const { readAccessToken } = options;
+    if (readAccessToken === undefined || address?.sandbox === undefined || address.instance === undefined)
+      return undefined;
+    const { workload: workloadRef, tenantId } = address.instance;
+    return actorOf(texts, (text) => readAccessToken({ workloadRef, tenantId }, text));
+  }
+
   return (head, address) => {
     const read = readFields(head.fields, { cookie, isKey });
     const { target, token } = takeToken(address?.target ?? head.target);
@@ -90,7 +109,8 @@ export function createCredentials(options: {
     const isKeyed = isKey !== undefined && read.keys.some(isKey);
     const carriesKey = isBearer || isKeyed;
     const ofKeys = carriesKey ? undefined : actorOf(read.keys);
-    const found = carriesKey ? undefined : (ofKeys ?? actorOf(read.bearer));
+    const ofToken = carriesKey || read.tokens.length === 0 ? undefined : holderOf(read.tokens, address);
+    const found = carriesKey ? undefined : (ofToken ?? ofKeys ?? actorOf(read.bearer));
     const link = tokens.read("link", token);
     const isOwn = isOwnPage(head, read, frontDoor);
     const cookies: SignedGrant[] = [];
@@ -110,6 +130,7 @@ export function createCredentials(options: {
         isBearer ||
         (address?.form === "path" && mayBeOfBrowser(read, { isKeyed: isKeyed || ofKeys !== undefined })),
       hidesProtocols: read.offersKey,
+      hiddenFields: address?.sandbox === undefined ? read.hidden : SANDBOX_FIELDS,
       link,
       cookies,
       presentsToken: token !== undefined || read.cookies.length > 0,
@@ -201,6 +222,10 @@ interface ReadFields {
   /** Whether there is an `Authorization` of another scheme. */
   hasOtherAuthorization: boolean;
   readonly keys: string[];
+  /** Texts of access tokens. */
+  readonly tokens: string[];
+  /** Fields with a key or an access token, valid or not. */
+  hidden: ReadonlySet<string> | undefined;
   readonly cookies: string[];
   origin: string | undefined;
   site: string | undefined;
@@ -218,6 +243,8 @@ function readFields(
     offersKey: false,
     hasOtherAuthorization: false,
     keys: [],
+    tokens: [],
+    hidden: undefined,
     cookies: [],
     origin: undefined,
     site: undefined,
@@ -238,6 +265,15 @@ function readFields(
         break;
       case "x-tenancy-key":
         read.keys.push(value);
+        break;
+      case "x-api-key":
+        if (isApiKeyField(value, isKey)) read.hidden = new Set(read.hidden).add(name);
+        break;
+      case "x-access-token":
+      case "e2b-traffic-access-token":
+        if (!isAccessTokenText(value)) break;
+        read.tokens.push(value);
+        read.hidden = new Set(read.hidden).add(name);
         break;
       case "cookie":
         for (const pair of value.split(";")) {

@@ -45,8 +45,8 @@ export function createForwardChanges(): (found: {
   let hostResponse: ResponseChanges | undefined;
 
   return ({ address, credentials, frontDoor }) => {
-    const { target, hidesAuthorization, hidesProtocols } = credentials;
-    const hidden = { hidesAuthorization, hidesProtocol: hidesProtocols ? isKeyProtocol : undefined };
+    const { target, hidesAuthorization, hidesProtocols, hiddenFields } = credentials;
+    const hidden = { hidesAuthorization, hidesProtocol: hidesProtocols ? isKeyProtocol : undefined, hiddenFields };
     if (address.form === "path") {
       const { prefix } = address;
       const request = { target, prefix, ...hidden, hidesCookies: true, referer: withoutToken };

@@ -27,9 +27,18 @@ export function findFrontDoor(
   return () => ({ domain: domain.name, port: domain.port ?? port(), scheme });
 }
 
+/** The domain below which E2B's SDKs find a sandbox, `<port>-<sandbox id>.<domain>`; undefined without a front door. */
+export function sandboxDomain(frontDoor: (() => FrontDoor) | undefined): string | undefined {
+  return frontDoor && withPort(frontDoor());
+}
+
+function withPort({ domain, port }: FrontDoor): string {
+  return port === undefined ? domain : `${domain}:${port}`;
+}
+
 /** The URL of a tenant's instance, which a browser can open if the workload admits it. */
-export function instanceUrl({ domain, port, scheme }: FrontDoor, target: HostTarget): string {
-  return `${scheme}://${hostLabel(target)}.${domain}${port === undefined ? "" : `:${port}`}/`;
+export function instanceUrl(frontDoor: FrontDoor, target: HostTarget): string {
+  return `${frontDoor.scheme}://${hostLabel(target)}.${withPort(frontDoor)}/`;
 }
 
 /** Makes URLs with a token. */

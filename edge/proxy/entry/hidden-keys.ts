@@ -4,6 +4,8 @@ import { KEY_PROTOCOL } from "../../http/api-key.ts";
 const KEY_TEXT = /tk_[a-z0-9]{16}_[\w-]{43}/;
 /** Each costs a digest. */
 const MOST_WORDS = 32;
+/** The text of an access token of a sandbox (edge/e2b/access-token.ts): its payload begins with `{"v":1,"t":"`. */
+const ACCESS_TOKEN = /^eyJ2IjoxLCJ0Ijoi[\w-]*\.[\w-]{43}$/;
 const BASIC = /^basic\s+(\S+)/i;
 
 /**
@@ -31,4 +33,14 @@ export function authorizesByKey(value: string, isApiKey: ((text: string) => bool
 export function isKeyProtocol(entry: string): boolean {
   if (entry.startsWith(KEY_PROTOCOL) || KEY_TEXT.test(entry)) return true;
   return KEY_TEXT.test(Buffer.from(entry.slice(entry.lastIndexOf(".") + 1), "base64url").toString("utf8"));
+}
+
+/** Whether a value of `X-API-Key` is a key, valid or not. */
+export function isApiKeyField(value: string, isApiKey: ((text: string) => boolean) | undefined): boolean {
+  return KEY_TEXT.test(value) || isApiKey?.(value) === true;
+}
+
+/** Whether a value is an access token of a sandbox, valid or not. */
+export function isAccessTokenText(value: string): boolean {
+  return ACCESS_TOKEN.test(value);
 }

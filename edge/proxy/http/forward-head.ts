@@ -33,6 +33,12 @@ export interface RequestChanges {
   readonly hidesCookies?: boolean | undefined;
   /** Changes a `Referer`. @default unchanged */
   readonly referer?: ((value: string) => string) | undefined;
+  /** Names of further fields that are removed, in lower case. @default none */
+  readonly hiddenFields?: ReadonlySet<string> | undefined;
+  /** The `Host`. @default the request's own */
+  readonly host?: string | undefined;
+  /** Fields in addition to the client's. @default none */
+  readonly fields?: readonly AnswerField[] | undefined;
 }
 
 /** Changes of a response for the client. */
@@ -67,7 +73,7 @@ const OURS = /^(?:forwarded|x-forwarded(?:-.*)?|x-real-ip|x-request-id|x-origina
 
 /** Fields that have a meaning before the body is read; in a trailer they are dropped. */
 const NOT_IN_TRAILER =
-  /^(?:host|authorization|cookie|set-cookie|content-.*|cache-control|expect|max-forwards|pragma|range|if-.*|date|age|expires|location|referer|retry-after|vary|warning|www-authenticate)$/;
+  /^(?:host|authorization|cookie|set-cookie|content-.*|cache-control|expect|max-forwards|pragma|range|if-.*|date|age|expires|location|referer|retry-after|vary|warning|www-authenticate|e2b-.*|x-access-token|x-api-key)$/;
 
 /** Whether the request is a WebSocket handshake: the only protocol that a connection may switch to. */
 export function asksForWebSocket({ minor, method, fields }: RequestHead): boolean {
@@ -97,7 +103,8 @@ export function requestHeadFor(
   const named = namedByConnection(request.fields);
   let text = `${request.method} ${changes.target ?? request.target} HTTP/1.1\r\n`;
   // An HTTP/1.0 client may omit it; HTTP/1.1 requires one, and servers such as nginx refuse an empty one.
-  if (request.host === "") text += `Host: ${pod.host.includes(":") ? `[${pod.host}]` : pod.host}:${pod.port}\r\n`;
+  if (changes.host !== undefined) text += `Host: ${changes.host}\r\n`;
+  else if (request.host === "") text += `Host: ${pod.host.includes(":") ? `[${pod.host}]` : pod.host}:${pod.port}\r\n`;
   for (const [name, value, lowerCase] of request.fields) {
     if (HOP_BY_HOP.has(lowerCase) || named?.has(lowerCase) || isOurs(lowerCase)) continue;
     if (lowerCase === "cookie" && changes.hidesCookies === true) continue;
@@ -113,7 +120,8 @@ export function requestHeadFor(
       if (shown.length > 0) text += `${name}: ${shown.join(",").trim()}\r\n`;
       continue;
     }
-    if (lowerCase === "host" && request.host === "") continue;
+    if (lowerCase === "host" && (request.host === "" || changes.host !== undefined)) continue;
+    if (changes.hiddenFields?.has(lowerCase)) continue;
     if (lowerCase === "referer" && changes.referer !== undefined) {
       text += `${name}: ${changes.referer(value)}\r\n`;
       continue;
@@ -125,6 +133,7 @@ export function requestHeadFor(
   if (listOf(request.fields, "te").includes("trailers")) text += "TE: trailers\r\nConnection: te\r\n";
   text += `X-Forwarded-For: ${origin.address}\r\nX-Forwarded-Proto: ${origin.scheme}\r\n`;
   if (request.host !== "") text += `X-Forwarded-Host: ${request.host}\r\n`;
+  for (const [name, value] of changes.fields ?? []) text += `${name}: ${value}\r\n`;
   if (changes.prefix !== undefined) text += `X-Forwarded-Prefix: ${changes.prefix}\r\n`;
   text += `X-Request-Id: ${origin.requestId}\r\n`;
   if (upgrades) text += "Connection: Upgrade\r\nUpgrade: websocket\r\n";

@@ -39,6 +39,7 @@ test("defaults", () => {
       domain: undefined,
       scheme: "https",
       trusted: [],
+      api: undefined,
       waitMs: 60_000,
       connections: 20_000,
       tenantConnections: 500,
@@ -87,6 +88,7 @@ test("every variable is read", () => {
       TENANCY_PROXY_DOMAIN: "apps.example.com:8443",
       TENANCY_PROXY_SCHEME: "http",
       TENANCY_PROXY_TRUSTED: "10.0.0.0/8, fd00::/8,192.0.2.7",
+      TENANCY_PROXY_API: "tenancy-edge:8080",
       TENANCY_PROXY_WAIT: "1",
       TENANCY_PROXY_CONNECTIONS: "2",
       TENANCY_PROXY_TENANT_CONNECTIONS: "3",
@@ -145,6 +147,7 @@ test("every variable is read", () => {
           { address: "fd00::", prefix: 8, family: "ipv6" },
           { address: "192.0.2.7", prefix: 32, family: "ipv4" },
         ],
+        api: { hostname: "tenancy-edge", port: 8080 },
         waitMs: 1000,
         connections: 2,
         tenantConnections: 3,
@@ -196,6 +199,8 @@ test("the front door is at localhost unless it is said where, over HTTPS unless 
     "fe80::1%eth0",
   ])
     assert.match(problemsOf({ TENANCY_PROXY_TRUSTED: networks }), "TENANCY_PROXY_TRUSTED must be");
+  for (const address of ["tenancy-edge", "http://tenancy-edge:8080", "tenancy-edge:0"])
+    assert.match(problemsOf({ TENANCY_PROXY_API: address }), "TENANCY_PROXY_API must");
   const open = { TENANCY_EDGE_ROLES: "proxy", TENANCY_PROXY_LISTEN: "0.0.0.0:8081" };
   assert.match(problemsOf(open), "TENANCY_API_KEY is unset while TENANCY_PROXY_LISTEN (0.0.0.0:8081)");
   assert.ok(loadConfig({ ...open, TENANCY_EDGE_ROLES: "api" }));

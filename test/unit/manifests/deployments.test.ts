@@ -107,7 +107,10 @@ test("the front door is reached from outside by each of its forms of address", (
   const domain = "apps.example.com";
   for (const hosts of [rules.map(({ host }) => host), tls.flatMap((one) => one.hosts), route.spec.hostnames]) {
     const asked = hosts.map((host: string) => host.replace("*", "app--alice"));
-    const forms = asked.map((host: string) => readAddress({ host, target: "/t/alice/app/" }, domain)?.form);
+    const forms = asked.map((host: string) => {
+      const head = { host, target: "/t/alice/app/", fields: [] };
+      return readAddress(head, domain, { hasWorkload: () => true })?.form;
+    });
     assert.equal(forms, ["host", "path"]);
   }
   assert.equal(new Set(rules.map(({ http }) => JSON.stringify(http))).size, 1);

@@ -4,7 +4,8 @@ import * as assert from "uvu/assert";
 import { readAddress } from "../../../edge/proxy/entry/address.ts";
 
 const test = suite("readAddress");
-const read = (host: string, target = "/") => readAddress({ host, target }, "apps.test");
+const read = (host: string, target = "/") =>
+  readAddress({ host, target, fields: [] }, "apps.test", { hasWorkload: () => true });
 
 test("a tenant's host, with a port, a final dot and a port of the workload", () => {
   const instance = { workload: "app", tenantId: "alice" };

@@ -11,12 +11,14 @@ import type { TenantRates } from "../../../edge/access/tenant-rates.ts";
 import { createActivity } from "../../../edge/activity.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import type { ProxyConfig } from "../../../edge/config.ts";
+import type { ReadAccessToken } from "../../../edge/e2b/access-token.ts";
 import { createIsKey } from "../../../edge/http/api-key.ts";
 import type { Accessed } from "../../../edge/proxy/access.ts";
 import { findFrontDoor } from "../../../edge/proxy/entry/front-door.ts";
 import { createLinkTokens, type LinkTokens } from "../../../edge/proxy/entry/link-token.ts";
 import { readKeys } from "../../../edge/proxy/entry/signing-keys.ts";
 import { type RunningProxy, startProxy } from "../../../edge/proxy/start-proxy.ts";
+import type { ApiAddress } from "../../../edge/proxy/to-api.ts";
 import type { ReadNames } from "../../../edge/proxy/wake/derived-names.ts";
 import { FakeCluster, NAMESPACE } from "../edge/fake-cluster.ts";
 import { openWire, type Wire } from "../edge/open-wire.ts";
@@ -80,6 +82,8 @@ export async function startDoor(
     rates?: TenantRates;
     /** Beside `key`. @default none */
     keys?: Pick<Keys, "actorOf">;
+    readAccessToken?: ReadAccessToken;
+    api?: ApiAddress;
     admit?: AdmitActor;
     listArchives?: () => Promise<{ tenantId: string; workloadRef: string }[]>;
   } = {},
@@ -93,6 +97,7 @@ export async function startDoor(
     domain: { name: "apps.test", port: undefined },
     scheme: "http",
     trusted: [],
+    api: undefined,
     waitMs: 5000,
     connections: 1000,
     tenantConnections: 500,
@@ -134,6 +139,7 @@ export async function startDoor(
       waitLimitMs: 30_000,
     },
     ...{ rates: options.rates, keys: options.keys, admit: options.admit },
+    ...{ readAccessToken: options.readAccessToken, api: options.api },
     isKey: key === null ? undefined : createIsKey(key),
     localOnly,
     frontDoor,

@@ -2,60 +2,17 @@
 // Keys with a role at the front door: what they open, and that no pod sees one.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { secrets } from "../../../crds/client/built-in-resources.ts";
 import { readQuotas } from "../../../crds/quotas/tenant-quotas.ts";
-import { createKeyRates } from "../../../edge/access/key-rates.ts";
-import { createKeyStore, withoutContent } from "../../../edge/access/key-store.ts";
 import { createTenantRates } from "../../../edge/access/tenant-rates.ts";
 import { newKey } from "../access/key-secrets.ts";
 import { manualClock } from "../manual-clock.ts";
-import { MemoryApi } from "../memory-api.ts";
-import { memoryInformer } from "../memory-informer.ts";
-import { silentLog } from "../silent-log.ts";
 import { answerWith } from "./fake-pod.ts";
-import { comparable, get, KEY, startDoor } from "./front-door.ts";
+import { comparable, get, KEY } from "./front-door.ts";
+import { doorWith, handshake, SWITCH } from "./keyed-door.ts";
 import { closeAll } from "./start-proxy.ts";
 
 const test = suite("keys with a role at the front door");
 test.after.each(closeAll);
-
-const SWITCH = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-const handshake = [
-  ...["Connection: Upgrade", "Upgrade: websocket"],
-  ...["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"],
-];
-
-/** A front door with these keys, by the name in the test. */
-async function doorWith(
-  given: Record<string, Parameters<typeof newKey>[0]>,
-  more: Parameters<typeof startDoor>[0] = {},
-) {
-  const api = new MemoryApi("keys");
-  const informer = memoryInformer(api, { resource: secrets, indexes: {}, transform: withoutContent });
-  const endless = new Promise<void>(() => undefined);
-  let isFresh = true;
-  const clock = manualClock();
-  const keys = createKeyStore({
-    ...{ informer: { ...informer, done: endless }, isFresh: () => isFresh },
-    ...{ namespace: "keys", clock, log: silentLog },
-  });
-  await Promise.resolve();
-  const made = Object.entries(given).map(([name, record], at) => {
-    const key = newKey(record);
-    api.add(secrets, key.secretAt(at + 1));
-    return [name, key] as const;
-  });
-  const door = await startDoor({ keys, admit: createKeyRates({ clock }), ...more });
-  return {
-    door,
-    clock,
-    key: Object.fromEntries(made.map(([name, { text }]) => [name, text])) as Record<string, string>,
-    end: (name: string) => api.remove(secrets, `key-${Object.fromEntries(made)[name]?.id}`),
-    outage() {
-      isFresh = false;
-    },
-  };
-}
 
 const bearer = (key: string | undefined): string => `Authorization: Bearer ${key}`;
 const basic = (text: string): string => `Authorization: Basic ${Buffer.from(text).toString("base64")}`;
