@@ -118,9 +118,9 @@ function asAnswer(cause: unknown, { isInsider }: Wanted): AnswerError {
   return new AnswerError(unavailable(message), { cause });
 }
 
-/** As E2B's own proxy answers, which its SDKs read as a sandbox that has ended. */
+/** As E2B's own proxy answers: its SDKs look for 502, those for Python also for "was not found". */
 function notRunning(sandboxId: string): LocalAnswer {
-  const body = JSON.stringify({ code: 502, message: "The sandbox is not running", sandboxId });
+  const body = JSON.stringify({ code: 502, message: "the sandbox was not found: it is not running", sandboxId });
   return { status: 502, contentType: "application/json", body };
 }
 

@@ -97,8 +97,11 @@ function fill(root: Node, place: Place): boolean {
   for (const map of nodesAt(root, parent)) {
     if (map.type !== "map") continue;
     const entry = map.entries.find((one) => one.key === key);
-    for (const there of entry?.choices ?? [])
-      if (of === undefined || (there.node.type === "plain" && there.node.value === of)) there.node = node;
+    for (const there of entry?.choices ?? []) {
+      if (of !== undefined && !(there.node.type === "plain" && there.node.value === of)) continue;
+      there.node = node;
+      there.when = both(there.when, when);
+    }
     if (entry === undefined && of === undefined) map.entries.push({ key, choices: [{ when, node }] });
     filled = true;
   }

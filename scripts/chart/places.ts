@@ -219,6 +219,7 @@ export const PLACES: readonly Place[] = [
     ...{ object: "ConfigMap tenancy-proxy", path: ["data", "trusted"] },
     ...{ write: quoted(".Values.frontDoor.trusted"), when: ".Values.frontDoor.trusted" },
   },
+  { ...value("ConfigMap tenancy-proxy", ["data", "api"], "frontDoor.api"), when: ".Values.frontDoor.api" },
   value(operator, [...container, "env", "TENANCY_PROXY_IMAGE", "value"], "images.egressProxy"),
   variable(operator, "TENANCY_REGISTRY", ofBuilds("registry")),
   variable(operator, "TENANCY_REGISTRY_SECRET", ofBuilds("registrySecret")),

@@ -149,6 +149,9 @@ export const valuesSchema: TSchema = Type.Object(
         enabled: flag("instances at addresses of their own (docs/how-to/give-tenants-urls.md)"),
         domain: text("the domain below which they are", { default: "", pattern: hostName }),
         trusted: text("networks of trusted load balancers, separated by commas", { default: "" }),
+        api: text(
+          "where the API is, for E2B's SDKs; where empty, commands and files of sandboxes are not reached here",
+        ),
         public: flag("wake sleeping instances of workloads with `expose: public`"),
         ...program("the front door"),
         ingress: Type.Object(

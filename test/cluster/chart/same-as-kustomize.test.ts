@@ -403,7 +403,7 @@ test("hosts, classes, certificates, a bucket, a collector and bounds are those o
     values: {
       edge: { ingress: { host: "api.acme.com", className: "public", tlsSecretName: "acme-tls" } },
       frontDoor: {
-        ...{ domain: "apps.acme.com", trusted: "10.0.0.0/8" },
+        ...{ domain: "apps.acme.com", trusted: "10.0.0.0/8", api: "" },
         httpRoute: { parentRefs: [{ name: "public", namespace: "gateways" }] },
       },
       snapshots: { store: "s3://acme/tenants", region: "us-west-2", endpoint: "https://minio.acme.com:9000" },

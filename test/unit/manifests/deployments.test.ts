@@ -99,6 +99,22 @@ for (const [file, account, roles] of [
   });
 }
 
+test("the front door passes requests to the daemon of a sandbox on to the Service of the API", () => {
+  const documents = (file: string) =>
+    parseAllDocuments(readFileSync(join(folder, file), "utf8")).map((one) => one.toJS() as Record<string, unknown>);
+  const config = documents("components/front-door/proxy.yaml").find(({ kind }) => kind === "ConfigMap");
+  const services = documents("base/edge.yaml").filter(({ kind }) => kind === "Service") as unknown as {
+    metadata: { name: string };
+    spec: { ports: { port: number }[] };
+  }[];
+  const addresses = services.flatMap(({ metadata, spec }) => spec.ports.map(({ port }) => `${metadata.name}:${port}`));
+  const { api = "" } = (config as { data: Record<string, string> }).data;
+  assert.ok(addresses.includes(api), api);
+  const { env } = deployment("components/front-door/proxy.yaml");
+  const { proxy } = loadConfig({ ...env, TENANCY_PROXY_API: api });
+  assert.is(`${proxy.api?.hostname}:${proxy.api?.port}`, api);
+});
+
 test("the front door is reached from outside by each of its forms of address", () => {
   const [ingress, route] = ["ingress", "httproute"].map((kind) =>
     parse(readFileSync(join(folder, `components/front-door-${kind}/${kind}.yaml`), "utf8")),

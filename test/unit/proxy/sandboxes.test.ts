@@ -124,7 +124,7 @@ test("a sandbox that does not run is not woken: 502 as E2B's own proxy answers, 
     const answer = await door.ask(request);
     assert.is(statusOf(answer), "502");
     const body = JSON.parse(answer.slice(answer.indexOf("{"))) as object;
-    assert.equal(body, { code: 502, message: "The sandbox is not running", sandboxId: "web--alice" });
+    assert.equal(body, { code: 502, message: "the sandbox was not found: it is not running", sandboxId: "web--alice" });
   }
   assert.is(statusOf(await door.ask(get("127.0.0.1", "/", ...named("web--alice")))), "404");
   assert.equal(door.cluster.calls, []);
