@@ -1,4 +1,5 @@
 import { type ClaimKey, canonicalClaim, claimKey } from "../../crds/claims/claim-key.ts";
+import { isDestroyed } from "../../crds/claims/claim-pod.ts";
 import { linkSignals, startDeadline, whenAborted } from "../../crds/waits.ts";
 import type { ClaimServices } from "../api/claims/claim-services.ts";
 import { waitsFor } from "../api/claims/claim-tenant.ts";
@@ -36,21 +37,23 @@ const LOST_MS = 5000;
 const PAUSE_MS = 100;
 /** A pod that was woken may be released immediately by another caller. */
 const MAX_WAKES = 3;
+/** How long a sandbox that does not run is looked for: the API may have answered before this cache shows its claim. */
+const LAG_MS = 2000;
 
 /**
  * Returns a function that finds the pod of a request: immediately if it is awake, otherwise by a claim shared by all
- * waiting requests.
+ * waiting requests. A sandbox is not woken, only waited for while the caches may be behind.
  *
  * It throws an `AnswerError` with a 503 and the claim's reason if the pod cannot be woken, or with a page for a browser
  * that has waited a second; the error of `lost` if that pod was unreachable for five seconds.
  */
 export function createFindInstance(options: {
-  claims: Pick<ClaimServices, "cache" | "waiters" | "clock">;
+  claims: Pick<ClaimServices, "cache" | "waiters" | "clock" | "waitLimitMs">;
   findAwake: FindAwake;
   waking: Waking;
 }): FindInstance {
   const { findAwake, waking } = options;
-  const { cache, waiters, clock } = options.claims;
+  const { cache, waiters, clock, waitLimitMs } = options.claims;
 
   async function wake(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
     for (let wakes = 1; wakes <= MAX_WAKES; wakes += 1) {
@@ -100,8 +103,32 @@ export function createFindInstance(options: {
     return findAwake(wanted.key, wanted.port) ?? wakeAs(wanted, gone);
   }
 
+  /** Whether the claim says that its pod runs, or will. */
+  function isStarting(key: ClaimKey): boolean {
+    const claim = canonicalClaim(cache.claims.store.by("key", claimKey(key)));
+    if (claim === undefined || claim.metadata.deletionTimestamp !== undefined || isDestroyed(claim)) return false;
+    return [undefined, "Pending", "Active"].includes(claim.status?.phase);
+  }
+
+  async function untilRunning(wanted: Wanted, sandbox: string, gone: AbortSignal): Promise<AwakePod> {
+    const since = clock.now();
+    for (;;) {
+      const pod = findAwake(wanted.key, wanted.port);
+      if (pod !== undefined) return pod;
+      const leftMs = since + (isStarting(wanted.key) ? waitLimitMs : LAG_MS) - clock.now();
+      if (leftMs <= 0) throw new AnswerError(notRunning(sandbox));
+      const limit = startDeadline(leftMs, clock);
+      try {
+        await waiters.next(wanted.key, [gone, limit.signal]);
+      } finally {
+        limit.close();
+      }
+      gone.throwIfAborted();
+    }
+  }
+
   function wakeAs(wanted: Wanted, gone: AbortSignal): Promise<AwakePod> {
-    if (wanted.sandbox !== undefined) throw new AnswerError(notRunning(wanted.sandbox));
+    if (wanted.sandbox !== undefined) return untilRunning(wanted, wanted.sandbox, gone);
     return wanted.showsPages ? wakeForPage(wanted, gone) : wake(wanted, gone);
   }
 

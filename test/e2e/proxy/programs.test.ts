@@ -5,6 +5,7 @@ import { testAtOnce } from "../../at-once.ts";
 import { clusterOfFile } from "../cluster-of-file.ts";
 import { type FrontDoor, startFrontDoor } from "./front-door.ts";
 import { events, manyMegabytes, otherHandshakes, sideBySide, slowReaders, trailers, webSockets } from "./node.ts";
+import { sandboxes } from "./sandboxes.ts";
 import { secrets } from "./secrets.ts";
 import { oldClientWithoutHost, redirects, staticSite, staticUploads } from "./static-site.ts";
 import { crash, killedPod, sleepAndWake, uploadAtRelease, wokenByUpload } from "./waking.ts";
@@ -20,7 +21,7 @@ test.before(async (context) => {
 testAtOnce(test, [
   ...[staticSite, staticUploads, redirects, oldClientWithoutHost, wsgi, oldProgram],
   ...[events, trailers, webSockets, otherHandshakes, sideBySide, slowReaders, manyMegabytes],
-  ...[secrets, sleepAndWake, killedPod, wokenByUpload, uploadAtRelease, crash],
+  ...[secrets, sandboxes, sleepAndWake, killedPod, wokenByUpload, uploadAtRelease, crash],
 ]);
 
 test.after(async (door) => {

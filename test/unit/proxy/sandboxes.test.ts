@@ -2,7 +2,9 @@
 // The addresses of E2B's SDKs at the front door, and what an access token opens there.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { eventually } from "../../eventually.ts";
 import { newKey } from "../access/key-secrets.ts";
+import { manualClock } from "../manual-clock.ts";
 import { answerWith } from "./fake-pod.ts";
 import { comparable, get, KEY } from "./front-door.ts";
 import { doorWith, handshake, SWITCH } from "./keyed-door.ts";
@@ -114,20 +116,43 @@ test("keys and visitors of a public workload have the access that they have at i
 });
 
 test("a sandbox that does not run is not woken: 502 as E2B's own proxy answers, and 404 for others", async () => {
-  const { door, token } = await doorWith({ own: { role: "platform" } });
+  const clock = manualClock();
+  const { door, token } = await doorWith({ own: { role: "platform" } }, { clock });
   door.addWorkload("web", "key");
   const line = `X-Access-Token: ${await token("own", alice)}`;
   for (const request of [
     get("127.0.0.1", "/", ...named("web--alice"), line),
     get("8080-web--alice.apps.test", "/", line, "Accept: text/html"),
   ]) {
-    const answer = await door.ask(request);
+    const asked = door.ask(request);
+    await clock.runWhenNextIs(2000);
+    const answer = await asked;
     assert.is(statusOf(answer), "502");
     const body = JSON.parse(answer.slice(answer.indexOf("{"))) as object;
     assert.equal(body, { code: 502, message: "the sandbox was not found: it is not running", sandboxId: "web--alice" });
   }
   assert.is(statusOf(await door.ask(get("127.0.0.1", "/", ...named("web--alice")))), "404");
   assert.equal(door.cluster.calls, []);
+});
+
+test("a sandbox that the cache shows after the request is reached, and one that starts is waited for", async () => {
+  const clock = manualClock();
+  const { door, token } = await doorWith({ own: { role: "platform" } }, { clock });
+  for (const name of ["web", "slow"]) door.addWorkload(name, "key");
+  const ask = async (workloadRef: string) => {
+    const access = await token("own", { tenantId: "alice", workloadRef });
+    return door.ask(get("127.0.0.1", "/", ...named(`${workloadRef}--alice`), `X-Access-Token: ${access}`));
+  };
+  const early = ask("web");
+  await eventually(() => clock.nextIn() === 2000);
+  await door.addInstance("alice", "web");
+  assert.ok(isOpen(await early));
+  door.cluster.addClaim({ tenantId: "alice", workloadRef: "slow", status: { phase: "Pending" } });
+  const starts = ask("slow");
+  await eventually(() => clock.nextIn() === 5000);
+  await clock.pass(3000);
+  await door.addInstance("alice", "slow");
+  assert.ok(isOpen(await starts));
 });
 
 test("what a token has opened ends with the key that asked for it", async () => {
