@@ -330,13 +330,15 @@ export async function startEdge(options: {
 
   const servers: Server[] = [];
   try {
+    // Before anything listens: an edge whose API answers must have its front door too.
+    const readAccessToken = config.roles.has("proxy") ? await accessTokens.reader() : undefined;
     servers.push(await serve({ handler, listen: config.listen, log }));
     if (config.metricsListen !== undefined)
       servers.push(await serve({ handler: probes, listen: config.metricsListen, log }));
     if (config.roles.has("proxy") && frontDoor !== undefined) {
       proxy = await startProxy({
         config: config.proxy,
-        readAccessToken: await accessTokens.reader(),
+        readAccessToken,
         api: apiAddress(config.proxy.api, { own: isApi ? servers[0]?.url : undefined, log }),
         claims,
         timeOfDay: serverTime,
