@@ -103,6 +103,7 @@ function values(registry: string, version: string): object {
     },
     // The cluster tells later of an edge that goes where the machine is busy.
     edge: { split: true, env: { TENANCY_STOP_DELAY: "10" } },
+    frontDoor: { enabled: true, domain: "apps.example.com", replicas: 1 },
     admission: { enabled: versionAtLeast(cluster.version, "1.30") },
   };
 }
@@ -155,15 +156,15 @@ async function call(
 }
 
 /** Of a replica that is not on its way out. */
-async function addressOf(app: string): Promise<string> {
+async function addressOf(app: string, port = 8080): Promise<string> {
   const found = await inNamespace("get", "pods", "-l", `app.kubernetes.io/name=${app}`, "-o", "json");
   const { items } = JSON.parse(found) as KubernetesList<Pod>;
   const staying = items.find(({ metadata, status }) => metadata.deletionTimestamp === undefined && status?.podIP);
-  return `http://${staying?.status?.podIP}:8080`;
+  return `http://${staying?.status?.podIP}:${port}`;
 }
 
-test("two replicas of each become ready, by their own probes", async () => {
-  for (const name of ["tenancy-operator", "tenancy-edge", "tenancy-gateway"]) {
+test("two replicas of each, and one front door, become ready, by their own probes", async () => {
+  for (const name of ["tenancy-operator", "tenancy-edge", "tenancy-gateway", "tenancy-proxy"]) {
     const ready = inNamespace("rollout", "status", `deployment/${name}`, "--timeout=240s");
     await ready.catch(async (error: unknown) => {
       const pods = await inNamespace("describe", "pods", "-l", `app.kubernetes.io/name=${name}`);
@@ -176,7 +177,7 @@ test("two replicas of each become ready, by their own probes", async () => {
   // A probe may have restarted one on a busy machine; that ends with 0.
   const states = "jsonpath={range .items[*].status.containerStatuses[*]}{.name}:{.lastState.terminated.exitCode} {end}";
   const ends = (await inNamespace("get", "pods", "-o", states)).trim().split(" ");
-  assert.is(ends.length, 6);
+  assert.is(ends.length, 7);
   for (const end of ends) assert.match(end, /:0?$/);
 });
 
@@ -199,6 +200,25 @@ test("a container has its program and no shell, no right to write beside its vol
 test("the API asks for the key", async () => {
   assert.is((await fetch(`${api}/api/v1/tenants`)).status, 401);
   assert.is((await call("GET", "/tenants")).status, 200);
+});
+
+test("the front door's pod reaches the API for the daemons of sandboxes, and without its address says so", async () => {
+  const ask = async () => {
+    const headers = { "e2b-sandbox-id": "notes--ann", "x-access-token": "wrong" };
+    return fetch(`${await addressOf("tenancy-proxy", 8081)}/health`, { headers });
+  };
+  // The name of the Service is for a cluster with DNS.
+  for (const address of [new URL(api).host, null]) {
+    const data = JSON.stringify({ data: { api: address } });
+    await inNamespace("patch", "configmap", "tenancy-proxy", "--type=merge", `--patch=${data}`);
+    await inNamespace("rollout", "restart", "deployment/tenancy-proxy");
+    await inNamespace("rollout", "status", "deployment/tenancy-proxy", "--timeout=240s");
+    const response = await ask();
+    const text = await response.text();
+    // The front door's own answers are never of the API's type.
+    assert.is(response.headers.get("x-content-type-options"), address === null ? null : "nosniff", text);
+    if (address === null) assert.match(text, "TENANCY_PROXY_API");
+  }
 });
 
 test("a tenant's files come back, and kubectl in the edge's pod execs and reads logs", async () => {
