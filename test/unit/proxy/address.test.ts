@@ -1,4 +1,5 @@
 // @runtimes bun
+import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { readAddress } from "../../../edge/proxy/entry/address.ts";
@@ -73,6 +74,37 @@ test("what is no id is no path", () => {
   ]) {
     assert.is(read("apps.test", target), undefined, target);
   }
+});
+
+test("a label that is an address with and without a workload's name is the same tenant's", () => {
+  const part = fc.stringMatching(/^[a-z0-9-]{1,12}$/);
+  const label = fc.tuple(
+    fc.constantFrom("8080-", "1-", "8080--", "at8080-", ""),
+    part,
+    fc.constantFrom("--", "-"),
+    part,
+  );
+  fc.assert(
+    fc.property(label, (parts) => {
+      const head = { host: `${parts.join("")}.apps.test`, target: "/", fields: [] };
+      const [one, other] = [true, false].map((has) => readAddress(head, "apps.test", { hasWorkload: () => has }));
+      // The host is the origin of one tenant, whichever workloads there are.
+      if (one?.instance && other?.instance) assert.is(one.instance.tenantId, other.instance.tenantId);
+      if (one !== undefined) assert.ok(other);
+    }),
+    { numRuns: 5000, endOnFailure: true },
+  );
+});
+
+test("the daemon's port and the highest one are ports of a sandbox, what is longer or out of range is none", () => {
+  const port = (label: string) =>
+    readAddress({ host: `${label}.apps.test`, target: "/", fields: [] }, "apps.test", { hasWorkload: () => false })
+      ?.sandbox;
+  assert.is(port("49983-web--alice"), "web--alice");
+  assert.is(port("65535-web--alice"), "web--alice");
+  assert.is(port("8080-web-90--alice--x"), "web-90--alice--x");
+  for (const label of ["0-web--a", "08-web--a", "65536-web--a", "8080-web", "8080---a", `8080-web--${"a".repeat(54)}`])
+    assert.is(port(label), undefined, label);
 });
 
 test.run();
