@@ -71,6 +71,8 @@ export const annotation = {
   traceparent: "tenancy.dev/traceparent",
   /** On a claim: digests of the secret variables of its claim call, to compare them with those of another call. */
   secretDigests: "tenancy.dev/secret-digests",
+  /** On a claim: JSON of what E2B's SDKs are told of it as a sandbox. */
+  e2b: "tenancy.dev/e2b",
   /** On a claim: changes if a caller claims again, so that an `Error` claim is retried. */
   attempt: "tenancy.dev/attempt",
   /** On a pod: JSON array of the overlay directories that a release archives. */

@@ -40,6 +40,7 @@ import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
 import { watchQuotas } from "./cluster/watch-quotas.ts";
 import type { EdgeConfig } from "./config.ts";
 import { createAccessTokens } from "./e2b/access-token.ts";
+import { withE2b } from "./e2b/e2b.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
@@ -47,12 +48,12 @@ import { createAccess } from "./http/access.ts";
 import { createClientAddress } from "./http/client-address.ts";
 import { createCors } from "./http/cors.ts";
 import { createDerivedKey } from "./http/derived-key.ts";
-import { createHandler, type Handler } from "./http/handler.ts";
+import { type AnsweredRequest, createHandler, type Handler } from "./http/handler.ts";
 import { createChannels } from "./inside/channels.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { mcpRoutes } from "./mcp/routes.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
-import { createLinks, findFrontDoor } from "./proxy/entry/front-door.ts";
+import { createLinks, findFrontDoor, sandboxDomain } from "./proxy/entry/front-door.ts";
 import { createLinkTokens } from "./proxy/entry/link-token.ts";
 import { watchSigningKeys } from "./proxy/entry/signing-keys.ts";
 import { type RunningProxy, startProxy } from "./proxy/start-proxy.ts";
@@ -301,7 +302,23 @@ export async function startEdge(options: {
   const synced = Promise.all([listed, gateway?.synced]);
   // An edge that stops before its caches are synced has not failed; callers that await `synced` see the rejection.
   synced.catch(() => undefined);
-  const handler: Handler = createHandler({
+  const serving = {
+    authenticate: access.authenticate,
+    rates: createTenantRates({ quotas, clock: steadyClock }),
+    checkPage,
+    cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
+    tracer: tracing?.tracer,
+    audit,
+    log,
+    instance,
+    isLeaving: () => stopping,
+    onAnswered(answered: AnsweredRequest) {
+      metrics.answered(answered);
+      log.debug(answered, "request");
+    },
+  };
+  const api = createHandler({
+    ...serving,
     webhooks: gateway?.webhooks,
     routes: [
       ...(isApi ? apiRoutes(services) : gatewayRoutes(services)),
@@ -311,21 +328,10 @@ export async function startEdge(options: {
       ...(isApi ? mcpRoutes({ ...access, apiKey, audit, log, handler: (...given) => handler(...given) }) : []),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
-    authenticate: access.authenticate,
     authorize: createAuthorize(claims),
-    rates: createTenantRates({ quotas, clock: steadyClock }),
-    checkPage,
-    cors: config.corsOrigins.size > 0 ? createCors(config.corsOrigins) : undefined,
-    tracer: tracing?.tracer,
-    audit,
-    log,
-    instance,
-    isLeaving: () => stopping,
-    onAnswered(answered) {
-      metrics.answered(answered);
-      log.debug(answered, "request");
-    },
   });
+  const domain = () => sandboxDomain(frontDoor);
+  const handler: Handler = isApi ? withE2b(api, { ...serving, services: { ...services, accessTokens, domain } }) : api;
   const probes = createHandler({ routes: probeRoutes({ metrics, isReady }), log, instance: `${instance}p` });
 
   const servers: Server[] = [];

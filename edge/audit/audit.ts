@@ -21,8 +21,8 @@ export interface Trail {
   by(actor: Actor): void;
   /** A listener that records the end of its WebSocket as well. */
   follow(listener: SocketListener): SocketListener;
-  /** Makes the record. */
-  answered(answer: { readonly response: Response; readonly requestId: string }): void;
+  /** Makes the record. @param answer.status that of the response, unless the protocol has another place for it */
+  answered(answer: { readonly response: Response; readonly status: number; readonly requestId: string }): void;
 }
 
 /** A request as the router hands it over; `route`, `params` and `caller` are set before it is answered. */
@@ -187,8 +187,8 @@ export function createAudit(options: {
             },
           };
         },
-        answered({ response, requestId }) {
-          const { status, headers } = response;
+        answered({ response, status, requestId }) {
+          const { headers } = response;
           const isStream = isFollowed ? status === 101 : !isJson(headers) && response.body !== null;
           begun = {
             requestId: show(requestId),

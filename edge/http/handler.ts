@@ -9,7 +9,7 @@ import type { Cors } from "./cors.ts";
 import { HttpError } from "./http-error.ts";
 import { createPageCheck } from "./page-check.ts";
 import { endRequestSpan, startRequestSpan } from "./request-span.ts";
-import { errorResponse, isJson } from "./response.ts";
+import { errorAnswer, isJson, jsonResponse } from "./response.ts";
 import { createRouter, type RequestContext, type Route, type RoutedRequest } from "./router.ts";
 
 /** The edge's handler, the same on every runtime. It always returns a response, `{error}` in the worst case. */
@@ -54,10 +54,12 @@ export function createHandler(options: {
   isLeaving?: () => boolean;
   /** Milliseconds, monotonic. @default performance.now */
   now?: () => number;
+  /** Makes the response of a failed request. @default `{error: string}` with its status */
+  respondToError?: (error: HttpError, request: Request) => Response;
   /** Called once for each response. */
   onAnswered?: (answered: AnsweredRequest) => void;
 }): Handler {
-  const { log, onAnswered, webhooks, tracer } = options;
+  const { log, onAnswered, webhooks, tracer, respondToError = plainError } = options;
   const { checkPage = createPageCheck({ localOnly: false, origins: new Set() }) } = options;
   const now = options.now ?? performance.now.bind(performance);
   const requestIdOf = createRequestId(options.instance);
@@ -95,13 +97,15 @@ export function createHandler(options: {
     // A webhook starts its own span, once it knows the sender.
     const span = answerWebhook === undefined ? tracer && startRequestSpan(request, tracer) : undefined;
     let response: Response;
+    let failed: HttpError | undefined;
     try {
       response =
         answerWebhook === undefined
           ? (cors?.preflight(request) ?? (await dispatch(request, span === undefined ? context : { ...context, span })))
           : await answerWebhook(request, context);
     } catch (error) {
-      response = errorResponse(URL.canParse(url) ? error : unreadableUrl(), { requestId, log });
+      failed = errorAnswer(URL.canParse(url) ? error : unreadableUrl(), { requestId, log });
+      response = respondToError(failed, request);
     }
     if (method === "HEAD") response = await withoutBody(response);
     response.headers.set("x-request-id", requestId);
@@ -118,17 +122,23 @@ export function createHandler(options: {
     if (options.isLeaving?.() === true) response.headers.set("connection", "close");
     cors?.allow(request, response);
     const { route, audit } = request as Partial<Pick<RoutedRequest, "route" | "audit">>;
-    audit?.answered({ response, requestId });
-    if (span !== undefined && admitted.has(request)) endRequestSpan(span, { method, route, status: response.status });
+    // Some protocols have another place for the failure than the response's status.
+    const status = failed?.status ?? response.status;
+    audit?.answered({ response, status, requestId });
+    if (span !== undefined && admitted.has(request)) endRequestSpan(span, { method, route, status });
     onAnswered?.({
       method,
       route: answerWebhook === undefined ? (route ?? "*") : "webhook",
-      status: response.status,
+      status,
       ms: now() - started,
       requestId,
     });
     return response;
   };
+}
+
+function plainError({ status, message, headers }: HttpError): Response {
+  return jsonResponse({ error: message }, { status, headers });
 }
 
 /** The error for an invalid Host header or request target, on runtimes that accept it. */

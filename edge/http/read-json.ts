@@ -12,13 +12,14 @@ const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json *(?:;|$)/i;
  * noticed.
  *
  * @param options.limit bytes @default 1 MiB
+ * @param options.mayBeEmpty whether no body counts as `{}`. @default false
  * @throws HttpError 400 that names each place, such as `body.workload: must be a string, got number`; 413 over the
  * limit, and if it has too many values
  */
 export async function readJson<const Entries extends v.ObjectEntries>(
   request: Request,
   schema: v.StrictObjectSchema<Entries, undefined>,
-  options: { limit?: number } = {},
+  options: { limit?: number; mayBeEmpty?: boolean } = {},
 ): Promise<v.InferOutput<v.StrictObjectSchema<Entries, undefined>>> {
   const type = request.headers.get("content-type");
   if (type !== null && !JSON_TYPE.test(type)) {
@@ -43,10 +44,15 @@ export async function readJson<const Entries extends v.ObjectEntries>(
  * Reads a request's body as a JSON object.
  *
  * @param options.limit bytes @default 1 MiB
+ * @param options.mayBeEmpty whether no body counts as `{}`. @default false
  * @throws HttpError 400 if it is something else; 413 over the limit, and if it has too many values
  */
-export async function readObject(request: Request, options: { limit?: number } = {}): Promise<object> {
+export async function readObject(
+  request: Request,
+  options: { limit?: number; mayBeEmpty?: boolean } = {},
+): Promise<object> {
   const text = await readBody(request, options);
+  if (text === "" && options.mayBeEmpty === true) return {};
   let value: unknown;
   try {
     value = parseForeignJson(text);

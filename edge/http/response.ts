@@ -31,13 +31,19 @@ const UNREACHABLE = "the cluster cannot be reached now; try again shortly";
  * them.
  */
 export function errorResponse(error: unknown, options: { requestId: string; log: Log }): Response {
+  const { status, message, headers } = errorAnswer(error, options);
+  return jsonResponse({ error: message }, { status, headers });
+}
+
+/** What {@link errorResponse} answers, for other forms of it. */
+export function errorAnswer(error: unknown, options: { requestId: string; log: Log }): HttpError {
   const answer = toHttpError(error, options.requestId);
   if (answer.status >= 500) {
     const fields = { requestId: options.requestId, status: answer.status, error: describeError(error) };
     if (answer.expected) options.log.debug(fields, "request failed");
     else options.log.error(fields, "request failed");
   }
-  return jsonResponse({ error: answer.message }, { status: answer.status, headers: answer.headers });
+  return answer;
 }
 
 function toHttpError(error: unknown, requestId: string): HttpError {

@@ -32,6 +32,8 @@ export interface ClaimRequest extends ClaimKey {
   readonly labels?: ClaimSpec["labels"] | undefined;
   /** What the program gets when it starts. @default what the claim that exists has, or nothing */
   readonly inputs?: CallInputs | undefined;
+  /** Of the claim object, if this call creates it. @default none */
+  readonly annotations?: Readonly<Record<string, string>> | undefined;
   /** Whether to join an existing session as it is: without the data, or with other labels or inputs. @default false */
   readonly joins?: boolean | undefined;
 }

@@ -35,6 +35,7 @@ export async function createClaim(
     expiresAt?: string | undefined;
     labels?: ClaimSpec["labels"] | undefined;
     inputs?: CallInputs | undefined;
+    annotations?: Readonly<Record<string, string>> | undefined;
     joins?: boolean | undefined;
   },
   services: Pick<ClaimServices, "cluster" | "namespace" | "cache" | "clock" | "admission" | "randomId" | "secretsKey">,
@@ -68,6 +69,7 @@ export async function createClaim(
           labels: claimLabels(request),
           // The operator's watch may be behind the workload that this edge has just read.
           annotations: {
+            ...request.annotations,
             [annotation.workloadSeen]: `${uid}/${generation}`,
             [annotation.requestedAt]: new Date(clock.now()).toISOString(),
             ...(digests !== undefined && { [annotation.secretDigests]: digests }),

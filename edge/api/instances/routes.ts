@@ -145,7 +145,7 @@ function destroyGrace({ metadata }: Pod): number {
  * @param options.tenantId the tenant who must have it; empty for an unclaimed pod; any if undefined
  * @throws HttpError 404 if the pod is gone, 409 if it does not belong to that tenant
  */
-async function destroyInstance(
+export async function destroyInstance(
   known: Pod,
   { tenantId, services }: { tenantId: string | undefined; services: Pick<InstanceServices, "cluster"> },
 ): Promise<void> {

@@ -1,7 +1,7 @@
 import { quote } from "../../../crds/quote.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import { archiveDigits, type SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
+import { type KeptSnapshots, StoreConflict } from "../../../crds/snapshots/snapshot-store.ts";
 import { tenantUse } from "../../access/route-access.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { pathParam, queryText, tenantIdRule, workloadNameRule } from "../../http/parameters.ts";
@@ -58,13 +58,22 @@ export function snapshotRoutes(services: SnapshotServices): ApiRoute[] {
  * Deletes a tenant's archive if unchanged, and the remains of an interrupted save.
  *
  * @param options.newest digits of the version that must be the newest; it is deleted with the older ones
+ * @param options.keeps whether what is there stays instead. @default never
  * @throws HttpError 404 if there is none, 409 if another version is the newest; as {@link refuseWhileSaved} does while
  * a   release writes it, and as {@link askStore} does
  */
-async function deleteSnapshot(
+export async function deleteSnapshot(
   key: SnapshotKey,
   services: SnapshotServices,
-  { newest, clientGone }: { newest: string | undefined; clientGone: AbortSignal | undefined },
+  {
+    newest,
+    clientGone,
+    keeps = () => false,
+  }: {
+    newest?: string | undefined;
+    clientGone: AbortSignal | undefined;
+    keeps?: (present: KeptSnapshots) => boolean;
+  },
 ): Promise<void> {
   await refuseWhileSaved(key, services);
   const { tenantId, workloadRef } = key;
@@ -76,6 +85,7 @@ async function deleteSnapshot(
     if (newest !== undefined && !present.newest?.sha256.startsWith(archiveDigits(newest))) {
       throw new StoreConflict("another version is the newest");
     }
+    if (keeps(present)) return;
     await noteErasure(key, services);
     // Keep what a release has saved since: it may be the only copy of the session's files.
     const replaces = present.revision;

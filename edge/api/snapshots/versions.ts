@@ -110,7 +110,7 @@ export function versionRoutes(services: SnapshotServices): ApiRoute[] {
         const body = await readJson(request, copyBody);
         request.audit?.about({ version: body.version, toTenant: body.tenantId, toWorkload: body.workload });
         mayBeSilent?.();
-        const copied = await copy(key, body, { ...services, clientGone: clientGone ?? request.signal });
+        const copied = await copySnapshot(key, body, { ...services, clientGone: clientGone ?? request.signal });
         return jsonResponse(copied, { status: 201 });
       },
     },
@@ -193,7 +193,13 @@ async function rollBack(
   return await adopt(key, { ...key, sha256: wanted.sha256 }, { ...services, replaces: kept?.revision ?? "" });
 }
 
-async function copy(
+/**
+ * Copies a version of a key's files to another tenant or workload, where it becomes the newest.
+ *
+ * @throws HttpError 404 for a missing version; 409 if the receiver has a claim, or a snapshot that the call does not
+ *   name, or if another writer was first
+ */
+export async function copySnapshot(
   from: SnapshotKey,
   { tenantId, workload, version, replaces }: v.InferOutput<typeof copyBody>,
   services: Acting,

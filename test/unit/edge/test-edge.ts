@@ -28,6 +28,8 @@ import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createAudit } from "../../../edge/audit/audit.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
+import { createAccessTokens } from "../../../edge/e2b/access-token.ts";
+import { withE2b } from "../../../edge/e2b/e2b.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
 import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
@@ -184,60 +186,67 @@ export function testEdge(
     login === undefined || sessions === undefined
       ? []
       : loginRoutes({ login, sessions, checkPage, addressOf: (_, peer) => peer });
-  const handler: Handler = createHandler({
+  const services = {
+    asksForKey: apiKey !== undefined,
+    requireKey,
+    authenticate,
+    sessions,
+    login,
+    findActor,
     audit,
+    activity,
+    events,
+    history,
+    links: options.links,
+    keys: keyStore,
+    quotas,
+    instance: "test",
+    gateway: () => options.gateway,
+    checkPage,
+    kubectl: createKubectl({ namespace: NAMESPACE, command }),
+    channels,
+    attachments,
+    store: () => openedStore(options),
+    most: options.most ?? { history: 3, replaced: 3 },
+    snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
+    recorder: { record: (event: RecordedEvent) => void recorded.push(event), flush: async () => undefined },
+    log: logger,
+    builds: {
+      namespace: BUILD_NAMESPACE,
+      kubectl: createKubectl({ namespace: BUILD_NAMESPACE, command }),
+      contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
+    },
+    ...{ ...shared, timeOfDay },
+    tracer: options.tracer,
+    waiters: cluster.waiters,
+    findLivePod: createFindLivePod(shared),
+    randomId: () => `attempt-${++ids}`,
+    secretsKey: async () => Buffer.from(options.secretsKey ?? ""),
+    waitLimitMs: options.waitLimitMs ?? 30_000,
+    admission: options.admission,
+  };
+  const serving = {
+    ...{ audit, authenticate, checkPage, log: logger, tracer: options.tracer, instance: "test" },
+    rates: createTenantRates({ quotas, clock: shared.clock }),
+    ...(options.isLeaving !== undefined && { isLeaving: options.isLeaving }),
+    onAnswered: (answered: AnsweredRequest) => void answers.push(answered),
+  };
+  const api = createHandler({
+    ...serving,
     routes: [
-      ...apiRoutes({
-        asksForKey: apiKey !== undefined,
-        requireKey,
-        authenticate,
-        sessions,
-        login,
-        findActor,
-        audit,
-        activity,
-        events,
-        history,
-        links: options.links,
-        keys: keyStore,
-        quotas,
-        instance: "test",
-        gateway: () => options.gateway,
-        checkPage,
-        kubectl: createKubectl({ namespace: NAMESPACE, command }),
-        channels,
-        attachments,
-        store: () => openedStore(options),
-        most: options.most ?? { history: 3, replaced: 3 },
-        snapshotLimitBytes: options.snapshotLimitBytes ?? 1024 * 1024,
-        recorder: { record: (event) => void recorded.push(event), flush: async () => undefined },
-        log: logger,
-        builds: {
-          namespace: BUILD_NAMESPACE,
-          kubectl: createKubectl({ namespace: BUILD_NAMESPACE, command }),
-          contextLimitBytes: options.contextLimitBytes ?? 256 * 1024 * 1024,
-        },
-        ...{ ...shared, timeOfDay },
-        tracer: options.tracer,
-        waiters: cluster.waiters,
-        findLivePod: createFindLivePod(shared),
-        randomId: () => `attempt-${++ids}`,
-        secretsKey: async () => Buffer.from(options.secretsKey ?? ""),
-        waitLimitMs: options.waitLimitMs ?? 30_000,
-        admission: options.admission,
-      }),
+      ...apiRoutes(services),
       ...pages,
       ...mcpRoutes({ authenticate, checkPage, apiKey, audit, log: logger, handler: (...given) => handler(...given) }),
     ],
-    authenticate,
     authorize: createAuthorize(shared),
-    rates: createTenantRates({ quotas, clock: shared.clock }),
-    checkPage,
-    log: logger,
-    tracer: options.tracer,
-    instance: "test",
-    ...(options.isLeaving !== undefined && { isLeaving: options.isLeaving }),
-    onAnswered: (answered) => void answers.push(answered),
+  });
+  const accessTokens = createAccessTokens({
+    signingKey: async () => Buffer.from(`sandbox tokens ${apiKey}`),
+    ...{ keys, issued: options.tokens, clock: shared.clock },
+  });
+  const handler: Handler = withE2b(api, {
+    ...serving,
+    services: { ...services, accessTokens, domain: () => undefined },
   });
 
   function createTestKeys(): KeyStore {

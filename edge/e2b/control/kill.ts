@@ -1,0 +1,78 @@
+import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts";
+import { isNamed } from "../../../crds/snapshots/version-names.ts";
+import { discardFiles } from "../../api/claims/discard.ts";
+import { findClaims, releaseTenant } from "../../api/claims/release-tenant.ts";
+import { findInstance } from "../../api/instances/instance.ts";
+import { destroyInstance } from "../../api/instances/routes.ts";
+import { deleteSnapshot } from "../../api/snapshots/routes.ts";
+import { HttpError } from "../../http/http-error.ts";
+import type { Route } from "../../http/router.ts";
+import { sandboxRecord } from "../sandbox-record.ts";
+import type { ControlServices } from "./control-services.ts";
+import { isMadeTenant } from "./new-tenant.ts";
+import { findSandbox } from "./sandbox.ts";
+import { sandboxKey, sandboxNotFound, useOne } from "./sandbox-access.ts";
+
+/** `DELETE /sandboxes/{id}`. */
+export function killRoute(services: ControlServices): Route {
+  return {
+    method: "DELETE",
+    path: "/e2b/sandboxes/:sandbox",
+    access: useOne,
+    async handle(request, { clientGone = request.signal, mayBeSilent }) {
+      const key = sandboxKey(request);
+      mayBeSilent?.();
+      const claim = canonicalClaim(await findClaims(key, services));
+      if (claim === undefined && (await findSandbox(key, services, clientGone)) === undefined)
+        throw sandboxNotFound(request);
+      const made = claim === undefined ? isMadeTenant(key.tenantId) : sandboxRecord(claim)?.made === true;
+      await killSandbox(key, services, { made, clientGone });
+      return new Response(null, { status: 204 });
+    },
+  };
+}
+
+/**
+ * Ends a sandbox. Of a tenant that was made for it the pod goes at once, and then all saved files, unless a snapshot is
+ * among them: those stay with it, since the store deletes all of a tenant's versions or none. A tenant that has a name
+ * of its own is released, which saves its files; they outlive the sandbox.
+ *
+ * It can be repeated: what was done before is passed over.
+ *
+ * @throws HttpError 504 if the release takes longer than a call waits; it goes on. As the store does
+ */
+export async function killSandbox(
+  key: ClaimKey,
+  services: ControlServices,
+  { made, clientGone }: { made: boolean; clientGone: AbortSignal | undefined },
+): Promise<void> {
+  if (!made) return await release(false);
+  const claim = canonicalClaim(await findClaims(key, services));
+  if (claim?.status?.phase === "ReleaseFailed") await unlessGone(discardFiles(key, services));
+  const { instanceId } = claim?.status ?? {};
+  if (claim?.metadata.deletionTimestamp === undefined && instanceId !== undefined)
+    await unlessGone(destroyOf(instanceId));
+  await release(true);
+  const keeps = ({ versions, newest }: { versions: readonly Named[]; newest?: Named | undefined }) =>
+    [...versions, ...(newest === undefined ? [] : [newest])].some(isNamed);
+  await unlessGone(deleteSnapshot(key, services, { keeps, clientGone }));
+
+  async function release(wait: boolean): Promise<void> {
+    await unlessGone(releaseTenant(key, services, { wait, clientGone: () => clientGone }));
+  }
+
+  async function destroyOf(name: string): Promise<void> {
+    await destroyInstance(await findInstance(name, services), { tenantId: key.tenantId, services });
+  }
+}
+
+type Named = Parameters<typeof isNamed>[0];
+
+/** Waits for the end of what may be gone already. */
+async function unlessGone(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (!(error instanceof HttpError && error.status === 404)) throw error;
+  }
+}

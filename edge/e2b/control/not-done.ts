@@ -1,0 +1,68 @@
+import * as v from "valibot";
+import { withDefaults } from "../../../crds/defaults.ts";
+import type { Workload } from "../../../crds/workload.ts";
+import { HttpError } from "../../http/http-error.ts";
+
+/** A call or an option of E2B that is not done: the answer says so, instead of ignoring what the caller relies on. */
+export function notDone(what: string, why: string): HttpError {
+  return new HttpError(501, `${what} is not implemented by tenancy: ${why}`, { expected: true });
+}
+
+const selectors = v.nullish(v.array(v.string()));
+
+/** The options of a new sandbox that only their defaults can be done of. */
+export const optionFields = {
+  secure: v.nullish(v.boolean()),
+  allow_internet_access: v.nullish(v.boolean()),
+  autoPauseMemory: v.nullish(v.boolean()),
+  autoResume: v.nullish(v.strictObject({ enabled: v.boolean() })),
+  iam: v.nullish(v.strictObject({ tokens: v.nullish(v.record(v.string(), v.unknown())) })),
+  mcp: v.nullish(v.record(v.string(), v.unknown())),
+  network: v.nullish(
+    v.strictObject({
+      allowOut: selectors,
+      denyOut: selectors,
+      allowPublicTraffic: v.nullish(v.boolean()),
+      egressProxy: v.nullish(v.unknown()),
+      httpsPorts: v.nullish(v.array(v.number())),
+      maskRequestHost: v.nullish(v.string()),
+      rules: v.nullish(v.record(v.string(), v.unknown())),
+    }),
+  ),
+  volumeMounts: v.nullish(v.array(v.unknown())),
+};
+const optionsSchema = v.object(optionFields);
+type Options = v.InferOutput<typeof optionsSchema>;
+
+const IN_WORKLOAD = "a workload's spec.network says what its instances reach";
+
+/**
+ * Refuses what a sandbox of the workload would not have.
+ *
+ * @throws HttpError 501 that names the option and says what to do
+ */
+export function refuseOptions(options: Options, workload: Pick<Workload, "spec">): void {
+  const { access, expose } = withDefaults(workload.spec).network;
+  const { network, iam, mcp, volumeMounts, autoResume } = options;
+  if (options.allow_internet_access === false && access !== "none")
+    throw notDone("allow_internet_access: false", `${IN_WORKLOAD}; use a template whose spec.network.access is none`);
+  if (options.autoPauseMemory === true) throw notDone("autoPauseMemory: true", "a pause keeps files, and no memory");
+  if (autoResume?.enabled === true)
+    throw notDone("autoResume", "a request does not resume a sandbox; connect to it first");
+  if (!isEmpty(iam?.tokens)) throw notDone("iam.tokens", "sandboxes have no tokens of their own");
+  if (!isEmpty(mcp)) throw notDone("mcp", "start the program that serves it in the sandbox");
+  if (!isEmpty(volumeMounts))
+    throw notDone("volumeMounts", "there are no volumes; a sandbox keeps the folders in spec.filesystem.overlayDirs");
+  const { allowPublicTraffic, ...rules } = network ?? {};
+  if (Object.values(rules).some((rule) => !isEmpty(rule))) throw notDone("network", IN_WORKLOAD);
+  if (typeof allowPublicTraffic === "boolean" && allowPublicTraffic !== (expose === "public")) {
+    const why = `spec.network.expose of the workload is ${expose}, and only public allows public traffic`;
+    throw notDone(`network.allowPublicTraffic: ${allowPublicTraffic}`, why);
+  }
+}
+
+/** Whether an option has nothing that a caller relies on. */
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}

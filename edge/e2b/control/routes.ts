@@ -1,0 +1,18 @@
+import type { Route } from "../../http/router.ts";
+import type { ControlServices } from "./control-services.ts";
+import { createRoutes } from "./create.ts";
+import { killRoute } from "./kill.ts";
+import { lifetimeRoutes } from "./lifetime.ts";
+import { listRoutes } from "./list.ts";
+import { refusedRoutes } from "./refused-routes.ts";
+
+/** The calls on sandboxes and templates that E2B's SDKs make, below `/e2b`. */
+export function controlRoutes(services: ControlServices): Route[] {
+  return [
+    ...createRoutes(services),
+    ...listRoutes(services),
+    killRoute(services),
+    ...lifetimeRoutes(services),
+    ...refusedRoutes,
+  ];
+}
