@@ -1,3 +1,4 @@
+import { hasArchive } from "../api/snapshots/store.ts";
 import { createHandler, type Handler, pathOf } from "../http/handler.ts";
 import { HttpError } from "../http/http-error.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -23,7 +24,10 @@ export function withE2b(
   const { authenticate, rates } = options;
   const answer = createHandler({
     ...options,
-    routes: controlRoutes({ ...services, rates }),
+    routes: controlRoutes({
+      ...{ ...services, rates },
+      hasArchive: (key, clientGone) => hasArchive(key, services, clientGone),
+    }),
     ...(authenticate !== undefined && { authenticate: withApiKey(authenticate) }),
     authorize: authorizeSandbox,
     respondToError: ({ status, message, headers }) => jsonResponse({ code: status, message }, { status, headers }),

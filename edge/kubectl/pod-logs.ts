@@ -14,6 +14,8 @@ export interface LogsRequest {
   readonly follow: boolean;
   /** Whether to read the run before the container's last restart. @default false */
   readonly previous?: boolean;
+  /** Whether each line begins with its time and a space. @default false */
+  readonly timestamps?: boolean;
   /**
    * Whether the API server reports the container as running, so that its log can be opened. The response to a follower
    * then begins immediately: a quiet program's log has no first byte to wait for. @default false
@@ -54,9 +56,10 @@ export async function podLogs(
     failure: (stderr: string) => Error;
   },
 ): Promise<Response> {
-  const { pod, container, tail, follow, previous = false, runs = false } = request;
+  const { pod, container, tail, follow, previous = false, timestamps = false, runs = false } = request;
   const { kubectl, clock, clientGone, failure } = options;
-  const flags = [...(follow ? ["--follow"] : []), ...(previous ? ["--previous"] : [])];
+  const asked = { "--follow": follow, "--previous": previous, "--timestamps": timestamps };
+  const flags = Object.entries(asked).flatMap(([flag, isAsked]) => (isAsked ? [flag] : []));
   const child = await kubectl.start(["logs", pod, "--container", container, `--tail=${tail}`, ...flags], {
     pod,
     isEndless: follow,

@@ -1,8 +1,7 @@
 import * as v from "valibot";
 import { inputProblems, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
-import { takesClaimInputs, withDefaults } from "../../../crds/defaults.ts";
-import { quote } from "../../../crds/quote.ts";
+import { takesClaimInputs } from "../../../crds/defaults.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { type Actor, root } from "../../access/actor.ts";
 import { requireWorkload } from "../../access/authorize.ts";
@@ -18,21 +17,23 @@ import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts"
 import { sandboxId } from "../sandbox-id.ts";
 import { recordAnnotation } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
+import { requireKeptFiles } from "./kept-files.ts";
 import { killSandbox } from "./kill.ts";
 import { type NewTenant, tenantFor } from "./new-tenant.ts";
-import { optionFields, refuseOptions } from "./not-done.ts";
-import { keepsFiles, refuseTemplate, sandboxAnswer } from "./sandbox.ts";
+import { noList, optionFields, refuseOptions } from "./not-done.ts";
+import { refuseTemplate, sandboxAnswer } from "./sandbox.ts";
 import { create, mayUseFiles } from "./sandbox-access.ts";
 import { readTemplate, type SnapshotName, snapshotNotFound } from "./template.ts";
 
 /** Seconds until a sandbox ends whose creator does not say so. */
 export const DEFAULT_SECONDS = 300;
 
+const textsByName = v.pipe(noList, v.record(v.string(), v.string()));
 const body = v.strictObject({
   templateID: v.string(),
   timeout: v.nullish(secondsSchema("Seconds until the sandbox ends.")),
-  metadata: v.nullish(v.record(v.string(), v.string())),
-  envVars: v.nullish(v.record(v.string(), v.string())),
+  metadata: v.nullish(textsByName),
+  envVars: v.nullish(textsByName),
   autoPause: v.nullish(v.boolean()),
   ...optionFields,
 });
@@ -122,19 +123,6 @@ function countRequest(actor: Actor, { tenantId }: ClaimKey, { rates }: ControlSe
 /** @throws HttpError 404 for a workload that does not exist */
 async function workloadOf(name: string, { cache, namespace, cluster }: ControlServices): Promise<Workload> {
   return cache.workloads.store.get({ namespace, name }) ?? (await readWorkload(name, { cluster }));
-}
-
-/** @throws HttpError 400 if the end of a sandbox's time discards its files */
-export function requireKeptFiles(workload: Workload): void {
-  const name = workload.metadata.name;
-  if (!keepsFiles(workload)) throw new HttpError(400, `autoPause: ${keepsNothing(name)}`);
-  if (withDefaults(workload.spec).idle.action === "hibernate") return;
-  const why = `spec.idle.action of workload ${quote(name)} is destroy`;
-  throw new HttpError(400, `autoPause: ${why}, so the files would be lost at the timeout; set it to hibernate`);
-}
-
-export function keepsNothing(workload: string): string {
-  return `workload ${quote(workload)} saves no files, so all would be lost: list the folders to save in its spec.filesystem.overlayDirs`;
 }
 
 /** @throws HttpError 400 for variables that the program cannot get */

@@ -1,5 +1,6 @@
 import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { isNamed } from "../../../crds/snapshots/version-names.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { discardFiles } from "../../api/claims/discard.ts";
 import { findClaims, releaseTenant } from "../../api/claims/release-tenant.ts";
 import { findInstance } from "../../api/instances/instance.ts";
@@ -12,6 +13,9 @@ import type { ControlServices } from "./control-services.ts";
 import { isMadeTenant } from "./new-tenant.ts";
 import { findSandbox } from "./sandbox.ts";
 import { sandboxKey, sandboxNotFound, useOne } from "./sandbox-access.ts";
+
+const MOST_TRIES = 8;
+const PAUSE_MS = 100;
 
 /** `DELETE /sandboxes/{id}`. */
 export function killRoute(services: ControlServices): Route {
@@ -55,7 +59,15 @@ export async function killSandbox(
   await release(true);
   const keeps = ({ versions, newest }: { versions: readonly Named[]; newest?: Named | undefined }) =>
     [...versions, ...(newest === undefined ? [] : [newest])].some(isNamed);
-  await unlessGone(deleteSnapshot(key, services, { keeps, clientGone }));
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await unlessGone(deleteSnapshot(key, services, { keeps, clientGone }));
+    } catch (error) {
+      // After a release the operator deletes the session's checkpoint.
+      if (!(error instanceof HttpError) || error.status !== 409 || tries === MOST_TRIES) throw error;
+      await sleep(tries * PAUSE_MS, { clock: services.clock, signal: clientGone });
+    }
+  }
 
   async function release(wait: boolean): Promise<void> {
     await unlessGone(releaseTenant(key, services, { wait, clientGone: () => clientGone }));
@@ -69,7 +81,7 @@ export async function killSandbox(
 type Named = Parameters<typeof isNamed>[0];
 
 /** Waits for the end of what may be gone already. */
-async function unlessGone(work: Promise<unknown>): Promise<void> {
+export async function unlessGone(work: Promise<unknown>): Promise<void> {
   try {
     await work;
   } catch (error) {

@@ -1,6 +1,5 @@
 import * as v from "valibot";
 import { claims } from "../../../crds/kinds.ts";
-import { annotation } from "../../../crds/labels.ts";
 import { root } from "../../access/actor.ts";
 import { claimTenant } from "../../api/claims/claim-tenant.ts";
 import { expiryIn, extendClaim, secondsSchema } from "../../api/claims/expiry.ts";
@@ -14,10 +13,11 @@ import { jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
 import { recordAnnotation } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
-import { DEFAULT_SECONDS, keepsNothing, requireKeptFiles } from "./create.ts";
+import { DEFAULT_SECONDS } from "./create.ts";
+import { requireKeptFiles, requireSavable } from "./kept-files.ts";
 import { isMadeTenant } from "./new-tenant.ts";
 import { notDone } from "./not-done.ts";
-import { findSandbox, keepsFiles, type Sandbox, sandboxAnswer } from "./sandbox.ts";
+import { findSandbox, requireRunning, sandboxAnswer } from "./sandbox.ts";
 import { claimOne, sandboxKey, sandboxNotFound } from "./sandbox-access.ts";
 
 const ONE = "/e2b/sandboxes/:sandbox";
@@ -121,16 +121,6 @@ async function whileRunning<T>(request: RoutedRequest, work: Promise<T>): Promis
   }
 }
 
-async function requireRunning(
-  request: RoutedRequest,
-  services: ControlServices,
-  clientGone: AbortSignal,
-): Promise<Extract<Sandbox, { state: "running" }>> {
-  const found = await findSandbox(sandboxKey(request), services, clientGone);
-  if (found?.state !== "running") throw sandboxNotFound(request);
-  return found;
-}
-
 /**
  * Releases the claim of a sandbox and waits until its files are saved.
  *
@@ -142,21 +132,10 @@ async function pause(
   services: ControlServices,
 ): Promise<void> {
   const key = sandboxKey(request);
-  const { cache, namespace } = services;
   const found = await findSandbox(key, services, clientGone);
   if (found === undefined) throw sandboxNotFound(request);
   if (found.state === "paused") throw new HttpError(409, "the sandbox is paused");
-  const { instanceId, phase } = found.claim.status ?? {};
-  const retry = { headers: { "retry-after": "1" } };
-  if (phase !== "Active" || instanceId === undefined)
-    throw new HttpError(503, "the sandbox is starting: pause it when it has started", retry);
-  const pod = cache.pods.store.get({ namespace, name: instanceId });
-  // The pod saves what its workload said when it was made.
-  const isKept =
-    pod === undefined
-      ? keepsFiles(await readWorkload(key.workloadRef, services))
-      : pod.metadata.annotations?.[annotation.overlayDirs] !== undefined;
-  if (!isKept) throw new HttpError(400, keepsNothing(key.workloadRef));
+  await requireSavable(found.claim, services);
   mayBeSilent?.();
   const { uid } = found.claim.metadata;
   const files = await releaseTenant(key, services, { wait: true, uid, clientGone: () => clientGone, span });

@@ -74,6 +74,10 @@ function made(start: string): string {
       `this key's tenants begin with ${quote(start)}, which leaves no room for a new id: name one in metadata.tenant, or use a key with a start of at most ${most} characters`,
     );
   }
-  const random = Array.from(randomBytes(16), (byte) => BASE32[byte % 32]).join("");
-  return `${parted}e2b-${random}`;
+  return `${parted}e2b-${randomText(16)}`;
+}
+
+/** Letters and digits of base32, at random. */
+export function randomText(length: number): string {
+  return Array.from(randomBytes(length), (byte) => BASE32[byte % 32]).join("");
 }

@@ -8,6 +8,11 @@ export function notDone(what: string, why: string): HttpError {
   return new HttpError(501, `${what} is not implemented by tenancy: ${why}`, { expected: true });
 }
 
+/** No list: a schema of an object would take one. */
+export const noList = v.pipe(
+  v.unknown(),
+  v.check((value) => !Array.isArray(value), "must be an object, got array"),
+);
 const selectors = v.nullish(v.array(v.string()));
 
 /** The options of a new sandbox that only their defaults can be done of. */
@@ -15,19 +20,22 @@ export const optionFields = {
   secure: v.nullish(v.boolean()),
   allow_internet_access: v.nullish(v.boolean()),
   autoPauseMemory: v.nullish(v.boolean()),
-  autoResume: v.nullish(v.strictObject({ enabled: v.boolean() })),
-  iam: v.nullish(v.strictObject({ tokens: v.nullish(v.record(v.string(), v.unknown())) })),
-  mcp: v.nullish(v.record(v.string(), v.unknown())),
+  autoResume: v.nullish(v.pipe(noList, v.strictObject({ enabled: v.boolean() }))),
+  iam: v.nullish(v.pipe(noList, v.strictObject({ tokens: v.nullish(v.unknown()) }))),
+  mcp: v.nullish(v.unknown()),
   network: v.nullish(
-    v.strictObject({
-      allowOut: selectors,
-      denyOut: selectors,
-      allowPublicTraffic: v.nullish(v.boolean()),
-      egressProxy: v.nullish(v.unknown()),
-      httpsPorts: v.nullish(v.array(v.number())),
-      maskRequestHost: v.nullish(v.string()),
-      rules: v.nullish(v.record(v.string(), v.unknown())),
-    }),
+    v.pipe(
+      noList,
+      v.strictObject({
+        allowOut: selectors,
+        denyOut: selectors,
+        allowPublicTraffic: v.nullish(v.boolean()),
+        egressProxy: v.nullish(v.unknown()),
+        httpsPorts: v.nullish(v.array(v.number())),
+        maskRequestHost: v.nullish(v.string()),
+        rules: v.nullish(v.unknown()),
+      }),
+    ),
   ),
   volumeMounts: v.nullish(v.array(v.unknown())),
 };

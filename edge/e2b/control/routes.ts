@@ -1,10 +1,14 @@
 import type { Route } from "../../http/router.ts";
 import type { ControlServices } from "./control-services.ts";
 import { createRoutes } from "./create.ts";
+import { forkRoute } from "./fork.ts";
 import { killRoute } from "./kill.ts";
 import { lifetimeRoutes } from "./lifetime.ts";
 import { listRoutes } from "./list.ts";
+import { logRoutes } from "./logs.ts";
 import { refusedRoutes } from "./refused-routes.ts";
+import { snapshotRoutes } from "./snapshots.ts";
+import { templateRoutes } from "./templates.ts";
 
 /** The calls on sandboxes and templates that E2B's SDKs make, below `/e2b`. */
 export function controlRoutes(services: ControlServices): Route[] {
@@ -13,6 +17,10 @@ export function controlRoutes(services: ControlServices): Route[] {
     ...listRoutes(services),
     killRoute(services),
     ...lifetimeRoutes(services),
+    forkRoute(services),
+    ...snapshotRoutes(services),
+    ...logRoutes(services),
+    ...templateRoutes(services),
     ...refusedRoutes,
   ];
 }

@@ -3,16 +3,17 @@ import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { quote } from "../../../crds/quote.ts";
-import type { Workload } from "../../../crds/workload.ts";
 import type { Actor } from "../../access/actor.ts";
 import { findClaims } from "../../api/claims/release-tenant.ts";
 import { lookAtSnapshots } from "../../api/snapshots/store.ts";
 import { untilFresh } from "../../cluster/freshness.ts";
 import { HttpError } from "../../http/http-error.ts";
+import type { RoutedRequest } from "../../http/router.ts";
 import { sandboxId } from "../sandbox-id.ts";
 import { sandboxRecord } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
 import { isMadeTenant } from "./new-tenant.ts";
+import { sandboxKey, sandboxNotFound } from "./sandbox-access.ts";
 
 /** The version of E2B's program in a sandbox whose calls are served: the SDKs choose by it what they use. */
 export const ENVD_VERSION = "0.6.1";
@@ -62,6 +63,17 @@ export async function findSandbox(
   // Its files are being saved for the first time.
   const releasedAt = present?.metadata.deletionTimestamp;
   return releasedAt === undefined ? undefined : { state: "paused", key, savedAt: releasedAt };
+}
+
+/** @throws HttpError 404 for a sandbox that is paused, or does not exist */
+export async function requireRunning(
+  request: RoutedRequest,
+  services: ControlServices,
+  clientGone: AbortSignal,
+): Promise<Extract<Sandbox, { state: "running" }>> {
+  const found = await findSandbox(sandboxKey(request), services, clientGone);
+  if (found?.state !== "running") throw sandboxNotFound(request);
+  return found;
 }
 
 /** A sandbox in E2B's list; undefined if its workload cannot be a template. */
@@ -139,9 +151,4 @@ export function metadataOf(sandbox: Sandbox): Readonly<Record<string, string>> {
   const record = sandbox.state === "running" ? sandboxRecord(sandbox.claim) : undefined;
   const isMade = sandbox.state === "running" ? record?.made === true : isMadeTenant(tenantId);
   return { ...(!isMade && { tenant: tenantId }), ...record?.metadata };
-}
-
-/** Whether the files of a workload's instances are saved when they are released. */
-export function keepsFiles({ spec }: Pick<Workload, "spec">): boolean {
-  return withDefaults(spec).filesystem.overlayDirs.length > 0;
 }
