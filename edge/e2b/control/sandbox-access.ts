@@ -25,12 +25,13 @@ export const listOwn: RouteAccess = { ...anyKey, checksWorkload: true, claims: t
 export const authorizeSandbox: Authorize = (actor, request, access = adminOnly) => {
   const { role, tenants, workloads } = actor;
   const isClaiming = actor.mayClaim === true && access.claims === true;
-  const key = access.whose === "tenant" ? sandboxKey(request) : undefined;
+  const isOne = access.whose === "tenant";
+  const key = isOne ? readSandboxId(idOf(request)) : undefined;
   if (key !== undefined) request.audit?.about({ tenant: key.tenantId, workload: key.workloadRef });
   if (role === "admin" || isClaiming) return undefined;
   if (!access.roles.includes(role)) throw new HttpError(403, `a key of the role ${role} may not make this request`);
-  if (key !== undefined) {
-    if (!reachesKey(actor, key)) throw sandboxNotFound(request);
+  if (isOne) {
+    if (key === undefined || !reachesKey(actor, key)) throw sandboxNotFound(request);
     return tenants && key.tenantId;
   }
   if (access.whose === undefined && (tenants !== undefined || workloads !== undefined))

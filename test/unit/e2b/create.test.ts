@@ -1,12 +1,12 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { claims } from "../../../../crds/kinds.ts";
-import { annotation } from "../../../../crds/labels.ts";
-import { readSandboxId } from "../../../../edge/e2b/sandbox-id.ts";
-import { serveStore } from "../../snapshots/store-server.ts";
-import { snapshotsFolder } from "../snapshots-folder.ts";
-import { type TestEdge, testEdge } from "../test-edge.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { readSandboxId } from "../../../edge/e2b/sandbox-id.ts";
+import { snapshotsFolder } from "../edge/snapshots-folder.ts";
+import { type TestEdge, testEdge } from "../edge/test-edge.ts";
+import { serveStore } from "../snapshots/store-server.ts";
 import { allClaims, ask, create, keyOf, ROOT } from "./sandbox-calls.ts";
 
 const test = suite("POST /e2b/v2/sandboxes");

@@ -1,9 +1,9 @@
 import * as assert from "uvu/assert";
-import type { Claim } from "../../../../crds/claim.ts";
-import { claims } from "../../../../crds/kinds.ts";
-import { eventually } from "../../../eventually.ts";
-import { active } from "../claim-calls.ts";
-import type { Answer, TestEdge } from "../test-edge.ts";
+import type { Claim } from "../../../crds/claim.ts";
+import { claims } from "../../../crds/kinds.ts";
+import { eventually } from "../../eventually.ts";
+import { active } from "../edge/claim-calls.ts";
+import type { Answer, TestEdge } from "../edge/test-edge.ts";
 
 export const ROOT = "the-root-key";
 
