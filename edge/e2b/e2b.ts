@@ -19,7 +19,7 @@ type Authenticate = NonNullable<HandlerOptions["authenticate"]>;
  */
 export function withE2b(
   api: Handler,
-  { envd, services, ...options }: Omit<HandlerOptions, "routes" | "webhooks"> & E2bOptions,
+  { envd = notServed, services, ...options }: Omit<HandlerOptions, "routes" | "webhooks"> & E2bOptions,
 ): Handler {
   const { authenticate, rates } = options;
   const answer = createHandler({
@@ -35,10 +35,13 @@ export function withE2b(
     instance: `${options.instance}e`,
   });
   return (request, context) => {
-    if (request.headers.has("e2b-sandbox-id")) return (envd ?? answer)(request, context);
+    if (request.headers.has("e2b-sandbox-id")) return envd(request, context);
     return (isBelow(pathOf(request.url)) ? answer : api)(request, context);
   };
 }
+
+const notServed: Handler = async () =>
+  jsonResponse({ code: 501, message: "what is in a sandbox is not served here" }, { status: 501 });
 
 interface E2bOptions {
   readonly envd?: Handler | undefined;
