@@ -16,6 +16,8 @@ import { listOwn, reachesAll, reachesKey, sandboxKey, sandboxNotFound, viewOne }
 import { readTemplate } from "./template.ts";
 
 const MOST = 100;
+/** Of the list that has no pages, the newest first. */
+const MOST_UNPAGED = 1000;
 const STATES = ["running", "paused"] as const;
 
 const cursorSchema = v.pipe(
@@ -77,7 +79,8 @@ export function listRoutes(services: ControlServices): Route[] {
       access: listOwn,
       query: filters,
       async handle(request) {
-        const query = { ...listQuery(request), limit: Number.POSITIVE_INFINITY };
+        const query = { ...listQuery(request), limit: MOST_UNPAGED };
+        countList(request.caller?.actor ?? root, services);
         return jsonResponse(shown(runningPage(query, { cursor: undefined, request, services }).items, services));
       },
     },
