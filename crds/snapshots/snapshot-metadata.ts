@@ -26,6 +26,7 @@ export const snapshotMetadataSchema = v.object({
   table: v.optional(v.object({ sizeBytes: countSchema, sha256: sha256Schema })),
   lineage: v.optional(lineageSchema),
   copied: v.optional(v.literal(true)),
+  sandbox: v.optional(v.string()),
 });
 
 /** The metadata of an archive. */
@@ -63,6 +64,8 @@ export interface SnapshotMetadata extends Descent {
   readonly checkpointOf?: readonly string[] | undefined;
   /** What a person has named the archive. Undefined without a name. */
   readonly names?: readonly string[] | undefined;
+  /** What `sandboxToKeep` says of the session that was saved. Undefined for a checkpoint, and for no sandbox. */
+  readonly sandbox?: string | undefined;
   /** The table at the archive's end. Undefined for archives of older versions, and of more than 200 000 entries. */
   readonly table?: TableMark | undefined;
 }

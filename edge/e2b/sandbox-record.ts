@@ -1,36 +1,27 @@
 import * as v from "valibot";
 import type { Claim } from "../../crds/claim.ts";
+import { type KeptSandbox, keptSandboxFields, SANDBOX_LIMIT } from "../../crds/claims/kept-sandbox.ts";
 import { annotation } from "../../crds/labels.ts";
 import { HttpError } from "../http/http-error.ts";
 import type { TokenHolder } from "./access-token.ts";
 
 /** What a claim says about itself as a sandbox, in its annotation `tenancy.dev/e2b`. */
-export interface SandboxRecord {
-  readonly metadata: Readonly<Record<string, string>>;
+export interface SandboxRecord extends KeptSandbox {
   /** Who created or resumed it: the access token that signs addresses of files is theirs. */
   readonly by: TokenHolder;
-  /** Whether its files have to stay when its time is over. */
-  readonly autoPause: boolean;
-  /** Whether its tenant was made for it, and ends with it. */
-  readonly made: boolean;
 }
-
-/** Bytes. */
-const MOST = 16 * 1024;
 
 const schema = v.pipe(
   v.string(),
-  v.maxLength(MOST),
+  v.maxLength(SANDBOX_LIMIT),
   v.parseJson(),
   v.object({
-    metadata: v.record(v.string(), v.string()),
+    ...keptSandboxFields,
     by: v.object({
       kind: v.picklist(["root", "key", "person", "serviceAccount"]),
       id: v.string(),
       ref: v.string(),
     }),
-    autoPause: v.boolean(),
-    made: v.optional(v.boolean(), false),
   }),
 );
 
@@ -55,6 +46,7 @@ export function recordAnnotation({ by, ...record }: SandboxRecord): Record<strin
   const { kind, id, ref } = by;
   const text = JSON.stringify({ ...record, by: { kind, id, ref } });
   const bytes = Buffer.byteLength(text);
-  if (bytes > MOST) throw new HttpError(400, `body.metadata: is too large: at most ${MOST} bytes, got about ${bytes}`);
+  if (bytes > SANDBOX_LIMIT)
+    throw new HttpError(400, `body.metadata: is too large: at most ${SANDBOX_LIMIT} bytes, got about ${bytes}`);
   return { [annotation.e2b]: text };
 }

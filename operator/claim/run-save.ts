@@ -1,6 +1,7 @@
 import { ArchiveError } from "../../crds/archive/archive-error.ts";
 import type { Claim } from "../../crds/claim.ts";
 import { givenOverlayId } from "../../crds/claims/claim-pod.ts";
+import { sandboxToKeep } from "../../crds/claims/kept-sandbox.ts";
 import { NetworkError } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
@@ -151,6 +152,7 @@ export function saveOf(claim: Claim, pod: Pod, context: ClaimContext): Omit<Save
     session: sessionOf(claim),
     limits: context.informers.quotas.current()?.of(claim.spec.tenantId).limits,
     overlayId: givenOverlayId(pod, claim),
+    sandbox: sandboxToKeep(claim),
     isErased: claim.metadata.annotations?.[annotation.erasedAt] !== undefined,
     isFenced: () => !context.isLeading(),
   };

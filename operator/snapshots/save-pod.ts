@@ -39,6 +39,8 @@ export interface SaveCall {
   readonly overlayId?: string | undefined;
   /** Whether the saved files were to be erased: the previous archive is then not relied on. @default false */
   readonly isErased?: boolean;
+  /** Of the metadata. */
+  readonly sandbox?: string | undefined;
   readonly signal: AbortSignal;
   /** Called before the archive is committed: whether another operator may be active now. */
   readonly isFenced: () => boolean;
@@ -103,7 +105,7 @@ export function createPodSaves(options: {
   }
 
   async function save(key: SnapshotKey, pod: Pod, call: SaveCall): Promise<SavedSnapshot> {
-    const { session, kind, overlayId, isErased = false, signal, isFenced, onBytes, onFrozen } = call;
+    const { session, kind, overlayId, sandbox, isErased = false, signal, isFenced, onBytes, onFrozen } = call;
     const most = mostKept(options.most, call.limits);
     const { uid = "" } = pod.metadata;
     const before = await looks.look(key, { signal, timeoutMs: LOOK_LIMIT_MS });
@@ -157,7 +159,8 @@ export function createPodSaves(options: {
               noteSize(stored.sizeBytes);
               if (room !== undefined) checkArchiveSize(stored.sizeBytes, room);
               const own = { ...describe(stored), podUid, session };
-              return kind === undefined ? own : { ...own, kind, continues: beganWith(pod) };
+              if (kind === undefined) return sandbox === undefined ? own : { ...own, sandbox };
+              return { ...own, kind, continues: beganWith(pod) };
             },
           });
           return metadata;

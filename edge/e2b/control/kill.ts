@@ -10,8 +10,7 @@ import { HttpError } from "../../http/http-error.ts";
 import type { Route } from "../../http/router.ts";
 import { sandboxRecord } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
-import { isMadeTenant } from "./new-tenant.ts";
-import { findSandbox } from "./sandbox.ts";
+import { findSandbox, isMade } from "./sandbox.ts";
 import { sandboxKey, sandboxNotFound, useOne } from "./sandbox-access.ts";
 
 const MOST_TRIES = 8;
@@ -27,9 +26,9 @@ export function killRoute(services: ControlServices): Route {
       const key = sandboxKey(request);
       mayBeSilent?.();
       const claim = canonicalClaim(await findClaims(key, services));
-      if (claim === undefined && (await findSandbox(key, services, clientGone)) === undefined)
-        throw sandboxNotFound(request);
-      const made = claim === undefined ? isMadeTenant(key.tenantId) : sandboxRecord(claim)?.made === true;
+      const found = claim === undefined ? await findSandbox(key, services, clientGone) : undefined;
+      if (claim === undefined && found === undefined) throw sandboxNotFound(request);
+      const made = found === undefined ? claim !== undefined && sandboxRecord(claim)?.made === true : isMade(found);
       await killSandbox(key, services, { made, clientGone });
       return new Response(null, { status: 204 });
     },

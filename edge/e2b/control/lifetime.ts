@@ -15,9 +15,8 @@ import { recordAnnotation } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
 import { DEFAULT_SECONDS } from "./create.ts";
 import { requireKeptFiles, requireSavable } from "./kept-files.ts";
-import { isMadeTenant } from "./new-tenant.ts";
 import { notDone } from "./not-done.ts";
-import { findSandbox, requireRunning, sandboxAnswer } from "./sandbox.ts";
+import { findSandbox, isMade, recordOf, requireRunning, sandboxAnswer } from "./sandbox.ts";
 import { claimOne, sandboxKey, sandboxNotFound } from "./sandbox-access.ts";
 
 const ONE = "/e2b/sandboxes/:sandbox";
@@ -167,16 +166,17 @@ async function resume(
   const found = await findSandbox(key, services, clientGone);
   if (found === undefined) throw sandboxNotFound(request);
   if (isPausedOnly && found.state === "running") throw new HttpError(409, "the sandbox is running");
-  const autoPause = "autoPause" in body && body.autoPause === true;
-  if (autoPause) requireKeptFiles(await readWorkload(key.workloadRef, services));
+  const record = recordOf(found);
+  const asked = "autoPause" in body ? body.autoPause : undefined;
+  const autoPause = asked ?? record?.autoPause ?? false;
+  if (asked === true) requireKeptFiles(await readWorkload(key.workloadRef, services));
   mayBeSilent?.();
-  const made = isMadeTenant(key.tenantId);
   const claim = {
     ...key,
     // The session that runs is meant as it is.
     ...{ resume: true, joins: true },
     expiresInSeconds: body.timeout ?? DEFAULT_SECONDS,
-    annotations: recordAnnotation({ metadata: {}, by: actor, autoPause, made }),
+    annotations: recordAnnotation({ metadata: record?.metadata ?? {}, by: actor, autoPause, made: isMade(found) }),
   };
   const { instanceId, source } = await claimTenant(claim, services, { clientGone: () => clientGone, span });
   request.audit?.about({ instance: instanceId });

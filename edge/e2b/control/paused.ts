@@ -1,4 +1,5 @@
 import { claimKey } from "../../../crds/claims/claim-key.ts";
+import { readKeptSandbox } from "../../../crds/claims/kept-sandbox.ts";
 import { isObjectName, isTenantId } from "../../../crds/names.ts";
 import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
 import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
@@ -43,15 +44,13 @@ export async function pausedPage(
 ): Promise<SavedPage<Sandbox>> {
   const { services } = asking;
   const { claims } = services.cache;
-  const [name, ...others] = query.metadata.keys();
-  // What is known of a paused sandbox is its tenant.
-  if (others.length > 0 || (name !== undefined && name !== "tenant")) return { items: [], next: undefined };
   const tenantId = query.metadata.get("tenant");
   return await savedPage({ ...query, tenantId, versions: false }, asking, (entry) => {
     const { workloadRef } = entry;
     const key = { tenantId: entry.tenantId, workloadRef };
     if (entry.version !== undefined || runningClaim(claims.store.by("key", claimKey(key))) !== undefined) return [];
-    const sandbox: Sandbox = { state: "paused", key, savedAt: entry.metadata?.createdAt ?? entry.usedAt };
+    const { createdAt = entry.usedAt, sandbox: text } = entry.metadata ?? {};
+    const sandbox: Sandbox = { state: "paused", key, savedAt: createdAt, kept: readKeptSandbox(text, key) };
     return query.isWanted(sandbox) ? [sandbox] : [];
   });
 }

@@ -1,6 +1,7 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, canonicalClaim } from "../../../crds/claims/claim-key.ts";
 import { isDestroyed } from "../../../crds/claims/claim-pod.ts";
+import { type KeptSandbox, readKeptSandbox } from "../../../crds/claims/kept-sandbox.ts";
 import { withDefaults } from "../../../crds/defaults.ts";
 import { quote } from "../../../crds/quote.ts";
 import type { Actor } from "../../access/actor.ts";
@@ -29,6 +30,8 @@ export type Sandbox =
       readonly key: ClaimKey;
       /** ISO 8601: when its files were saved. */
       readonly savedAt: string;
+      /** Undefined if the files say nothing of it. */
+      readonly kept: KeptSandbox | undefined;
     };
 
 /** The claim of a key as a running sandbox; undefined for one that ends, or has failed. */
@@ -58,11 +61,14 @@ export async function findSandbox(
   // Being killed.
   if (present?.metadata.deletionTimestamp !== undefined && isDestroyed(present)) return undefined;
   const kept = await lookAtSnapshots(key, services, clientGone);
-  const savedAt = kept?.newest?.createdAt;
-  if (savedAt !== undefined) return { state: "paused", key, savedAt };
+  if (kept?.newest !== undefined) {
+    const { createdAt, sandbox } = kept.newest;
+    return { state: "paused", key, savedAt: createdAt, kept: readKeptSandbox(sandbox, key) };
+  }
   // Its files are being saved for the first time.
-  const releasedAt = present?.metadata.deletionTimestamp;
-  return releasedAt === undefined ? undefined : { state: "paused", key, savedAt: releasedAt };
+  const savedAt = present?.metadata.deletionTimestamp;
+  if (present === undefined || savedAt === undefined) return undefined;
+  return { state: "paused", key, savedAt, kept: sandboxRecord(present) };
 }
 
 /** @throws HttpError 404 for a sandbox that is paused, or does not exist */
@@ -104,7 +110,7 @@ export function listedSandbox(sandbox: Sandbox, { cache, namespace, timeOfDay }:
 
 /** A sandbox in full. @throws HttpError 400 if its workload cannot be a template */
 export function sandboxDetail(sandbox: Sandbox, services: ControlServices) {
-  const autoPause = sandbox.state === "running" && sandboxRecord(sandbox.claim)?.autoPause === true;
+  const autoPause = recordOf(sandbox)?.autoPause === true;
   return {
     ...(listedSandbox(sandbox, services) ?? refuseTemplate(sandbox.key)),
     ...domainOf(services),
@@ -147,8 +153,17 @@ export function refuseTemplate({ workloadRef }: Pick<ClaimKey, "workloadRef">): 
 
 /** A tenant that was not made for its sandbox is in the metadata, so that lists can be filtered by it. */
 export function metadataOf(sandbox: Sandbox): Readonly<Record<string, string>> {
-  const { tenantId } = sandbox.key;
-  const record = sandbox.state === "running" ? sandboxRecord(sandbox.claim) : undefined;
-  const isMade = sandbox.state === "running" ? record?.made === true : isMadeTenant(tenantId);
-  return { ...(!isMade && { tenant: tenantId }), ...record?.metadata };
+  return { ...(!isMade(sandbox) && { tenant: sandbox.key.tenantId }), ...recordOf(sandbox)?.metadata };
+}
+
+/** Whether the tenant was made for the sandbox. Saved files that do not say it have only the tenant's id. */
+export function isMade(sandbox: Sandbox): boolean {
+  const record = recordOf(sandbox);
+  if (sandbox.state === "running") return record?.made === true;
+  return record?.made ?? isMadeTenant(sandbox.key.tenantId);
+}
+
+/** What is known of a sandbox. */
+export function recordOf(sandbox: Sandbox): KeptSandbox | undefined {
+  return sandbox.state === "running" ? sandboxRecord(sandbox.claim) : sandbox.kept;
 }

@@ -1,13 +1,14 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { sandboxToKeep } from "../../../crds/claims/kept-sandbox.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
 import { active } from "../edge/claim-calls.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "../edge/snapshots-folder.ts";
 import { type TestEdge, testEdge } from "../edge/test-edge.ts";
-import { call, save } from "../snapshots/store-contract.ts";
+import { call, MOST, pieces, save } from "../snapshots/store-contract.ts";
 import { type ServedStore, serveStore } from "../snapshots/store-server.ts";
 import { ask, keyOf, ROOT } from "./sandbox-calls.ts";
 
@@ -126,6 +127,45 @@ test("paused ones are saved files without a claim, after the running ones", asyn
   const { json } = await ask(edge, "GET /sandboxes/app--a");
   const { state, metadata } = json as Listed;
   assert.equal({ state, metadata }, { state: "paused", metadata: { tenant: "a" } });
+});
+
+test("saved files tell the metadata of their sandbox, unless they were copied from another tenant", async ({
+  edge,
+  served,
+}) => {
+  const { store } = served;
+  const tenantId = `e2b-${"a".repeat(16)}`;
+  const key = { tenantId, workloadRef: "app" };
+  const given = edge.cluster.addClaim({ ...key, status: active, deleting: true });
+  const by = { kind: "key", id: "secret-id", ref: "secret-ref" };
+  const text = JSON.stringify({ metadata: { user: "x" }, autoPause: true, made: true, by });
+  const annotations = { [annotation.e2b]: text };
+  const sandbox = sandboxToKeep({ ...given, metadata: { ...given.metadata, annotations } });
+  assert.not.match(sandbox ?? "", /secret/);
+  edge.cluster.removeClaim(given.metadata.name);
+  const { revision } = await store.look(key, call);
+  const described = {
+    uid: 1,
+    gid: 1,
+    entries: 1,
+    contentBytes: 1,
+    overlayDirs: ["/data"],
+    createdAt: "2026-01-01T00:00:00Z",
+  };
+  const describe = () => ({ ...described, sandbox });
+  await store.put(key, pieces("files"), { ...call, replaces: revision, most: MOST, describe });
+  assert.equal((await pages(edge, "metadata=user%3Dx")).flat(), [`${tenantId} paused`]);
+  const { json } = await ask(edge, `GET /sandboxes/app--${tenantId}`);
+  const { metadata, lifecycle } = json as Listed & { lifecycle: object };
+  assert.equal(
+    { metadata, lifecycle },
+    { metadata: { user: "x" }, lifecycle: { onTimeout: "pause", autoResume: false } },
+  );
+  const headers = { authorization: `Bearer ${ROOT}` };
+  const body = { tenantId: "b" };
+  const copied = await edge.call(`POST /api/v1/tenants/${tenantId}/snapshots/app/copy`, { headers, body });
+  assert.is(copied.status, 201, copied.text);
+  assert.equal(((await ask(edge, "GET /sandboxes/app--b")).json as Listed).metadata, { tenant: "b" });
 });
 
 test("a key sees its own tenants, and reads no more of the store than pages of these", async (context) => {
