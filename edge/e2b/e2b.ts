@@ -58,7 +58,8 @@ function withApiKey(authenticate: Authenticate): Authenticate {
     const key = request.headers.get("x-api-key");
     if (key === null) return authenticate(request, context);
     if (!/^\S+$/.test(key)) throw new HttpError(401, "unreadable X-API-KEY header: send one key");
-    const headers = new Headers({ authorization: `Bearer ${key}` });
+    const headers = new Headers(request.headers);
+    headers.set("authorization", `Bearer ${key}`);
     const keyed = Object.create(request, { headers: { value: headers } }) as Request;
     return authenticate(keyed, { ...context, peerOf: () => context.peerOf?.(request) });
   };

@@ -104,6 +104,8 @@ export async function startSandbox(
     const { instanceId, source } = await claimTenant(claim, services, { clientGone: gone, span: context.span });
     request.audit?.about({ instance: instanceId });
     request.audit?.from(source);
+    // A new claim counts by its own time.
+    if (source === "existing" && instanceId !== undefined) services.activity.touch(instanceId);
     return await sandboxAnswer(claim, actor, services);
   } catch (error) {
     // A failure of this is no other error for the caller: the claim ends by its expiry.
