@@ -108,8 +108,9 @@ export async function startSandbox(
     if (source === "existing" && instanceId !== undefined) services.activity.touch(instanceId);
     return await sandboxAnswer(claim, actor, services);
   } catch (error) {
+    const isBegun = !(error instanceof HttpError && error.status === 429) || claim.resume;
     // A failure of this is no other error for the caller: the claim ends by its expiry.
-    if (made)
+    if (made && isBegun)
       await killSandbox(claim, services, { made, clientGone: undefined }).catch((failure: unknown) => {
         services.log.warn({ tenantId: claim.tenantId, error: String(failure) }, "a failed sandbox was not removed");
       });

@@ -54,7 +54,8 @@ export async function killSandbox(
   if (claim?.status?.phase === "ReleaseFailed") await unlessGone(discardFiles(key, services));
   const { instanceId } = claim?.status ?? {};
   if (claim?.metadata.deletionTimestamp === undefined && instanceId !== undefined)
-    await unlessGone(destroyOf(instanceId));
+    // A pod that is another's by now is not destroyed, and the release goes on without it.
+    await unlessStatus([404, 409], destroyOf(instanceId));
   await release(true);
   const keeps = ({ versions, newest }: { versions: readonly Named[]; newest?: Named | undefined }) =>
     [...versions, ...(newest === undefined ? [] : [newest])].some(isNamed);
@@ -81,9 +82,13 @@ type Named = Parameters<typeof isNamed>[0];
 
 /** Waits for the end of what may be gone already. */
 export async function unlessGone(work: Promise<unknown>): Promise<void> {
+  await unlessStatus([404], work);
+}
+
+async function unlessStatus(passed: readonly number[], work: Promise<unknown>): Promise<void> {
   try {
     await work;
   } catch (error) {
-    if (!(error instanceof HttpError && error.status === 404)) throw error;
+    if (!(error instanceof HttpError && passed.includes(error.status))) throw error;
   }
 }

@@ -4,8 +4,10 @@ import * as assert from "uvu/assert";
 import { readQuotas } from "../../../crds/quotas/tenant-quotas.ts";
 import type { Actor } from "../../../edge/access/actor.ts";
 import type { Tokens } from "../../../edge/access/tokens.ts";
+import { controlRoutes } from "../../../edge/e2b/control/routes.ts";
 import { active } from "../edge/claim-calls.ts";
 import { testEdge } from "../edge/test-edge.ts";
+import { manualClock } from "../manual-clock.ts";
 import { activateNext, ask, create, ROOT } from "./sandbox-calls.ts";
 
 const test = suite("what a key may do with sandboxes");
@@ -51,6 +53,18 @@ test("an account that may only claim gets no token, and cannot look into sandbox
   assert.equal((await ask(edge, "GET /snapshots", { key })).json, []);
   const { status } = await ask(edge, "POST /v2/sandboxes", { key, body: { templateID: `${id}:v1` } });
   assert.is(status, 404);
+});
+
+test("each route says who may call it", () => {
+  const { cache, namespace } = edgeFor(actor({})).cluster;
+  const routes = controlRoutes({ cache, namespace, clock: manualClock() } as never);
+  assert.ok(routes.length > 40);
+  for (const { method, path, access } of routes) {
+    assert.ok(access, path);
+    // Whose a sandbox is, and of which workload, is read from its id.
+    if (path.includes(":sandbox")) assert.is(access.whose, "tenant", path);
+    if (path.includes(":sandbox") && method !== "GET") assert.not(access.roles.includes("reader"), path);
+  }
 });
 
 test("a reader lists and gets, without tokens", async () => {
