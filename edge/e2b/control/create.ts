@@ -23,7 +23,7 @@ import { type NewTenant, tenantFor } from "./new-tenant.ts";
 import { noList, optionFields, refuseOptions } from "./not-done.ts";
 import { refuseTemplate, sandboxAnswer } from "./sandbox.ts";
 import { create, mayUseFiles } from "./sandbox-access.ts";
-import { readTemplate, type SnapshotName, snapshotNotFound } from "./template.ts";
+import { readTemplate, type SnapshotName, snapshotNotFound } from "./templates/template.ts";
 
 /** Seconds until a sandbox ends whose creator does not say so. */
 export const DEFAULT_SECONDS = 300;

@@ -4,11 +4,11 @@ import { createRoutes } from "./create.ts";
 import { forkRoute } from "./fork.ts";
 import { killRoute } from "./kill.ts";
 import { lifetimeRoutes } from "./lifetime.ts";
-import { listRoutes } from "./list.ts";
+import { listRoutes } from "./lists/list.ts";
 import { logRoutes } from "./logs.ts";
-import { refusedRoutes } from "./refused-routes.ts";
-import { snapshotRoutes } from "./snapshots.ts";
-import { templateRoutes } from "./templates.ts";
+import { refusedRoutes } from "./not-done.ts";
+import { snapshotRoutes } from "./templates/snapshots.ts";
+import { templateRoutes } from "./templates/templates.ts";
 
 /** The calls on sandboxes and templates that E2B's SDKs make, below `/e2b`. */
 export function controlRoutes(services: ControlServices): Route[] {

@@ -1,29 +1,29 @@
 import * as v from "valibot";
-import { allArchives } from "../../../crds/snapshots/kept-versions.ts";
-import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import { isNamed, versionNameRule } from "../../../crds/snapshots/version-names.ts";
-import { root } from "../../access/actor.ts";
-import { anyKey, type RouteAccess, tenantUse } from "../../access/route-access.ts";
-import { makeCheckpoint } from "../../api/claims/checkpoint.ts";
-import { findClaims } from "../../api/claims/release-tenant.ts";
-import { deleteSnapshot } from "../../api/snapshots/routes.ts";
-import { askStore, lookAtSnapshots, storeState } from "../../api/snapshots/store.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { queryText } from "../../http/parameters.ts";
-import { readJson } from "../../http/read-json.ts";
-import { jsonResponse } from "../../http/response.ts";
-import type { Route, RoutedRequest } from "../../http/router.ts";
-import { readSandboxId } from "../sandbox-id.ts";
-import type { ControlServices } from "./control-services.ts";
-import { requireSavable } from "./kept-files.ts";
-import { unlessGone } from "./kill.ts";
-import { countList, cursorText, limitQuery, nextHeader } from "./list.ts";
-import { isMadeTenant, randomText } from "./new-tenant.ts";
-import { notDone } from "./not-done.ts";
-import { savedPage } from "./paused.ts";
-import { requireRunning } from "./sandbox.ts";
-import { mayUseFiles, reachesKey, sandboxKey, useOne } from "./sandbox-access.ts";
-import { readSnapshotId, type SnapshotName, snapshotId, snapshotNotFound } from "./template.ts";
+import { allArchives } from "../../../../crds/snapshots/kept-versions.ts";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import { isNamed, versionNameRule } from "../../../../crds/snapshots/version-names.ts";
+import { root } from "../../../access/actor.ts";
+import { anyKey, type RouteAccess, tenantUse } from "../../../access/route-access.ts";
+import { makeCheckpoint } from "../../../api/claims/checkpoint.ts";
+import { findClaims } from "../../../api/claims/release-tenant.ts";
+import { deleteSnapshot } from "../../../api/snapshots/routes.ts";
+import { askStore, lookAtSnapshots, storeState } from "../../../api/snapshots/store.ts";
+import { HttpError } from "../../../http/http-error.ts";
+import { queryText } from "../../../http/parameters.ts";
+import { readJson } from "../../../http/read-json.ts";
+import { jsonResponse } from "../../../http/response.ts";
+import type { Route, RoutedRequest } from "../../../http/router.ts";
+import { readSandboxId } from "../../sandbox-id.ts";
+import type { ControlServices } from "../control-services.ts";
+import { requireSavable } from "../kept-files.ts";
+import { unlessGone } from "../kill.ts";
+import { countList, cursorText, limitQuery, nextHeader } from "../lists/pages.ts";
+import { savedPage } from "../lists/paused.ts";
+import { isMadeTenant, randomText } from "../new-tenant.ts";
+import { notDone } from "../not-done.ts";
+import { requireRunning } from "../sandbox.ts";
+import { mayUseFiles, reachesKey, sandboxKey, useOne } from "../sandbox-access.ts";
+import { readSnapshotId, type SnapshotName, snapshotId, snapshotNotFound, templateParam } from "./template.ts";
 
 const body = v.strictObject({
   name: v.nullish(v.pipe(v.string(), v.check(versionNameRule.accepts, versionNameRule.says))),
@@ -130,15 +130,6 @@ function namesOf(key: SnapshotKey, names: readonly string[]): SnapshotName[] {
 function shown(snapshot: SnapshotName): { snapshotID: string; names: string[] } {
   const id = snapshotId(snapshot);
   return { snapshotID: id, names: [id] };
-}
-
-/** The path parameter with a template's name; what cannot be decoded is no name. */
-export function templateParam({ params: { template = "" } }: RoutedRequest): string {
-  try {
-    return decodeURIComponent(template);
-  } catch {
-    return template;
-  }
 }
 
 function cursorOf(request: RoutedRequest): SnapshotKey | undefined {

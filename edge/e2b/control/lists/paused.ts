@@ -1,17 +1,17 @@
-import { claimKey } from "../../../crds/claims/claim-key.ts";
-import { readKeptSandbox } from "../../../crds/claims/kept-sandbox.ts";
-import { isObjectName, isTenantId } from "../../../crds/names.ts";
-import type { SnapshotKey } from "../../../crds/snapshots/snapshot-key.ts";
-import type { StoreEntry } from "../../../crds/snapshots/snapshot-store.ts";
-import { compareKeys, type PageFilter } from "../../../crds/snapshots/store-pages.ts";
-import { type Actor, reaches, reachesWorkload } from "../../access/actor.ts";
-import { askStore, storeState } from "../../api/snapshots/store.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { sandboxId } from "../sandbox-id.ts";
-import type { ControlServices } from "./control-services.ts";
-import type { ListQuery } from "./list.ts";
-import { runningClaim, type Sandbox } from "./sandbox.ts";
-import { reachesAll } from "./sandbox-access.ts";
+import { claimKey } from "../../../../crds/claims/claim-key.ts";
+import { readKeptSandbox } from "../../../../crds/claims/kept-sandbox.ts";
+import { isObjectName, isTenantId } from "../../../../crds/names.ts";
+import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
+import type { StoreEntry } from "../../../../crds/snapshots/snapshot-store.ts";
+import { compareKeys, type PageFilter } from "../../../../crds/snapshots/store-pages.ts";
+import { type Actor, reaches, reachesWorkload } from "../../../access/actor.ts";
+import { askStore, storeState } from "../../../api/snapshots/store.ts";
+import { HttpError } from "../../../http/http-error.ts";
+import { sandboxId } from "../../sandbox-id.ts";
+import type { ControlServices } from "../control-services.ts";
+import { runningClaim, type Sandbox } from "../sandbox.ts";
+import { reachesAll } from "../sandbox-access.ts";
+import type { ListQuery } from "./pages.ts";
 
 /** Reads of the store for one page, most of whose entries may be left out. */
 const MOST_READS = 4;

@@ -1,9 +1,10 @@
-import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
-import { quote } from "../../../crds/quote.ts";
-import { versionNameRule } from "../../../crds/snapshots/version-names.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { workloadNameRule } from "../../http/parameters.ts";
-import { readSandboxId, sandboxId } from "../sandbox-id.ts";
+import type { ClaimKey } from "../../../../crds/claims/claim-key.ts";
+import { quote } from "../../../../crds/quote.ts";
+import { versionNameRule } from "../../../../crds/snapshots/version-names.ts";
+import { HttpError } from "../../../http/http-error.ts";
+import { workloadNameRule } from "../../../http/parameters.ts";
+import type { RoutedRequest } from "../../../http/router.ts";
+import { readSandboxId, sandboxId } from "../../sandbox-id.ts";
 
 /** What a new sandbox begins with: a workload, and perhaps a saved version of a sandbox's files. */
 export interface Template {
@@ -45,4 +46,13 @@ export function readTemplate(text: string): Template {
   const [, name = ""] = /^(?:[^/:]*\/)?([^/:]*)(?::[^/:]*)?$/.exec(text) ?? [];
   if (workloadNameRule.accepts(name)) return { workloadRef: name };
   throw new HttpError(400, `a template is a workload, or a snapshot: ${workloadNameRule.says}, got ${quote(text)}`);
+}
+
+/** The path parameter with a template's name; what cannot be decoded is no name. */
+export function templateParam({ params: { template = "" } }: RoutedRequest): string {
+  try {
+    return decodeURIComponent(template);
+  } catch {
+    return template;
+  }
 }

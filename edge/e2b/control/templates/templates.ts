@@ -1,18 +1,17 @@
-import { withDefaults } from "../../../crds/defaults.ts";
-import { quote } from "../../../crds/quote.ts";
-import type { Workload } from "../../../crds/workload.ts";
-import { type RouteAccess, serviceView } from "../../access/route-access.ts";
-import { createPages } from "../../api/pages.ts";
-import { requireFresh } from "../../cluster/freshness.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { queryText, workloadNameRule } from "../../http/parameters.ts";
-import { jsonResponse } from "../../http/response.ts";
-import type { Route, RoutedRequest } from "../../http/router.ts";
-import type { ControlServices } from "./control-services.ts";
-import { cursorText, limitQuery, nextHeader } from "./list.ts";
-import { ENVD_VERSION } from "./sandbox.ts";
-import { templateParam } from "./snapshots.ts";
-import { readTemplate } from "./template.ts";
+import { withDefaults } from "../../../../crds/defaults.ts";
+import { quote } from "../../../../crds/quote.ts";
+import type { Workload } from "../../../../crds/workload.ts";
+import { type RouteAccess, serviceView } from "../../../access/route-access.ts";
+import { createPages } from "../../../api/pages.ts";
+import { requireFresh } from "../../../cluster/freshness.ts";
+import { HttpError } from "../../../http/http-error.ts";
+import { queryText, workloadNameRule } from "../../../http/parameters.ts";
+import { jsonResponse } from "../../../http/response.ts";
+import type { Route, RoutedRequest } from "../../../http/router.ts";
+import type { ControlServices } from "../control-services.ts";
+import { cursorText, limitQuery, nextHeader } from "../lists/pages.ts";
+import { ENVD_VERSION } from "../sandbox.ts";
+import { readTemplate, templateParam } from "./template.ts";
 
 /** As workloads in the REST API. */
 const view: RouteAccess = serviceView;

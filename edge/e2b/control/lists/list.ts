@@ -1,21 +1,20 @@
 import * as v from "valibot";
-import type { Claim } from "../../../crds/claim.ts";
-import { claimKey } from "../../../crds/claims/claim-key.ts";
-import { quote } from "../../../crds/quote.ts";
-import { isTime } from "../../../crds/time.ts";
-import { type Actor, root } from "../../access/actor.ts";
-import { requireFresh } from "../../cluster/freshness.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { queryText, queryWords } from "../../http/parameters.ts";
-import { jsonResponse } from "../../http/response.ts";
-import type { Route, RoutedRequest } from "../../http/router.ts";
-import type { ControlServices } from "./control-services.ts";
+import type { Claim } from "../../../../crds/claim.ts";
+import { claimKey } from "../../../../crds/claims/claim-key.ts";
+import { isTime } from "../../../../crds/time.ts";
+import { root } from "../../../access/actor.ts";
+import { requireFresh } from "../../../cluster/freshness.ts";
+import { HttpError } from "../../../http/http-error.ts";
+import { queryText, queryWords } from "../../../http/parameters.ts";
+import { jsonResponse } from "../../../http/response.ts";
+import type { Route, RoutedRequest } from "../../../http/router.ts";
+import type { ControlServices } from "../control-services.ts";
+import { findSandbox, listedSandbox, metadataOf, runningClaim, type Sandbox, sandboxDetail } from "../sandbox.ts";
+import { listOwn, reachesAll, reachesKey, sandboxKey, sandboxNotFound, viewOne } from "../sandbox-access.ts";
+import { readTemplate } from "../templates/template.ts";
+import { countList, cursorText, type ListQuery, limitQuery, nextHeader } from "./pages.ts";
 import { pausedPage } from "./paused.ts";
-import { findSandbox, listedSandbox, metadataOf, runningClaim, type Sandbox, sandboxDetail } from "./sandbox.ts";
-import { listOwn, reachesAll, reachesKey, sandboxKey, sandboxNotFound, viewOne } from "./sandbox-access.ts";
-import { readTemplate } from "./template.ts";
 
-const MOST = 100;
 /** Of the list that has no pages, the newest first. */
 const MOST_UNPAGED = 1000;
 const STATES = ["running", "paused"] as const;
@@ -34,15 +33,6 @@ const cursorSchema = v.pipe(
 );
 /** Where the next page begins. */
 type Cursor = v.InferOutput<typeof cursorSchema>;
-
-/** What a list is asked for. */
-export interface ListQuery {
-  readonly isWanted: (sandbox: Sandbox) => boolean;
-  readonly template: string | undefined;
-  readonly metadata: ReadonlyMap<string, string>;
-  readonly isNewestFirst: boolean;
-  readonly limit: number;
-}
 
 const filters = { metadata: {}, template: {}, startedAfter: {} };
 
@@ -91,20 +81,6 @@ function shown(items: readonly Sandbox[], services: ControlServices): object[] {
   return items.flatMap((item) => listedSandbox(item, services) ?? []);
 }
 
-/** The header with the cursor of the next page. */
-export function nextHeader(cursor: object | undefined): Record<string, string> {
-  return cursor === undefined ? {} : { "x-next-token": Buffer.from(JSON.stringify(cursor)).toString("base64url") };
-}
-
-/** The cursor in `nextToken`, in JSON; undefined without one. */
-export function cursorText(request: RoutedRequest): string | undefined {
-  const token = queryText(request, "nextToken", {
-    accepts: (text) => /^[\w-]{1,1400}$/.test(text),
-    says: "must be what x-next-token returned",
-  });
-  return token && Buffer.from(token, "base64url").toString("utf8");
-}
-
 function cursorOf(request: RoutedRequest): Cursor | undefined {
   const text = cursorText(request);
   if (text === undefined) return undefined;
@@ -133,14 +109,6 @@ function listQuery(request: RoutedRequest): ListQuery {
       return [...metadata].every(([name, value]) => Object.hasOwn(given, name) && given[name] === value);
     },
   };
-}
-
-/** @throws HttpError 400 if it is not a number from 1 to 100 */
-export function limitQuery({ query: { limit } }: RoutedRequest): number {
-  const count = typeof limit === "string" && /^[1-9]\d{0,2}$/.test(limit) ? Number(limit) : Number.NaN;
-  if (limit !== undefined && !(count <= MOST))
-    throw new HttpError(400, `query.limit: must be a whole number from 1 to ${MOST}, got ${quote(String(limit))}`);
-  return limit === undefined ? MOST : count;
 }
 
 /** The pairs of `metadata=user%3Dabc`, which the SDKs encode twice. */
@@ -178,11 +146,6 @@ async function readPage(
   const paused = await pausedPage({ ...query, limit: left, after }, { actor, services, clientGone });
   const next: Cursor | undefined = paused.next && { state: "paused", after: paused.next };
   return { items: [...running.items, ...paused.items], next };
-}
-
-/** A key of some tenants is limited as the first of them is, or as a tenant of its start. @throws HttpError 429 */
-export function countList({ tenants }: Pick<Actor, "tenants">, { rates }: ControlServices): void {
-  if (tenants?.[0] !== undefined) rates?.admit(tenants[0]);
 }
 
 /** Keeps only what a page needs in order, since most claims are on other pages. */
