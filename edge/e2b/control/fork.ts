@@ -57,8 +57,8 @@ interface Forking {
 }
 
 /**
- * Saves a running sandbox, and starts new ones with copies of its files and with its variables. Each has a result of its
- * own.
+ * Saves a running sandbox, and starts new ones with copies of its files and with its variables. Each has a result of
+ * its own.
  *
  * @throws HttpError before the first one is made
  */

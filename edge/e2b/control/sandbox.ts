@@ -65,6 +65,9 @@ export async function findSandbox(
     const { createdAt, sandbox } = kept.newest;
     return { state: "paused", key, savedAt: createdAt, kept: readKeptSandbox(sandbox, key) };
   }
+  // Files whose metadata is lost can be restored all the same.
+  const now = new Date(services.timeOfDay()).toISOString();
+  if (kept?.state === "unrecorded") return { state: "paused", key, savedAt: now, kept: undefined };
   // Its files are being saved for the first time.
   const savedAt = present?.metadata.deletionTimestamp;
   if (present === undefined || savedAt === undefined) return undefined;

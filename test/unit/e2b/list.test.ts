@@ -1,4 +1,6 @@
 // @runtimes bun node deno
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { sandboxToKeep } from "../../../crds/claims/kept-sandbox.ts";
@@ -211,6 +213,15 @@ test("a claim that ends, has failed or lost its pod is no running sandbox", asyn
     states.push(status === 200 ? (json as Listed).state : status);
   }
   assert.equal(states, ["paused", "paused", 404, "running", 404]);
+});
+
+test("saved files without their metadata are a paused sandbox", async ({ edge, volume }) => {
+  volume.save("a", "app");
+  for (const name of readdirSync(join(volume.path, "a")))
+    if (name.endsWith(".json")) rmSync(join(volume.path, "a", name));
+  assert.equal(await pages(edge), [["a paused"]]);
+  const { status, json } = await ask(edge, "GET /sandboxes/app--a");
+  assert.equal([status, (json as Listed).state], [200, "paused"]);
 });
 
 test("values that no list can have are refused", async ({ edge }) => {

@@ -1,5 +1,5 @@
 // @runtimes bun node deno
-// What is refused is not read from the table of routes: what matters is what the answers contain, and what is unchanged.
+// What is refused is not read from the table of routes: what matters is what answers contain, and what is unchanged.
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { suite } from "uvu";

@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import type { Claim } from "../../../../crds/claim.ts";
 import { claimKey } from "../../../../crds/claims/claim-key.ts";
+import { annotation } from "../../../../crds/labels.ts";
 import { isTime } from "../../../../crds/time.ts";
 import { root } from "../../../access/actor.ts";
 import { requireFresh } from "../../../cluster/freshness.ts";
@@ -95,6 +96,8 @@ function listQuery(request: RoutedRequest): ListQuery {
   const template = queryText(request, "template", { accepts: () => true, says: "" });
   const order = queryWords(request, "order", ["asc", "desc"])?.[0] ?? "desc";
   const metadata = metadataQuery(request);
+  // As they are written; the tenant may not be.
+  const values = [...metadata].flatMap(([name, value]) => (name === "tenant" ? [] : [JSON.stringify(value)]));
   const since = startedAfter === undefined ? undefined : Date.parse(startedAfter);
   return {
     template: template === undefined || template === "" ? undefined : readTemplate(template).workloadRef,
@@ -105,6 +108,10 @@ function listQuery(request: RoutedRequest): ListQuery {
       const startedAt = sandbox.state === "running" ? sandbox.claim.metadata.creationTimestamp : sandbox.savedAt;
       if (since !== undefined && !(Date.parse(startedAt ?? "") >= since)) return false;
       if (metadata.size === 0) return true;
+      // Of ten thousand annotations, parsing those that cannot match would take 300 ms.
+      const text =
+        sandbox.state === "running" ? (sandbox.claim.metadata.annotations?.[annotation.e2b] ?? "") : undefined;
+      if (text !== undefined && !values.every((value) => text.includes(value))) return false;
       const given = metadataOf(sandbox);
       return [...metadata].every(([name, value]) => Object.hasOwn(given, name) && given[name] === value);
     },
@@ -169,10 +176,10 @@ function runningPage(
     const { spec } = claim;
     if (template !== undefined && spec.workloadRef !== template) continue;
     if (!seesAll && !reachesKey(actor, spec)) continue;
-    if (runningClaim(cache.claims.store.by("key", claimKey(spec))) !== claim) continue;
     const { tenantId, workloadRef } = spec;
     const sandbox: Sandbox = { state: "running", key: { tenantId, workloadRef }, claim };
     if (!isWanted(sandbox)) continue;
+    if (runningClaim(cache.claims.store.by("key", claimKey(spec))) !== claim) continue;
     found.splice(placeIn(found, place, compare), 0, { ...place, sandbox });
     if (found.length > limit + 1) found.pop();
   }
