@@ -26,7 +26,7 @@ test("label: its keys, and that of a binding", () => {
 test("label, annotation, finalizer: legal keys, each used once", () => {
   const keys = [label, annotation, finalizer].flatMap((group) => Object.values<string>(group));
   assert.is(new Set(keys).size, keys.length);
-  for (const key of keys) assert.match(key, /^tenancy\.dev\/[a-z]+(-[a-z]+)*$/);
+  for (const key of keys) assert.match(key, /^tenancy\.dev\/[a-z][a-z0-9]*(-[a-z]+)*$/);
 });
 
 test("isTenantId, isObjectName: whatever they take is a legal label value", () => {
