@@ -176,7 +176,8 @@ export async function startEdge(options: {
     cache.workloads.isFresh() &&
     cache.pods.isFresh() &&
     (keys?.isReady() ?? true) &&
-    (gateway?.isReady() ?? true);
+    (gateway?.isReady() ?? true) &&
+    (proxy !== undefined || !config.roles.has("proxy"));
   const admission = createClaimAdmission({ onRefused: () => metrics.claimRefused() });
   const metrics = createMetrics({
     registry,

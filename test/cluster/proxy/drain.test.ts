@@ -6,10 +6,13 @@ import { pods } from "../../../crds/client/built-in-resources.ts";
 import { triggers } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { IN_FLIGHT_PREFIX } from "../../../crds/labels.ts";
+import { serveNode } from "../../../edge/serve/node.ts";
+import type { Server } from "../../../edge/serve/serve.ts";
 import { eventually } from "../../eventually.ts";
 import { type EdgeProcess, startReadyEdge } from "../../unit/edge/edge-process.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { askAt, type NamedPods, POD_NETWORK, startNamedPods } from "./named-pods.ts";
+import { startDoor } from "./start-door.ts";
 
 const test = suite("a release and the requests and events that are in flight at several replicas");
 
@@ -155,6 +158,30 @@ test("a replica that was killed holds a release no longer than it said, or 15 s"
   await doors[0].exited;
   assert.is(await release(doors[1], "cem"), 200);
   assert.is((await ask(doors[1], "cem")).text, "cem");
+});
+
+test("an edge is not ready before its front door listens", async () => {
+  const servers: Server[] = [];
+  const ready = async () => (await fetch(`${servers[1]?.url}/readyz`)).status;
+  const { kubeconfigPath } = tenancy.cluster;
+  const started = await startDoor({
+    ...{ kubeconfigPath, apiKey: KEY },
+    async serve(options) {
+      servers.push(await serveNode(options));
+      const [api, probes] = servers as [Server, Server?];
+      if (probes === undefined) return api;
+      // What else readiness takes is there.
+      const headers = { authorization: `Bearer ${KEY}` };
+      await eventually(async () => (await fetch(`${api.url}/api/v1/claims`, { headers })).status === 200);
+      assert.is(await ready(), 503);
+      return probes;
+    },
+  });
+  try {
+    await eventually(async () => (await ready()) === 200);
+  } finally {
+    await started.stop();
+  }
 });
 
 test.run();
