@@ -41,6 +41,8 @@ import { watchQuotas } from "./cluster/watch-quotas.ts";
 import type { EdgeConfig } from "./config.ts";
 import { createAccessTokens } from "./e2b/access-token.ts";
 import { withE2b } from "./e2b/e2b.ts";
+import { createEnvd } from "./e2b/envd/envd.ts";
+import { createHolderOf } from "./e2b/envd/holder.ts";
 import { type Gateway, startGateway } from "./gateway/start-gateway.ts";
 import { createClaimHistory } from "./history/claim-history.ts";
 import { createPoolHistory } from "./history/pool-history.ts";
@@ -332,7 +334,13 @@ export async function startEdge(options: {
     authorize: createAuthorize(claims),
   });
   const domain = () => sandboxDomain(frontDoor);
-  const handler: Handler = isApi ? withE2b(api, { ...serving, services: { ...services, accessTokens, domain } }) : api;
+  const envd = createEnvd({
+    ...{ ...serving, services, admit, authorize: createAuthorize(claims), clock: systemClock },
+    ...{ tokens: accessTokens, holderOf: createHolderOf(cache) },
+  });
+  const handler: Handler = isApi
+    ? withE2b(api, { ...serving, envd, services: { ...services, accessTokens, domain } })
+    : api;
   const probes = createHandler({ routes: probeRoutes({ metrics, isReady }), log, instance: `${instance}p` });
 
   const servers: Server[] = [];

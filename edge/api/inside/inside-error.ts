@@ -30,7 +30,7 @@ export function insideError(error: unknown, about: InsideFailure & { readonly na
   if (error instanceof InsideError) {
     const { code } = error;
     const message = path === undefined ? `instance ${quote(name)}: ${error.message}` : `${path}: ${error.message}`;
-    return new HttpError(statuses.get(code) ?? 409, message, { expected: true });
+    return new HttpError(statuses.get(code) ?? 409, message, { expected: true, cause: error });
   }
   if (error instanceof ExecError) {
     switch (error.reason) {

@@ -19,6 +19,12 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 	switch asked.Call {
 	case "start":
 		return with(payload, func(call startCall) error { return table.startAndFollow(s, call) })
+	case "run":
+		return with(payload, func(call startCall) error { return table.run(s, call) })
+	case "input":
+		return with(payload, func(call inputCall) error { return table.input(s, call) })
+	case "user":
+		return s.answer(ownUser())
 	case "attach":
 		return with(payload, func(call attachCall) error { return table.attach(s, call) })
 	case "processes":
@@ -35,7 +41,7 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		})
 	case "stat":
 		return with(payload, func(call pathCall) error {
-			return answerWith(s, func() (any, error) { return stat(call.Path) })
+			return answerWith(s, func() (any, error) { return detailed(call.Details)(stat(call.Path)) })
 		})
 	case "read":
 		return with(payload, func(call readCall) error { return readFile(s, call) })
@@ -53,12 +59,24 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		})
 	case "watch":
 		return with(payload, func(call watchCall) error { return watchFolder(s, call) })
+	case "keepWatch":
+		return with(payload, func(call watchCall) error {
+			return answerWith(s, func() (any, error) { return keepWatch(call) })
+		})
+	case "watchEvents":
+		return with(payload, func(call keptCall) error { return sendKept(s, call) })
+	case "endWatch":
+		return with(payload, func(call keptCall) error {
+			return answerWith(s, func() (any, error) { return struct{}{}, endWatch(call) })
+		})
 	case "mkdir":
 		return with(payload, func(call modeCall) error {
-			return answerWith(s, func() (any, error) { return makeFolder(call) })
+			return answerWith(s, func() (any, error) { return detailed(call.Details)(makeFolder(call)) })
 		})
 	case "move":
-		return with(payload, func(call moveCall) error { return answerWith(s, func() (any, error) { return move(call) }) })
+		return with(payload, func(call moveCall) error {
+			return answerWith(s, func() (any, error) { return detailed(call.Details)(move(call)) })
+		})
 	case "mode":
 		return with(payload, func(call modeCall) error {
 			return answerWith(s, func() (any, error) { return setMode(call) })

@@ -28,6 +28,8 @@ type change struct {
 	// Where the file is now that was here.
 	movedTo    *change
 	isReported bool
+	// Whether its content may have changed, beside its permissions and times.
+	isWritten bool
 	// How often it was not reported, since what the kernel has said is not what is there.
 	held int
 }
@@ -77,19 +79,23 @@ func (c *changes) hold(one *change) {
 
 func (c *changes) created(where place, wasThere bool) {
 	one := c.at(where, wasThere)
-	one.isThere, one.origin = true, nil
+	one.isThere, one.isWritten, one.origin = true, true, nil
 }
 
 // replaced is what created is for what came by a rename.
 func (c *changes) replaced(where place, isFolder bool) *change {
 	isFirst := c.byPlace[where] == nil
 	one := c.at(where, false)
-	one.isThere, one.origin, one.mayHaveReplaced = true, nil, one.mayHaveReplaced || isFirst
+	one.isThere, one.isWritten, one.origin = true, true, nil
+	one.mayHaveReplaced = one.mayHaveReplaced || isFirst
 	one.lostFolder = one.lostFolder || isFolder
 	return one
 }
 
-func (c *changes) changed(where place) { c.at(where, true) }
+func (c *changes) changed(where place, isWritten bool) {
+	one := c.at(where, true)
+	one.isWritten = one.isWritten || isWritten
+}
 
 func (c *changes) removed(where place, isFolder bool) {
 	one := c.at(where, true)

@@ -310,6 +310,10 @@ func (s *stream) message(data []byte) error {
 	return s.connection.send(frameData, s.id, data)
 }
 
+func (s *stream) context() context.Context { return s.ctx }
+
+func (s *stream) begin() error { return s.answer(struct{}{}) }
+
 // answer sends the call's result. What has no limit comes as data.
 func (s *stream) answer(result any) error {
 	text, err := json.Marshal(result)

@@ -29,10 +29,14 @@ type entry struct {
 	Target rawText `json:"target,omitempty"`
 	// Differs once the content has changed. Only of files.
 	Etag string `json:"etag,omitempty"`
+	// Only for calls that ask for them.
+	*details
 }
 
 type pathCall struct {
 	Path rawText `json:"path"`
+	// Whether the answer has the details of the entry.
+	Details bool `json:"details"`
 }
 
 type readCall struct {
@@ -55,6 +59,9 @@ type writeCall struct {
 type modeCall struct {
 	Path rawText `json:"path"`
 	Mode string  `json:"mode"`
+	// Fails if there is a folder that is to be made.
+	IsNew   bool `json:"isNew"`
+	Details bool `json:"details"`
 }
 
 type moveCall struct {
@@ -62,6 +69,7 @@ type moveCall struct {
 	To   rawText `json:"to"`
 	// Whether a file that is there is replaced.
 	Replace bool `json:"replace"`
+	Details bool `json:"details"`
 }
 
 type removeCall struct {
@@ -100,16 +108,19 @@ func typeOf(mode fs.FileMode) string {
 	return "other"
 }
 
-// absolute refuses what is no path from the root.
+// absolute refuses what is no path from the root, or from the user's home: that begins with ~.
 func absolute(path rawText) (string, error) {
 	text := string(path)
+	if text == "~" || strings.HasPrefix(text, "~/") {
+		text = filepath.Join(homeFolder(), text[1:])
+	}
 	if !strings.HasPrefix(text, "/") {
 		return "", invalid("a path begins with a slash")
 	}
 	return filepath.Clean(text), nil
 }
 
-func stat(asked rawText) (any, error) {
+func stat(asked rawText) (*entry, error) {
 	path, err := absolute(asked)
 	if err != nil {
 		return nil, err
@@ -118,7 +129,8 @@ func stat(asked rawText) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return entryOf(path, info), nil
+	found := entryOf(path, info)
+	return &found, nil
 }
 
 type readAnswer struct {
@@ -292,12 +304,18 @@ func placeOf(call modeCall) (string, *fs.FileMode, error) {
 }
 
 // makeFolder makes a folder and those above it. One that is there stays.
-func makeFolder(call modeCall) (any, error) {
+func makeFolder(call modeCall) (*entry, error) {
 	path, mode, err := placeOf(call)
 	if err != nil {
 		return nil, err
 	}
 	_, before := os.Lstat(path)
+	if call.IsNew && before == nil {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return nil, syscall.ENOTDIR
+		}
+		return nil, fs.ErrExist
+	}
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		// The system's error is the one of a parent that is no folder.
 		if info, is := os.Stat(path); is == nil && !info.IsDir() {
@@ -329,7 +347,7 @@ func setMode(call modeCall) (any, error) {
 
 // move renames. A file whose new place is on another volume is copied; a folder is not, since that takes long and can
 // fail halfway.
-func move(call moveCall) (any, error) {
+func move(call moveCall) (*entry, error) {
 	from, err := absolute(call.Path)
 	if err != nil {
 		return nil, err

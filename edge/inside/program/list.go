@@ -18,7 +18,8 @@ type listCall struct {
 	After rawText `json:"after"`
 	Limit int     `json:"limit"`
 	// How many folders deep; 1 is the folder itself.
-	Depth int `json:"depth"`
+	Depth   int  `json:"depth"`
+	Details bool `json:"details"`
 }
 
 // listFolder sends a page of a folder's entries, each as a line of JSON, by their names, each folder before what is in
@@ -38,7 +39,7 @@ func listFolder(s *stream, call listCall) error {
 	if !info.IsDir() {
 		return &failure{"notFolder", "it is no folder"}
 	}
-	walk := &folderWalk{s: s, root: path, left: call.Limit}
+	walk := &folderWalk{s: s, root: path, left: call.Limit, details: call.Details}
 	var after []string
 	if call.After != "" {
 		after = strings.Split(string(call.After), "/")
@@ -48,7 +49,7 @@ func listFolder(s *stream, call listCall) error {
 	if err != nil {
 		return err
 	}
-	if err := s.answer(struct{}{}); err != nil {
+	if err := s.answer(map[string]rawText{"root": rawText(path)}); err != nil {
 		return err
 	}
 	if err := walk.folder("", first, after, call.Depth); err != nil && !errors.Is(err, errFull) {
@@ -65,6 +66,8 @@ type folderWalk struct {
 	root  string
 	left  int
 	isCut bool
+	// Whether each entry has its details.
+	details bool
 }
 
 // folder sends the entries after a path in a folder, whose first names are known.
@@ -110,6 +113,9 @@ func (w *folderWalk) one(below string, isStart bool, after []string, depth int) 
 			return errFull
 		}
 		found := entryOf(path, info)
+		if w.details {
+			found.details = detailsOf(path, info)
+		}
 		found.Path = rawText(below)
 		if err := sendLine(w.s, found); err != nil {
 			return err

@@ -9,14 +9,14 @@ type output struct {
 	// How many bytes were written before those that are kept.
 	start int64
 	most  int
-	// A reader that must miss nothing holds the writer up: it has read so far.
-	holder  *outputReader
+	// Readers that must miss nothing hold the writer up: they have read so far.
+	holders map[*outputReader]bool
 	isOver  bool
 	changed chan struct{}
 }
 
 func newOutput(most int) *output {
-	return &output{most: most, changed: make(chan struct{})}
+	return &output{most: most, holders: map[*outputReader]bool{}, changed: make(chan struct{})}
 }
 
 func (o *output) tellLocked() {
@@ -24,13 +24,13 @@ func (o *output) tellLocked() {
 	o.changed = make(chan struct{})
 }
 
-// write keeps bytes. It waits as long as the reader that holds it up has not read what they would push out.
+// write keeps bytes. It waits as long as a reader that holds it up has not read what they would push out.
 func (o *output) write(data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(data) > 0 {
 		size := min(len(data), o.most)
-		for o.holder != nil && o.end()+int64(size)-o.holder.at > int64(o.most) {
+		for o.isHeldLocked(o.end() + int64(size) - int64(o.most)) {
 			changed := o.changed
 			o.mu.Unlock()
 			<-changed
@@ -40,6 +40,16 @@ func (o *output) write(data []byte) {
 		data = data[size:]
 		o.tellLocked()
 	}
+}
+
+// isHeldLocked tells whether a reader still needs bytes before an offset.
+func (o *output) isHeldLocked(before int64) bool {
+	for holder := range o.holders {
+		if holder.at < before {
+			return true
+		}
+	}
+	return false
 }
 
 // keepLocked writes over the oldest bytes once there is no more room: a byte's place is its offset modulo most.
@@ -86,7 +96,7 @@ func (o *output) reader(offset int64, holds bool) *outputReader {
 	}
 	r := &outputReader{output: o, at: max(o.start, min(offset, o.end()))}
 	if holds {
-		o.holder = r
+		o.holders[r] = true
 	}
 	return r
 }
@@ -107,7 +117,7 @@ func (r *outputReader) next(into []byte) (count int, offset int64, changed <-cha
 		r.at += int64(count)
 	}
 	if count > 0 {
-		if o.holder == r {
+		if o.holders[r] {
 			o.tellLocked()
 		}
 		return count, offset, nil
@@ -123,8 +133,8 @@ func (r *outputReader) release() {
 	o := r.output
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.holder == r {
-		o.holder = nil
+	if o.holders[r] {
+		delete(o.holders, r)
 		o.tellLocked()
 	}
 }

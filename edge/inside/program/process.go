@@ -34,7 +34,9 @@ type processState struct {
 	Tty        bool      `json:"tty"`
 	Background bool      `json:"background"`
 	StartedAt  string    `json:"startedAt"`
-	EndedAt    string    `json:"endedAt,omitempty"`
+	// As the caller gave it.
+	Note    string `json:"note,omitempty"`
+	EndedAt string `json:"endedAt,omitempty"`
 	// Only after its end: one of these.
 	ExitCode *int   `json:"exitCode,omitempty"`
 	Signal   string `json:"signal,omitempty"`
@@ -66,6 +68,10 @@ type startCall struct {
 	TimeoutSeconds float64 `json:"timeoutSeconds"`
 	// About how many bytes of each output are sent; all of them without it.
 	MostOutput int64 `json:"mostOutput"`
+	// Whether another shell may run in place of a bash that the image lacks.
+	AnyShell bool `json:"anyShell"`
+	// What later callers see of the process beside its state.
+	Note string `json:"note"`
 }
 
 type process struct {
@@ -313,7 +319,7 @@ func (p *process) state() processState {
 	defer p.mu.Unlock()
 	state := processState{
 		Pid: p.pid, Command: p.command, Cwd: rawText(p.cwd), Tty: p.call.Tty != nil, Background: p.call.Background,
-		StartedAt: timeText(p.startedAt), StdoutBytes: p.stdout.size(), StderrBytes: p.stderr.size(),
+		StartedAt: timeText(p.startedAt), Note: p.call.Note, StdoutBytes: p.stdout.size(), StderrBytes: p.stderr.size(),
 	}
 	if p.hasEnded {
 		state.EndedAt = timeText(p.endedAt)
@@ -436,6 +442,12 @@ func programOf(call startCall, env []string, cwd string) (string, []string, erro
 		argv[index] = string(argument)
 	}
 	program := argv[0]
+	if call.AnyShell && filepath.Base(program) == "bash" && filepath.IsAbs(program) && !isProgram(program) {
+		program, argv[0] = toolsBusybox, "sh"
+		if isProgram("/bin/sh") {
+			program = "/bin/sh"
+		}
+	}
 	if strings.Contains(program, "/") {
 		return program, argv, nil
 	}

@@ -51,6 +51,8 @@ type attachCall struct {
 	Stderr *int64 `json:"stderr"`
 	// Whether the output that comes later is wanted too.
 	Follow bool `json:"follow"`
+	// Whether the process waits for a caller that reads slowly, so that the caller misses nothing.
+	Hold bool `json:"hold"`
 	// Whether the caller sends input. A process without any gets none of it.
 	Input bool `json:"input"`
 	// Size of the caller's terminal.
@@ -238,16 +240,10 @@ func (t *processes) attach(s *stream, call attachCall) error {
 		}
 		return *offset
 	}
-	stdout, stderr := p.stdout.reader(from(call.Stdout), false), p.stderr.reader(from(call.Stderr), false)
-	p.mu.Lock()
-	p.attached++
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.attached--
-		p.leftAt = time.Now()
-	}()
+	stdout, stderr := p.stdout.reader(from(call.Stdout), call.Hold), p.stderr.reader(from(call.Stderr), call.Hold)
+	defer stdout.release()
+	defer stderr.release()
+	defer p.use()()
 	if err := s.answer(p.state()); err != nil {
 		return err
 	}
@@ -258,6 +254,19 @@ func (t *processes) attach(s *stream, call attachCall) error {
 		go p.takeInput(s)
 	}
 	return p.follow(s, stdout, stderr, followed{toEnd: call.Follow})
+}
+
+// use counts a caller of a terminal until the returned function is called.
+func (p *process) use() func() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attached++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.attached--
+		p.leftAt = time.Now()
+	}
 }
 
 // followed is how much of a process's output is sent.
@@ -356,21 +365,22 @@ func (p *process) takeInput(s *stream) {
 }
 
 // writeInput waits for a process that reads slowly, until the caller has gone.
-func (p *process) writeInput(s *stream, part io.Reader, buffer []byte) {
+func (p *process) writeInput(s *stream, part io.Reader, buffer []byte) error {
 	if !p.takeTurn(s) {
-		return
+		return errGone
 	}
 	cut := make(chan struct{})
 	isOver := context.AfterFunc(s.ctx, func() {
 		p.input.SetWriteDeadline(time.Now())
 		close(cut)
 	})
-	io.CopyBuffer(struct{ io.Writer }{p.input}, part, buffer)
+	_, err := io.CopyBuffer(struct{ io.Writer }{p.input}, part, buffer)
 	if !isOver() {
 		<-cut
 		p.input.SetWriteDeadline(time.Time{})
 	}
 	<-p.inputTurn
+	return err
 }
 
 // takeTurn waits until no other caller writes. It fails once the caller has gone, or the process is over.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,12 +61,22 @@ type watchEvent struct {
 	From rawText `json:"from,omitempty"`
 	// What is there, if it still is.
 	Entry *entry `json:"entry,omitempty"`
+	// Of what was changed: only its permissions and times were.
+	OnlyAttributes bool `json:"onlyAttributes,omitempty"`
 	// Why a watch has ended: folderGone, tooManyFolders.
 	Reason string `json:"reason,omitempty"`
 }
 
+// watchCaller gets what changes.
+type watchCaller interface {
+	io.Writer
+	context() context.Context
+	// begin is called once all later changes are seen.
+	begin() error
+}
+
 type watch struct {
-	s     *stream
+	by    watchCaller
 	out   *bufio.Writer
 	file  *os.File
 	fd    int
@@ -86,7 +97,7 @@ type watch struct {
 }
 
 // watchFolder reports what changes in a folder, until the caller has enough of it.
-func watchFolder(s *stream, call watchCall) error {
+func watchFolder(by watchCaller, call watchCall) error {
 	path, err := absolute(call.Path)
 	if err != nil {
 		return err
@@ -106,19 +117,19 @@ func watchFolder(s *stream, call watchCall) error {
 		return err
 	}
 	w := &watch{
-		s: s, out: bufio.NewWriterSize(s, mostData), file: os.NewFile(uintptr(fd), "inotify"), fd: fd,
+		by: by, out: bufio.NewWriterSize(by, mostData), file: os.NewFile(uintptr(fd), "inotify"), fd: fd,
 		root: path, depth: call.Depth, byWd: map[int]*folder{}, changes: newChanges(),
 	}
 	defer func() {
 		w.file.Close()
 		watchedFolders.Add(-int64(len(w.byWd)))
 	}()
-	stop := context.AfterFunc(s.ctx, func() { w.file.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(by.context(), func() { w.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := w.rescan(); err != nil {
 		return err
 	}
-	if err := s.answer(struct{}{}); err != nil {
+	if err := by.begin(); err != nil {
 		return err
 	}
 	err = w.run()
@@ -150,7 +161,7 @@ func (w *watch) run() error {
 		}
 		w.file.SetReadDeadline(until)
 		// After the deadline is set: the end of the call sets one that is over.
-		if w.s.ctx.Err() != nil {
+		if w.by.context().Err() != nil {
 			return errGone
 		}
 		count, err := w.file.Read(buffer)
@@ -241,7 +252,7 @@ func (w *watch) take(event *syscall.InotifyEvent, name string) error {
 		w.removed(where, isFolder)
 		w.drop(in.children[name])
 	default:
-		w.changed(where)
+		w.changed(where, mask&syscall.IN_MODIFY != 0)
 	}
 	return w.reportIfFull()
 }
@@ -373,12 +384,13 @@ func (w *watch) reportOne(one *change) error {
 		removed.Path = event.From
 	}
 	event.Entry = w.entryOf(string(event.Path))
+	event.OnlyAttributes = event.Type == "changed" && !one.isWritten
 	switch {
 	case event.Entry != nil && event.Type == "changed" && one.lostFolder:
 		if err := w.report(removed); err != nil {
 			return err
 		}
-		event.Type = "created"
+		event.Type, event.OnlyAttributes = "created", false
 	case event.Entry == nil && event.Type == "moved":
 		one.origin = nil
 		w.later(one)

@@ -70,7 +70,7 @@ func (w *watch) rescan() error {
 // add watches a folder and those in it. If it is new to the caller, what is in it is reported: it was made before this
 // began. The watch comes first, so that nothing is missed.
 func (w *watch) add(parent *folder, name string, isNew bool) error {
-	if w.s.ctx.Err() != nil {
+	if w.by.context().Err() != nil {
 		return errGone
 	}
 	path, flags := w.root, uint32(watchedEvents)

@@ -167,11 +167,13 @@ export class FakeCluster extends MemoryApi {
     deleting?: boolean;
     /** Name of the pod that was destroyed. */
     destroyed?: string;
+    annotations?: Record<string, string>;
     /** What else its spec says. */
     spec?: Pick<ClaimSpec, "expiresAt" | "labels" | "inputs">;
   }): Claim {
     const { tenantId, workloadRef, name = `claim-${tenantId}-${workloadRef}`, status, attempt, destroyed } = fields;
     const annotations = {
+      ...fields.annotations,
       ...(attempt !== undefined && { [annotation.attempt]: attempt }),
       ...(destroyed !== undefined && { [annotation.destroyed]: destroyed }),
     };

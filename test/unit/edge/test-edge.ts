@@ -28,8 +28,10 @@ import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createAudit } from "../../../edge/audit/audit.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
 import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
-import { createAccessTokens } from "../../../edge/e2b/access-token.ts";
+import { type AccessTokens, createAccessTokens } from "../../../edge/e2b/access-token.ts";
 import { withE2b } from "../../../edge/e2b/e2b.ts";
+import { createEnvd } from "../../../edge/e2b/envd/envd.ts";
+import { createHolderOf } from "../../../edge/e2b/envd/holder.ts";
 import { createClaimHistory } from "../../../edge/history/claim-history.ts";
 import { createPoolHistory } from "../../../edge/history/pool-history.ts";
 import { createApiKeyCheck, createFindActor } from "../../../edge/http/api-key.ts";
@@ -60,6 +62,7 @@ export interface TestEdge {
   activity: Activity;
   channels: Channels;
   attachments: Attachments;
+  accessTokens: AccessTokens;
   /** What `/ws` tells; nothing is published by itself. */
   events: EventHub;
   /** Undefined without a key. */
@@ -244,10 +247,12 @@ export function testEdge(
     signingKey: async () => Buffer.from(`sandbox tokens ${apiKey}`),
     ...{ keys, issued: options.tokens, clock: shared.clock },
   });
-  const handler: Handler = withE2b(api, {
-    ...serving,
-    services: { ...services, accessTokens, domain: () => undefined },
+  const envd = createEnvd({
+    ...{ ...serving, services, admit, authorize: createAuthorize(shared), clock: shared.clock },
+    ...{ tokens: accessTokens, holderOf: createHolderOf(cache) },
   });
+  const e2b = { ...serving, envd, services: { ...services, accessTokens, domain: () => undefined } };
+  const handler: Handler = withE2b(api, e2b);
 
   function createTestKeys(): KeyStore {
     const informer = memoryInformer(cluster, { resource: secrets, indexes: {}, transform: withoutContent });
@@ -272,6 +277,7 @@ export function testEdge(
     activity,
     channels,
     attachments,
+    accessTokens,
     events,
     sessions,
     log,

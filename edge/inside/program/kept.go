@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// Of what has changed and was not asked for.
+	mostKeptBytes = 1 << 20
+	// A watch whose caller has not asked for so long ends.
+	keptFor = time.Hour
+)
+
+type keptCall struct {
+	Id string `json:"id"`
+}
+
+// keptWatch holds what changes in a folder until a caller asks for it. It belongs to no connection, so that any edge
+// may ask.
+type keptWatch struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	begun  chan struct{}
+	over   chan struct{}
+	expiry *time.Timer
+
+	mu     sync.Mutex
+	lines  []byte
+	isLost bool
+	err    error
+}
+
+var (
+	keptMu sync.Mutex
+	kept   = map[string]*keptWatch{}
+)
+
+func (k *keptWatch) context() context.Context { return k.ctx }
+
+func (k *keptWatch) begin() error {
+	close(k.begun)
+	return nil
+}
+
+// Write keeps whole lines, since only whole buffers come from the watch: after the first that is too much, none.
+func (k *keptWatch) Write(data []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.isLost = k.isLost || len(k.lines)+len(data) > mostKeptBytes
+	if !k.isLost {
+		k.lines = append(k.lines, data...)
+	}
+	return len(data), nil
+}
+
+func keepWatch(call watchCall) (any, error) {
+	k := &keptWatch{begun: make(chan struct{}), over: make(chan struct{})}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	go func() {
+		err := watchFolder(k, call)
+		k.mu.Lock()
+		k.err = err
+		k.mu.Unlock()
+		close(k.over)
+	}()
+	select {
+	case <-k.begun:
+	case <-k.over:
+		k.cancel()
+		return nil, k.err
+	}
+	var random [8]byte
+	rand.Read(random[:])
+	id := "w" + hex.EncodeToString(random[:])
+	keptMu.Lock()
+	defer keptMu.Unlock()
+	kept[id] = k
+	k.expiry = time.AfterFunc(keptFor, func() { endWatch(keptCall{id}) })
+	return keptCall{id}, nil
+}
+
+func findKept(id string) (*keptWatch, error) {
+	keptMu.Lock()
+	defer keptMu.Unlock()
+	k := kept[id]
+	if k == nil {
+		return nil, &failure{"notFound", fmt.Sprintf("there is no watcher %q, or it was not asked for an hour", id)}
+	}
+	return k, nil
+}
+
+// sendKept sends what has changed since the last call, as lines of JSON.
+func sendKept(s *stream, call keptCall) error {
+	k, err := findKept(call.Id)
+	if err != nil {
+		return err
+	}
+	k.expiry.Reset(keptFor)
+	k.mu.Lock()
+	lines, isLost, err := k.lines, k.isLost, k.err
+	k.lines, k.isLost = nil, false
+	k.mu.Unlock()
+	if err != nil && len(lines) == 0 {
+		return err
+	}
+	if err := s.answer(map[string]bool{"isLost": isLost}); err != nil {
+		return err
+	}
+	_, err = s.Write(lines)
+	return err
+}
+
+func endWatch(call keptCall) error {
+	k, err := findKept(call.Id)
+	if err != nil {
+		return err
+	}
+	keptMu.Lock()
+	delete(kept, call.Id)
+	keptMu.Unlock()
+	k.expiry.Stop()
+	k.cancel()
+	return nil
+}
