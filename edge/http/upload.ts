@@ -5,7 +5,7 @@ import type { RoutedRequest } from "./router.ts";
 
 /** Time limit of a streamed body. */
 export const UPLOAD_LIMIT_MS = 15 * 60_000;
-/** Maximum pause of it. */
+/** Maximum pause of it, unless its reader takes longer ones. */
 const SILENCE_LIMIT_MS = 60_000;
 
 /** A request's body as it arrives. */
@@ -20,21 +20,22 @@ export interface Upload {
  * `limit` bytes.
  *
  * @param options.clientGone ends the reading
+ * @param options.silenceMs the longest pause. @default a minute
  * @throws HttpError 413 over the limit, at once if declared; from `chunks` 400 if the body breaks off, 408 if it pauses
- * for a minute or takes 15, 499 when the client disconnects
+ * for too long or takes 15 minutes, 499 when the client disconnects
  */
 export function readUpload(
   request: Request,
-  options: { limit: number; clientGone: AbortSignal | undefined; clock?: Clock },
+  options: { limit: number; clientGone: AbortSignal | undefined; silenceMs?: number; clock?: Clock },
 ): Upload {
-  const { limit, clientGone, clock = systemClock } = options;
+  const { limit, clientGone, silenceMs = SILENCE_LIMIT_MS, clock = systemClock } = options;
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > limit) throw tooLarge(limit);
   const reader = request.body?.getReader();
   const closed = new AbortController();
 
   async function next(overall: AbortSignal): Promise<Uint8Array | undefined> {
-    const silence = startDeadline(SILENCE_LIMIT_MS, clock);
+    const silence = startDeadline(silenceMs, clock);
     const stopped = whenAborted([silence.signal, overall, clientGone, closed.signal]);
     try {
       const read = reader?.read().catch((cause: unknown) => {
@@ -46,7 +47,7 @@ export function readUpload(
       if (result !== undefined) return result.done ? undefined : result.value;
       const why = overall.aborted
         ? `did not arrive completely within ${UPLOAD_LIMIT_MS / 60_000} minutes`
-        : `paused for more than ${SILENCE_LIMIT_MS / 1000} s`;
+        : `paused for more than ${silenceMs / 1000} s`;
       throw new HttpError(408, `body: ${why}`, { headers: { connection: "close" } });
     } finally {
       stopped.close();

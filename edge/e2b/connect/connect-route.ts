@@ -9,7 +9,7 @@ import { HttpError } from "../../http/http-error.ts";
 import { readBytes } from "../../http/read-bytes.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
-import { readUpload } from "../../http/upload.ts";
+import { readUpload, UPLOAD_LIMIT_MS } from "../../http/upload.ts";
 import { type ConnectError, connectErrorOf, unaryError } from "./connect-error.ts";
 import { endEnvelope, MAX_MESSAGE_BYTES, messageEnvelope, readEnvelopes } from "./envelope.ts";
 import { eventStream, type ServerEvents, STREAM_TYPE } from "./event-stream.ts";
@@ -85,7 +85,9 @@ export function clientStreamRoute<Schema extends v.GenericSchema>({
   return routeOf({ path }, async (request, context) => {
     requireType(request, STREAM_TYPE, "connect-content-encoding");
     const limitMs = timeoutOf(request);
-    const upload = readUpload(request, { limit: MAX_STREAM_BYTES, clientGone: context.clientGone ?? request.signal });
+    // A program that types may pause for long: E2B's SDKs send nothing then.
+    const options = { limit: MAX_STREAM_BYTES, silenceMs: UPLOAD_LIMIT_MS };
+    const upload = readUpload(request, { ...options, clientGone: context.clientGone ?? request.signal });
     async function* messages(): AsyncGenerator<v.InferOutput<Schema>, void> {
       for await (const bytes of readEnvelopes(upload.chunks)) yield readMessage(bytes, schema);
     }

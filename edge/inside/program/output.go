@@ -42,7 +42,7 @@ func (o *output) write(data []byte) {
 	}
 }
 
-// isHeldLocked tells whether a reader still needs bytes before an offset.
+// isHeldLocked is true while a reader still needs bytes before an offset.
 func (o *output) isHeldLocked(before int64) bool {
 	for holder := range o.holders {
 		if holder.at < before {
