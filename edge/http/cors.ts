@@ -6,6 +6,14 @@ export interface Cors {
   allow(request: Request, response: Response): void;
 }
 
+/** The last two lines are those of E2B's SDKs. */
+const HEADERS = [
+  ...["authorization", "content-type", "if-match", "if-none-match", "x-request-id"],
+  ...["mcp-session-id", "mcp-protocol-version"],
+  ...["x-api-key", "x-access-token", "e2b-sandbox-id", "e2b-sandbox-port"],
+  ...["connect-protocol-version", "connect-timeout-ms", "keepalive-ping-interval"],
+];
+
 /** @param origins origins such as `https://app.example.com`; a single `*` means all */
 export function createCors(origins: ReadonlySet<string>): Cors {
   const isOpen = origins.has("*");
@@ -37,8 +45,7 @@ export function createCors(origins: ReadonlySet<string>): Cors {
         status: 204,
         headers: {
           "access-control-allow-methods": "GET, HEAD, POST, PUT, DELETE",
-          "access-control-allow-headers":
-            "authorization, content-type, if-match, if-none-match, x-request-id, mcp-session-id, mcp-protocol-version",
+          "access-control-allow-headers": HEADERS.join(", "),
           "access-control-max-age": "600",
         },
       });

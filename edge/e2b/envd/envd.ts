@@ -1,6 +1,7 @@
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Authorize } from "../../access/authorize.ts";
+import type { Attachments } from "../../api/inside/attachments.ts";
 import { createInsidePlaces } from "../../api/inside/call-inside.ts";
 import { createHandler, type Handler, pathOf } from "../../http/handler.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -19,7 +20,7 @@ import { watchCalls } from "./watch-calls.ts";
 export const ENVD_VERSION = "0.6.1";
 const PORT = "49983";
 
-type InsideServices = Parameters<typeof createInsidePlaces>[0];
+type InsideServices = Parameters<typeof createInsidePlaces>[0] & { readonly attachments: Attachments };
 type HandlerOptions = Parameters<typeof createHandler>[0];
 
 /** What a handler of envd is made of: that of the API's handler, but for the routes and the access. */
@@ -50,7 +51,7 @@ export function createEnvd({ services, authorize, onAnswered, ...options }: Envd
   return createHandler({
     ...options,
     routes: [
-      ...processCalls(find, { clock, log }),
+      ...processCalls(find, { attachments: services.attachments, clock, log }),
       ...filesystemCalls(find),
       ...watchCalls(find, { clock, log }),
       ...fileRoutes(find),

@@ -12,6 +12,7 @@ const SERVICE = "/filesystem.Filesystem";
 const PAGE = 1000;
 /** More would make a message of many megabytes. */
 const MAX_ENTRIES = 20_000;
+const MAX_CHARACTERS = 32 * 1024 * 1024;
 
 export const path = v.pipe(
   v.nullish(v.string("must be a string"), ""),
@@ -104,6 +105,7 @@ export function filesystemCalls(find: FindSandbox): Route[] {
 /** All entries in a folder. @throws HttpError 413 if there are too many */
 async function entriesIn(path: string, depth: number, inside: Inside): Promise<object[]> {
   const entries: object[] = [];
+  let characters = 0;
   for (let after = ""; ; ) {
     const call = { path: podPath(path), depth, limit: PAGE, after, details: true };
     const { answer, data } = await inside.open("list", call, { failure: { path } });
@@ -112,10 +114,15 @@ async function entriesIn(path: string, depth: number, inside: Inside): Promise<o
     const lines = await podLines(data);
     const { isCut } = podAnswer(endOfPage, lines.pop());
     const found = lines.map((line) => podAnswer(detailedEntry, line));
-    for (const entry of found) entries.push(entryInfo(entry, `${below}/${entry.path}`));
+    for (const entry of found) {
+      const shown = entryInfo(entry, `${below}/${entry.path}`);
+      characters += JSON.stringify(shown).length;
+      entries.push(shown);
+    }
     if (!isCut) return entries;
     after = found.at(-1)?.path ?? "";
-    if (entries.length >= MAX_ENTRIES)
+    // A tenant's own program could go on without an end.
+    if (found.length < PAGE || entries.length >= MAX_ENTRIES || characters > MAX_CHARACTERS)
       throw new HttpError(413, `${path}: has more than ${MAX_ENTRIES} entries: list its folders one by one`);
   }
 }

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { quote } from "../../../crds/quote.ts";
+import type { Attachments } from "../../api/inside/attachments.ts";
 import { bytesOf } from "../../api/inside/byte-text.ts";
 import { ENDLESS_MS, type Inside } from "../../api/inside/call-inside.ts";
 import { podAnswer, podLines } from "../../api/inside/pod-answer.ts";
@@ -53,8 +54,22 @@ interface NotedProcess {
 }
 
 /** The calls of processes. */
-export function processCalls(find: FindSandbox, services: StreamServices): Route[] {
+export function processCalls(
+  find: FindSandbox,
+  { attachments, ...services }: StreamServices & { readonly attachments: Pick<Attachments, "takePlace"> },
+): Route[] {
   const stream = { ...services, keepAlive };
+
+  /** Opens a stream that counts as an open terminal of its tenant until it ends. */
+  async function attached(inside: Inside, open: () => Promise<ServerEvents>): Promise<ServerEvents> {
+    const leavePlace = attachments.takePlace(inside.tenantId);
+    try {
+      return whenLeft(await open(), leavePlace);
+    } catch (error) {
+      leavePlace();
+      throw error;
+    }
+  }
 
   /** Finds the sandbox of a call, and the number of the process that it names. */
   async function selected({ request, context, process }: SelectedCall): Promise<{ inside: Inside; pid: number }> {
@@ -79,9 +94,9 @@ export function processCalls(find: FindSandbox, services: StreamServices): Route
           const parameters = startParameters(message, limitMs);
           const inside = await find(request, context);
           await requireOwnUser(userOf(request), inside);
-          const failure = { mayHaveActed: true };
-          const { answer, data } = await inside.open("run", parameters, { failure, limitMs: limitMs ?? ENDLESS_MS });
-          return followed(answer, data, request);
+          const options = { failure: { mayHaveActed: true }, limitMs: limitMs ?? ENDLESS_MS };
+          const open = async () => followed(await inside.open("run", parameters, options), request);
+          return await (message.pty ? attached(inside, open) : open());
         },
       },
       stream,
@@ -93,8 +108,8 @@ export function processCalls(find: FindSandbox, services: StreamServices): Route
         async handle({ message, request, context, limitMs }) {
           const { inside, pid } = await selected({ request, context, process: message.process });
           const call = { pid, follow: true, hold: true };
-          const { answer, data } = await inside.open("attach", call, { limitMs: limitMs ?? ENDLESS_MS });
-          return followed(answer, data, request);
+          const options = { limitMs: limitMs ?? ENDLESS_MS };
+          return await attached(inside, async () => followed(await inside.open("attach", call, options), request));
         },
       },
       stream,
@@ -157,14 +172,31 @@ function limited({ limitMs }: Pick<Call<unknown>, "limitMs">): { limitMs?: numbe
   return limitMs === undefined ? {} : { limitMs };
 }
 
-function followed(
-  answer: unknown,
-  data: Awaited<ReturnType<Inside["open"]>>["data"],
-  request: RoutedRequest,
-): ServerEvents {
+function followed({ answer, data }: Awaited<ReturnType<Inside["open"]>>, request: RoutedRequest): ServerEvents {
   const process = processOf(answer);
   request.audit?.about({ pid: String(process.pid) });
   return { events: processEvents(process, outputEvents(data)), leave: () => data.return() };
+}
+
+function whenLeft({ events, leave }: ServerEvents, left: () => void): ServerEvents {
+  return {
+    events: {
+      async next() {
+        try {
+          const next = await events.next();
+          if (next.done === true) left();
+          return next;
+        } catch (error) {
+          left();
+          throw error;
+        }
+      },
+    },
+    leave() {
+      left();
+      return leave();
+    },
+  };
 }
 
 /** What the program in the pod is asked to run. @param limitMs after which the process is ended. @default never */

@@ -17,6 +17,8 @@ from packaging.version import Version
 url, sandbox_id, token, version = sys.argv[1:]
 # Longer than any call takes.
 LONG = 170
+# As create() and connect() set them.
+headers = {"X-Access-Token": token, "E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": "49983"}
 
 
 async def fails(kind, call):
@@ -41,7 +43,7 @@ async def main():
         sandbox_domain=None,
         envd_version=Version(version),
         envd_access_token=token,
-        connection_config=ConnectionConfig(sandbox_url=url, request_timeout=LONG),
+        connection_config=ConnectionConfig(sandbox_url=url, request_timeout=LONG, extra_sandbox_headers=headers),
     )
     commands, files, pty = sandbox.commands, sandbox.files, sandbox.pty
     assert await sandbox.is_running()
@@ -58,11 +60,10 @@ async def main():
     command = await commands.run("read a; echo got $a; cat", background=True, stdin=True, timeout=0)
     await commands.send_stdin(command.pid, "hello\n")
 
-    async def rest():
-        yield "the "
-        yield b"rest"
-
-    await commands.stream_input(command.pid, rest())
+    stream = commands.stream_input(command.pid)
+    await stream.send("the ")
+    await stream.send(b"rest")
+    await stream.close()
     await command.disconnect()
     connected = await commands.connect(command.pid, timeout=0)
     await commands.close_stdin(command.pid)

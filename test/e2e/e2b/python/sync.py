@@ -17,13 +17,15 @@ from packaging.version import Version
 url, sandbox_id, token, version = sys.argv[1:]
 # Longer than any call takes.
 LONG = 170
+# As create() and connect() set them.
+headers = {"X-Access-Token": token, "E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": "49983"}
 
 sandbox = Sandbox(
     sandbox_id=sandbox_id,
     sandbox_domain=None,
     envd_version=Version(version),
     envd_access_token=token,
-    connection_config=ConnectionConfig(sandbox_url=url, request_timeout=LONG),
+    connection_config=ConnectionConfig(sandbox_url=url, request_timeout=LONG, extra_sandbox_headers=headers),
 )
 
 

@@ -41,11 +41,16 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
   let client: EnvdClient;
   let folder: string;
   let execs = 0;
+  let mostTerminals: number | undefined;
+  const quotas = {
+    current: () => ({ of: () => ({ limits: { terminals: mostTerminals } }) }),
+    problem: () => undefined,
+  };
 
   test.before(async () => {
     const exec = await insideExec();
     edge = testEdge({
-      ...{ apiKey: KEY, keys, clock: systemClock },
+      ...{ apiKey: KEY, keys, quotas, clock: systemClock },
       exec(options) {
         execs += 1;
         return exec(options);
@@ -208,6 +213,21 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
     }
     assert.match(text, "30 100\r\n");
     assert.equal(sizes, ["20 90", "4"]);
+  });
+
+  test("terminals and connected clients count as the open terminals of a tenant, until they end", async () => {
+    mostTerminals = 1;
+    const terminal = () => start({ process: { cmd: "/bin/cat" }, pty: { size: { cols: 80, rows: 24 } } });
+    const messages = await terminal();
+    const pid = ((await messages.next()).value as Message).content.event.start.pid;
+    assert.is((await ran(await terminal())).error?.code, "resource_exhausted");
+    const connect = () => client.stream("process.Process/Connect", { process: { pid } });
+    assert.is((await ran(await connect())).error?.code, "resource_exhausted");
+    assert.is((await run("echo no terminal")).stdout, "no terminal\n");
+    await client.unary("process.Process/SendSignal", { process: { pid }, signal: 9 });
+    assert.is((await ran(messages)).error, undefined);
+    assert.is((await ran(await connect())).error, undefined);
+    mostTerminals = undefined;
   });
 
   test("a client that reads slowly gets every byte, and holds no other call up", async () => {
