@@ -70,6 +70,8 @@ export function createEnvd({ services, authorize, onAnswered, ...options }: Envd
       if (!nameSandbox(request)) throw notRunning(request);
       return await authorize(actor, request, access);
     },
+    // Its own count of requests, so its own ids.
+    instance: `${options.instance}v`,
     respondToError: (error, request) => (isCall(request) ? failedCall(error, request) : plainError(error)),
     onAnswered: (answered) => onAnswered?.({ ...answered, route: `envd ${answered.route}` }),
   });

@@ -2,6 +2,7 @@
 // Commands, terminals and files of a sandbox by E2B's own SDKs, in real containers.
 import { join } from "node:path";
 import {
+  AuthenticationError,
   CommandExitError,
   FileNotFoundError,
   InvalidArgumentError,
@@ -10,12 +11,7 @@ import {
   TimeoutError,
 } from "e2b";
 import * as assert from "uvu/assert";
-import { systemClock } from "../../../crds/client/clock.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
-import { root } from "../../../edge/access/actor.ts";
-import { createAccessTokens } from "../../../edge/e2b/access-token.ts";
-import { ENVD_VERSION } from "../../../edge/e2b/envd/envd.ts";
-import { createDerivedKey } from "../../../edge/http/derived-key.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { KEY, type RestEdge, startRestEdge } from "../../cluster/rest/rest-edge.ts";
 import { eventually } from "../../eventually.ts";
@@ -30,6 +26,7 @@ const spec: Partial<WorkloadSpec> = {
 };
 /** Longer than any test waits. */
 const LIMIT_MS = 180_000;
+const HOUR_MS = 3_600_000;
 const LONG = { timeoutMs: LIMIT_MS, requestTimeoutMs: LIMIT_MS };
 
 /** One holds the connection to the pod, and a second one serves every other call. */
@@ -37,7 +34,6 @@ let edges: RestEdge[];
 let sandbox: Sandbox;
 /** The same by the other edge. */
 let other: Sandbox;
-let token: string;
 
 const test = lifeSuite("envd by E2B's SDKs", {
   name: "e2b-envd",
@@ -45,21 +41,19 @@ const test = lifeSuite("envd by E2B's SDKs", {
     const environment = { KUBECONFIG: life.cluster.kubeconfigPath };
     const started = Promise.all([startRestEdge("bun", environment), startRestEdge("bun", environment)]);
     await life.createWorkload("code", spec);
-    await life.claim("ann", "code", true);
-    edges = await started;
-    const signingKey = createDerivedKey(KEY, "tenancy sandbox tokens v1");
-    const tokens = createAccessTokens({ signingKey, clock: systemClock });
-    token = await tokens.sign({ tenantId: "ann", workloadRef: "code" }, root);
-    [sandbox, other] = edges.map((edge) => sandboxOf("code--ann", edge, token)) as [Sandbox, Sandbox];
+    const [first, second] = await started;
+    edges = [first, second];
+    sandbox = await Sandbox.create("code", { ...connection(first), timeoutMs: HOUR_MS });
+    other = await Sandbox.connect(sandbox.sandboxId, { ...connection(second), timeoutMs: HOUR_MS });
   },
 });
 test.after(async () => {
   await Promise.all(edges?.map((edge) => edge.stop()) ?? []);
 });
 
-function sandboxOf(sandboxId: string, edge: RestEdge, envdAccessToken: string): Sandbox {
-  const connection = { sandboxUrl: edge.process.url, requestTimeoutMs: LIMIT_MS };
-  return new Sandbox({ sandboxId, envdVersion: ENVD_VERSION, envdAccessToken, ...connection });
+/** What a user of the SDK sets. */
+function connection({ process: { url } }: RestEdge) {
+  return { apiKey: KEY, apiUrl: `${url}/e2b`, sandboxUrl: url, requestTimeoutMs: LIMIT_MS };
 }
 
 async function failure(promise: Promise<unknown>): Promise<Error> {
@@ -217,7 +211,7 @@ test("files.watchDir tells what changes, until it is stopped", async () => {
 });
 
 test("signed addresses of files", async () => {
-  const headers = { "e2b-sandbox-id": "code--ann" };
+  const headers = { "e2b-sandbox-id": sandbox.sandboxId };
   const form = new FormData();
   form.append("file", new Blob(["by address"]), "x");
   const to = await sandbox.uploadUrl("/data/signed", { useSignatureExpiration: 3600 });
@@ -229,16 +223,16 @@ test("signed addresses of files", async () => {
 
 test("a sandbox that is not running, and a token of another one", async () => {
   const [edge] = edges as [RestEdge];
-  const tokens = createAccessTokens({
-    signingKey: createDerivedKey(KEY, "tenancy sandbox tokens v1"),
-    clock: systemClock,
-  });
-  const missing = sandboxOf("code--bob", edge, await tokens.sign({ tenantId: "bob", workloadRef: "code" }, root));
-  assert.is(await sandbox.isRunning(), true);
-  assert.is(await missing.isRunning(), false);
-  assert.instance(await failure(missing.commands.run("true")), SandboxNotFoundError);
-  assert.instance(await failure(missing.files.read("/x")), TimeoutError);
-  assert.is((await failure(sandboxOf("code--bob", edge, token).files.list("/"))).name, "AuthenticationError");
+  const ended = await Sandbox.create("code", { ...connection(edge), timeoutMs: HOUR_MS });
+  assert.equal([await sandbox.isRunning(), await ended.isRunning()], [true, true]);
+  const { envdAccessToken } = ended as unknown as { envdAccessToken: string };
+  const strange = { sandboxId: sandbox.sandboxId, envdVersion: "0.6.1", envdAccessToken };
+  const refused = new Sandbox({ ...strange, ...connection(edge) });
+  assert.instance(await failure(refused.files.list("/")), AuthenticationError);
+  assert.is(await ended.kill(), true);
+  assert.is(await ended.isRunning(), false);
+  assert.instance(await failure(ended.commands.run("true")), SandboxNotFoundError);
+  assert.instance(await failure(ended.files.read("/x")), TimeoutError);
 });
 
 test("the same by the SDK for Python, synchronous and not", async () => {
@@ -246,8 +240,9 @@ test("the same by the SDK for Python, synchronous and not", async () => {
   const program = await pythonSdk();
   for (const name of ["sync.py", "async.py"]) {
     const script = join(import.meta.dirname, "python", name);
-    const words = [script, edge.process.url, "code--ann", token, ENVD_VERSION];
-    const output = await runCommand(program, words, { limitMs: LIMIT_MS });
+    const { url } = edge.process;
+    const environment = { E2B_API_KEY: KEY, E2B_API_URL: `${url}/e2b`, E2B_SANDBOX_URL: url };
+    const output = await runCommand(program, [script, sandbox.sandboxId], { environment, limitMs: LIMIT_MS });
     assert.match(output, /^done$/m);
   }
 });

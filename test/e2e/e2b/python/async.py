@@ -11,14 +11,9 @@ from e2b import (
     PtySize,
     TimeoutException,
 )
-from e2b.connection_config import ConnectionConfig
-from packaging.version import Version
 
-url, sandbox_id, token, version = sys.argv[1:]
 # Longer than any call takes.
 LONG = 170
-# As create() and connect() set them.
-headers = {"X-Access-Token": token, "E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": "49983"}
 
 
 async def fails(kind, call):
@@ -38,13 +33,7 @@ async def until(condition):
 
 
 async def main():
-    sandbox = AsyncSandbox(
-        sandbox_id=sandbox_id,
-        sandbox_domain=None,
-        envd_version=Version(version),
-        envd_access_token=token,
-        connection_config=ConnectionConfig(sandbox_url=url, request_timeout=LONG, extra_sandbox_headers=headers),
-    )
+    sandbox = await AsyncSandbox.connect(sys.argv[1], timeout=3600, request_timeout=LONG)
     commands, files, pty = sandbox.commands, sandbox.files, sandbox.pty
     assert await sandbox.is_running()
     result = await commands.run('echo "$A"; pwd; echo problem >&2', envs={"A": "ü"}, cwd="/tmp", timeout=LONG)

@@ -1,4 +1,4 @@
-"""What E2B's SDK for Python does in a sandbox: URL, id, access token and version are its arguments."""
+"""What E2B's SDK for Python does in a sandbox, whose id is its argument."""
 
 import sys
 import time
@@ -11,22 +11,11 @@ from e2b import (
     Sandbox,
     TimeoutException,
 )
-from e2b.connection_config import ConnectionConfig
-from packaging.version import Version
 
-url, sandbox_id, token, version = sys.argv[1:]
 # Longer than any call takes.
 LONG = 170
-# As create() and connect() set them.
-headers = {"X-Access-Token": token, "E2b-Sandbox-Id": sandbox_id, "E2b-Sandbox-Port": "49983"}
 
-sandbox = Sandbox(
-    sandbox_id=sandbox_id,
-    sandbox_domain=None,
-    envd_version=Version(version),
-    envd_access_token=token,
-    connection_config=ConnectionConfig(sandbox_url=url, request_timeout=LONG, extra_sandbox_headers=headers),
-)
+sandbox = Sandbox.connect(sys.argv[1], timeout=3600, request_timeout=LONG)
 
 
 def fails(kind, call):
