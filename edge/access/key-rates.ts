@@ -16,15 +16,16 @@ export type AdmitActor = (actor: Actor) => void;
  * @param options.clock steady
  */
 export function createKeyRates({ clock }: { clock: Pick<Clock, "now"> }): AdmitActor {
-  const buckets = new WeakMap<Actor, { left: number; at: number }>();
+  /** By the signal of the key's end, which those who act for the key share with it. */
+  const buckets = new WeakMap<AbortSignal, { left: number; at: number }>();
   return (actor) => {
-    const { id, requestsPerSecond: limit } = actor;
+    const { id, ended, requestsPerSecond: limit } = actor;
     if (limit === undefined) return;
     const now = clock.now();
-    const known = buckets.get(actor);
+    const known = buckets.get(ended);
     const left = known === undefined ? limit : Math.min(limit, known.left + (limit * (now - known.at)) / 1000);
     const isOver = left < 1;
-    buckets.set(actor, { left: isOver ? left : left - 1, at: now });
+    buckets.set(ended, { left: isOver ? left : left - 1, at: now });
     if (isOver)
       throw new HttpError(
         429,

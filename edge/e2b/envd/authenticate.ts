@@ -63,6 +63,8 @@ export function createEnvdCheck({ tokens, authenticate, checkPage, holderOf, adm
     const sandbox = readSandboxId(headers.get(ID_HEADER) ?? "");
     const { tenantId: tenant, workloadRef: workload } = sandbox ?? {};
     (request as Partial<RoutedRequest>).audit?.about({ tenant, workload });
+    // Without a key tokens and signatures prove nothing, so a page of another site could make them.
+    if (authenticate === undefined) checkPage(request);
     const token = headers.get("x-access-token");
     if (token !== null && token !== "") {
       const actor = sandbox && (await tokens.read(sandbox, token));
@@ -80,7 +82,6 @@ export function createEnvdCheck({ tokens, authenticate, checkPage, holderOf, adm
     if (actor !== undefined) return admitted(actor);
     if (authenticate !== undefined)
       throw new HttpError(401, "missing access token: send the header X-Access-Token, or X-API-KEY with a key");
-    checkPage(request);
     return rootCaller;
   };
 }

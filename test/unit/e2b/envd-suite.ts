@@ -5,15 +5,15 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ClaimStatus } from "../../../../crds/claim.ts";
-import { systemClock } from "../../../../crds/client/clock.ts";
-import { annotation } from "../../../../crds/labels.ts";
-import { type Actor, root } from "../../../../edge/access/actor.ts";
-import type { Serve, Server } from "../../../../edge/serve/serve.ts";
-import { eventually } from "../../../eventually.ts";
-import { silentLog } from "../../silent-log.ts";
-import { insideExec } from "../inside/inside-exec.ts";
-import { type TestEdge, testEdge } from "../test-edge.ts";
+import type { ClaimStatus } from "../../../crds/claim.ts";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { annotation } from "../../../crds/labels.ts";
+import { type Actor, root } from "../../../edge/access/actor.ts";
+import type { Serve, Server } from "../../../edge/serve/serve.ts";
+import { eventually } from "../../eventually.ts";
+import { insideExec } from "../edge/inside/inside-exec.ts";
+import { type TestEdge, testEdge } from "../edge/test-edge.ts";
+import { silentLog } from "../silent-log.ts";
 import { type EnvdClient, envdClient, type Message, ran } from "./envd-client.ts";
 
 const KEY = "the-key-of-this-edge";
@@ -31,9 +31,10 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
   const test = suite(`${name}: envd`);
   const end = new AbortController();
   const tenant: Actor = { kind: "key", id: "t", ref: "t-1", role: "tenant", tenants: ["a"], ended: end.signal };
+  const slow: Actor = { ...tenant, id: "s", ref: "s-1", ended: new AbortController().signal, requestsPerSecond: 1 };
   const keys = {
     actorOf: (text: string) => (text === TENANT_KEY && !end.signal.aborted ? tenant : undefined),
-    actorWithRef: (ref: string) => (ref === tenant.ref && !end.signal.aborted ? tenant : undefined),
+    actorWithRef: (ref: string) => [tenant, slow].find((actor) => actor.ref === ref && !actor.ended.aborted),
   };
   let edge: TestEdge;
   let server: Server;
@@ -481,6 +482,12 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
     for (const user of ["user", (await run("id -un")).stdout.trim()])
       assert.is((await ran(await start({ process: sh("true") }, { headers: as(user) }))).error, undefined);
     assert.is((await client.send("/files?path=/etc/passwd&username=somebody")).status, 400);
+  });
+
+  test("the requests a second of a key count for the tokens that it has asked for", async () => {
+    const limited = clientOf("app--a", { "x-access-token": await edge.accessTokens.sign(SANDBOX, slow) });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => limited.send("/health")));
+    assert.equal([...new Set(answers.map(({ status }) => status))].sort(), [204, 429]);
   });
 
   test("the audit log has calls with their sandbox, and refusals with their status", () => {
