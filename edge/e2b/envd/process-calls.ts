@@ -18,7 +18,7 @@ import {
 import type { ServerEvents } from "../connect/event-stream.ts";
 import { processEvents } from "./process-events.ts";
 import * as schemas from "./process-schemas.ts";
-import { type FindSandbox, podPath, requireOwnUser, userOf } from "./sandbox.ts";
+import { type FindSandbox, ID_HEADER, podPath, requireOwnUser, userOf } from "./sandbox.ts";
 
 const SERVICE = "/process.Process";
 const keepAlive = { event: { keepalive: {} } };
@@ -91,7 +91,8 @@ export function processCalls(
         path: `${SERVICE}/Start`,
         schema: schemas.startMessage,
         async handle({ message, request, context, limitMs }) {
-          const parameters = startParameters(message, limitMs);
+          const sandboxId = request.headers.get(ID_HEADER) ?? "";
+          const parameters = startParameters(message, { limitMs, sandboxId });
           const inside = await find(request, context);
           await requireOwnUser(userOf(request), inside);
           const options = { failure: { mayHaveActed: true }, limitMs: limitMs ?? ENDLESS_MS };
@@ -200,13 +201,19 @@ function whenLeft({ events, leave }: ServerEvents, left: () => void): ServerEven
 }
 
 /** What the program in the pod is asked to run. @param limitMs after which the process is ended. @default never */
-function startParameters({ process, pty, tag, stdin }: schemas.StartMessage, limitMs: number | undefined): object {
+function startParameters(
+  { process, pty, tag, stdin }: schemas.StartMessage,
+  { limitMs, sandboxId }: { limitMs: number | undefined; sandboxId: string },
+): object {
   const { cmd, args, envs, cwd } = process;
   const given = { ...(tag != null && { tag }) };
   const full = JSON.stringify({ ...given, config: { cmd, args, envs, ...(cwd != null && { cwd }) } });
   const parameters = {
     command: [cmd, ...args].map(bytesOf),
-    env: Object.entries(envs).map(([name, value]) => bytesOf(`${name}=${value}`)),
+    // The first two are in each sandbox of E2B: programs look for them.
+    env: Object.entries({ E2B_SANDBOX: "true", E2B_SANDBOX_ID: sandboxId, ...envs }).map(([name, value]) =>
+      bytesOf(`${name}=${value}`),
+    ),
     cwd: podPath(cwd ?? ""),
     // A terminal's input is open anyway. Older SDKs leave this out and expect an input.
     keepInput: stdin !== false,

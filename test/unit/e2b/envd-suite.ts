@@ -101,9 +101,13 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
   }
 
   test("a command has its variables and folder, both outputs, and an end as envd writes it", async () => {
-    const process = { ...sh('echo "$A"; pwd; echo problem >&2; exit 3'), envs: { A: "ü" }, cwd: folder };
+    const process = {
+      ...sh('echo "$A $E2B_SANDBOX_ID"; pwd; echo problem >&2; exit 3'),
+      envs: { A: "ü" },
+      cwd: folder,
+    };
     const { stdout, stderr, end, error } = await ran(await start({ process }));
-    assert.equal([stdout, stderr], [`${Buffer.from("ü").toString("latin1")}\n${folder}\n`, "problem\n"]);
+    assert.equal([stdout, stderr], [`${Buffer.from("ü").toString("latin1")} app--a\n${folder}\n`, "problem\n"]);
     assert.equal(end, { exitCode: 3, exited: true, status: "exit status 3", error: "exit status 3" });
     assert.is(error, undefined);
     assert.equal((await run("exit 0")).end, { exitCode: 0, exited: true, status: "exit status 0" });
