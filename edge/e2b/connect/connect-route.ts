@@ -88,14 +88,17 @@ export function clientStreamRoute<Schema extends v.GenericSchema>({
     // A program that types may pause for long: E2B's SDKs send nothing then.
     const options = { limit: MAX_STREAM_BYTES, silenceMs: UPLOAD_LIMIT_MS };
     const upload = readUpload(request, { ...options, clientGone: context.clientGone ?? request.signal });
-    async function* messages(): AsyncGenerator<v.InferOutput<Schema>, void> {
+    async function* read(): AsyncGenerator<v.InferOutput<Schema>, void> {
       for await (const bytes of readEnvelopes(upload.chunks)) yield readMessage(bytes, schema);
     }
+    const messages = read();
     try {
-      const answer = await handle({ message: messages(), request, context, limitMs });
+      const answer = await handle({ message: messages, request, context, limitMs });
       return streamResponse([messageEnvelope(answer), endEnvelope()]);
     } finally {
       upload.close();
+      // Its timers end with it.
+      void messages.return().catch(() => undefined);
     }
   });
 }
@@ -136,7 +139,8 @@ function requireType({ headers }: Request, type: string, encodingHeader: string)
     });
   }
   const encoding = headers.get(encodingHeader) ?? "identity";
-  if (encoding !== "identity") throw new HttpError(501, `${encodingHeader}: send messages without compression`);
+  if (encoding !== "identity")
+    throw new HttpError(501, `${encodingHeader}: send messages without compression`, { expected: true });
   const version = headers.get("connect-protocol-version") ?? "1";
   if (version !== "1") throw new HttpError(400, `connect-protocol-version: must be 1, got ${quote(version)}`);
 }

@@ -60,7 +60,8 @@ export async function* readEnvelopes(pieces: AsyncIterable<Uint8Array>): AsyncGe
 
 function lengthOf(head: Buffer): number {
   const flags = head.readUInt8(0);
-  if (flags === flag.compressed) throw new HttpError(501, "body: send messages without compression");
+  if (flags === flag.compressed)
+    throw new HttpError(501, "body: send messages without compression", { expected: true });
   if (flags !== flag.message) throw new HttpError(400, `body: a message has the unknown flags ${flags}`);
   const length = head.readUInt32BE(1);
   if (length > MAX_MESSAGE_BYTES)

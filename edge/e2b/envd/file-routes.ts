@@ -94,7 +94,9 @@ export function fileRoutes(find: FindSandbox): Route[] {
       path: "/files/compose",
       access: tenantUse,
       handle() {
-        throw new HttpError(501, "/files/compose is not implemented by tenancy: write the file as a whole");
+        throw new HttpError(501, "/files/compose is not implemented by tenancy: write the file as a whole", {
+          expected: true,
+        });
       },
     },
   ];

@@ -45,7 +45,9 @@ export function statusRoutes(find: FindSandbox): Route[] {
       access: tenantView,
       act: "none",
       handle() {
-        throw new HttpError(501, "/metrics is not implemented by tenancy: ask for the metrics of the sandbox");
+        throw new HttpError(501, "/metrics is not implemented by tenancy: ask for the metrics of the sandbox", {
+          expected: true,
+        });
       },
     },
   ];

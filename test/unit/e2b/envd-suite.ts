@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ClaimStatus } from "../../../crds/claim.ts";
@@ -479,6 +480,64 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
     assert.is((await run("echo fine")).stdout, "fine\n");
   });
 
+  test("whatever a message holds, its sender gets an error that it can fix, and nothing is started", async () => {
+    const before = await pids();
+    const size = { size: { cols: 80, rows: 24 } };
+    const fields = [
+      ...["process", "input", "pty", "tag", "stdin", "signal", "start", "data", "path", "source", "destination"],
+      ...["depth", "recursive", "watcherId", "pid", "cmd", "args", "envs", "cwd", "size", "cols", "rows", "__proto__"],
+    ];
+    const leaf = fc.oneof(
+      ...[
+        fc.constantFrom(
+          null,
+          true,
+          -1,
+          0,
+          4096,
+          1e300,
+          0.5,
+          "",
+          "/",
+          "~",
+          "..",
+          "\0",
+          "//../x",
+          "SIGNAL_SIGKILL",
+          size,
+        ),
+      ],
+      ...[fc.string(), fc.integer(), fc.constant([]), fc.constant("A".repeat(5000))],
+    );
+    const { message } = fc.letrec((tie) => ({
+      message: fc.dictionary(fc.constantFrom(...fields), tie("value") as fc.Arbitrary<unknown>, { maxKeys: 5 }),
+      value: fc.oneof({ maxDepth: 3 }, leaf, tie("message"), fc.array(leaf, { maxLength: 3 })),
+    }));
+    const unary = [
+      ...["List", "Update", "SendInput", "SendSignal", "CloseStdin"].map((call) => `process.Process/${call}`),
+      ...["Stat", "MakeDir", "ListDir", "CreateWatcher", "GetWatcherEvents", "RemoveWatcher"].map(
+        (call) => `filesystem.Filesystem/${call}`,
+      ),
+    ];
+    const streams = ["process.Process/Start", "process.Process/Connect", "process.Process/StreamInput"];
+    const fixable =
+      /^(invalid_argument|not_found|already_exists|permission_denied|failed_precondition|resource_exhausted|unimplemented|it did not fail)/;
+    for (const [call, sent] of fc.sample(fc.tuple(fc.constantFrom(...unary), message), 150)) {
+      // What is made or listed has to be below this test's folder.
+      const path = /MakeDir|ListDir|CreateWatcher/.test(call) ? { path: join(folder, "none/none") } : {};
+      const answer = await failure(client.unary(call, { ...(sent as object), ...path }));
+      assert.match(answer, fixable, JSON.stringify([call, sent]));
+    }
+    for (const [call, sent] of fc.sample(fc.tuple(fc.constantFrom(...streams), message), 60)) {
+      const { pid, error } = await ran(
+        await client.stream(call, { ...(sent as object), ...(/Start/.test(call) && { tag: 1 }) }),
+      );
+      assert.is(pid, 0);
+      assert.match(error?.code ?? "", fixable, JSON.stringify([call, sent]));
+    }
+    assert.equal(await pids(), before);
+  });
+
   test("calls are for the workload's user only", async () => {
     const as = (user: string) => ({ authorization: `Basic ${base64(`${user}:`)}` });
     const { error } = await ran(await start({ process: sh("true") }, { headers: as("somebody") }));
@@ -502,6 +561,10 @@ export function envdSuite(name: string, serve: Serve, { lingers = false }: { lin
     const refused = records.find(({ route, status }) => route === "/process.Process/Start" && status === 502);
     assert.equal([refused.object.tenant, refused.outcome, refused.actor.kind], ["p", "failed", "root"]);
     assert.not(edge.audited.some((line) => line.includes(token)));
+    assert.equal(
+      edge.log.filter(({ level }) => level === "error"),
+      [],
+    );
   });
 
   test("the end of a key ends its streams and its tokens", async () => {
