@@ -78,6 +78,8 @@ async function* formFiles(
 ): AsyncGenerator<UploadedFile, void> {
   const form = openForm(type);
   const found: { path: string | undefined; content: Readable }[] = [];
+  /** The file that is being read. */
+  const current: { content: Readable }[] = [];
   let more = createDeferred<void>();
   let isOver = false;
   let refused: HttpError | undefined;
@@ -99,7 +101,6 @@ async function* formFiles(
       return error;
     },
   );
-  const current: { content: Readable }[] = [];
   void piped.then(() => {
     isOver = true;
     more.resolve();
