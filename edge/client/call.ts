@@ -256,7 +256,8 @@ export function queryOf(query: Readonly<Record<string, unknown>> = {}): string {
 
 /** A signal that is aborted with the first of them. */
 export function eitherSignal(one: AbortSignal | undefined, other: AbortSignal | undefined): AbortSignal | undefined {
-  return one === undefined || other === undefined ? (one ?? other) : AbortSignal.any([one, other]);
+  if (one === undefined || other === undefined || one === other) return one ?? other;
+  return AbortSignal.any([one, other]);
 }
 
 /** Waits so long. @throws the signal's reason */

@@ -14,6 +14,10 @@ export async function* linesOf(
 ): AsyncGenerator<string, void> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   if (reader === undefined) return;
+  // On Node 20 an aborted request may leave its answer open, since the signal can be collected as garbage.
+  const abort = (): void => void reader.cancel(signal?.reason).catch(() => undefined);
+  if (signal?.aborted === true) abort();
+  signal?.addEventListener("abort", abort, { once: true });
   let rest = "";
   try {
     for (;;) {
@@ -21,6 +25,7 @@ export async function* linesOf(
         signal?.throwIfAborted();
         throw new ApiError(`the connection was lost: ${reasonOf(cause)}`, { status: 0, cause });
       });
+      signal?.throwIfAborted();
       if (done) break;
       const lines = (rest + value).split("\n");
       rest = lines.pop() ?? "";
@@ -33,6 +38,7 @@ export async function* linesOf(
     }
     if (rest !== "") yield rest;
   } finally {
+    signal?.removeEventListener("abort", abort);
     await reader.cancel().catch(() => undefined);
   }
 }
