@@ -1,4 +1,5 @@
-import { createClient } from "../client/index.ts";
+import { WebSocket as NodeWebSocket } from "ws";
+import { createClient, type SocketConstructor } from "../client/index.ts";
 import { type Command, CommandError } from "./command.ts";
 import { escapeText } from "./escape.ts";
 import { failureOf } from "./exit-code.ts";
@@ -31,7 +32,9 @@ export async function runCommandLine(
     const { command, input } = parsed;
     const settings = await readSettings(input, io);
     const { signal } = interrupts;
-    const client = createClient({ ...settings, fetch: longFetch, signal });
+    // Node 20 has none.
+    const WebSocket = (globalThis.WebSocket ?? NodeWebSocket) as unknown as SocketConstructor;
+    const client = createClient({ ...settings, fetch: longFetch, WebSocket, signal });
     const print = createPrinter((input.value("output") ?? "table") as Format, io);
     return (await command.run(input, { settings, client, io, print, interrupts, signal })) ?? 0;
   } catch (error) {

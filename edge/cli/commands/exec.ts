@@ -1,19 +1,14 @@
 import { constants } from "node:os";
 import type { Process } from "../../client/index.ts";
-import { eventsOf } from "../../client/read-stream.ts";
-import { type Command, CommandError, type Context, type Input } from "../command.ts";
+import type { Command, Context, Input } from "../command.ts";
 import { instanceOf } from "../instance.ts";
-import { EXIT_OF_SIGNAL } from "../interrupts.ts";
-import { writeTo } from "../io.ts";
 import { pairOf, secondsOf } from "../parse.ts";
 import type { Shape } from "../printer.ts";
+import { runAttended } from "../processes/run-attended.ts";
+import { runTerminal } from "../processes/run-terminal.ts";
 
 /** The longest that the API allows. */
 const LONGEST = "1d";
-
-type OutputEvent =
-  | { readonly type: "stdout" | "stderr"; readonly base64: string }
-  | { readonly type: "process"; readonly process: Process };
 
 const processShape: Shape<Process> = {
   columns: [
@@ -52,6 +47,8 @@ export const exec: Command = {
   least: 1,
   takesCommand: true,
   options: {
+    stdin: { kind: "flag", short: "i", help: "pass standard input on" },
+    tty: { kind: "flag", short: "t", help: "give it a terminal, and standard input too" },
     env: { kind: "values", short: "e", value: "NAME=VALUE", help: "a variable of the command" },
     cwd: { kind: "value", value: "FOLDER", help: "the folder that it starts in; by default the container's" },
     timeout: {
@@ -62,22 +59,37 @@ export const exec: Command = {
     detach: { kind: "flag", short: "d", help: "leave it in the background, and print its pid" },
   },
   notes: [
-    "No shell is involved unless you name one. Ctrl-C goes to the command; a second Ctrl-C ends it.",
+    "No shell is involved unless you name one. Ctrl-C goes to the command, and then the exit code is 130. Without a",
+    "terminal a second Ctrl-C ends the command. The command also ends with this program.",
     "A command that a signal ends has 128 and the number of the signal as its exit code. Errors of tenancy itself have",
     "a line on standard error that begins with tenancy:.",
   ],
-  examples: ["exec alice/hello -- uname -a", "exec alice/hello -- sh -c 'exit 3'"],
+  examples: [
+    "exec alice/hello -- uname -a",
+    "exec -it alice/hello -- sh",
+    "echo hello | tenancy exec -i alice/hello -- cat",
+  ],
   async run(input, context) {
     const { client, print, signal } = context;
     const instance = await instanceOf(input.words[0], { client, signal });
-    if (!input.flag("detach")) return await runAttended(instance, input, context);
-    const path = { id: instance };
-    const body = { ...startOf(input), background: true };
-    const process = await client.call("POST /api/v1/instances/{id}/processes", { path, body, signal });
-    await print.one(process, processShape);
-    return 0;
+    if (input.flag("detach")) {
+      const [path, body] = [{ id: instance }, { ...startOf(input), background: true }];
+      await print.one(await client.call("POST /api/v1/instances/{id}/processes", { path, body, signal }), processShape);
+      return 0;
+    }
+    if (input.flag("tty")) return exitCodeOf(await runTerminal(instance, startOf(input), context));
+    return await attended(instance, input, context);
   },
 };
+
+async function attended(instance: string, input: Input, context: Context): Promise<number> {
+  const { process, isInterrupted } = await runAttended(instance, startOf(input), {
+    ...context,
+    hasInput: input.flag("stdin"),
+  });
+  if (process.timedOut) await context.print.note("tenancy: the time of the command was up, so it was ended");
+  return isInterrupted ? 130 : exitCodeOf(process);
+}
 
 function startOf(input: Input) {
   const cwd = input.value("cwd");
@@ -90,37 +102,8 @@ function startOf(input: Input) {
   };
 }
 
-/** Runs it for as long as this program does: it ends with the connection. */
-async function runAttended(instance: string, input: Input, context: Context): Promise<number> {
-  const { client, io, print, interrupts, signal } = context;
-  const response = await client.send("POST /api/v1/instances/{id}/processes", {
-    ...{ path: { id: instance }, query: { follow: true, encoding: "base64" }, body: startOf(input) },
-    ...{ accept: "text/event-stream", signal },
-  });
-  let process: Process | undefined;
-  let isInterrupted = false;
-  const release = interrupts.take(() => {
-    isInterrupted = true;
-    if (process === undefined) return interrupts.end("interrupted", EXIT_OF_SIGNAL.SIGINT);
-    // It may have ended by now.
-    client.processes.kill(instance, process.pid, { name: "SIGINT", signal }).catch(() => undefined);
-  });
-  try {
-    for await (const event of eventsOf<OutputEvent>(response, { signal })) {
-      if (event.type === "process") process = event.process;
-      else await writeTo(io[event.type], Buffer.from(event.base64, "base64"));
-    }
-  } finally {
-    release();
-  }
-  if (process?.state !== "ended")
-    throw new CommandError("the connection was lost before the end of the command, which is ended", { exitCode: 6 });
-  if (process.timedOut) await print.note("tenancy: its time was up, so it was ended");
-  return isInterrupted ? EXIT_OF_SIGNAL.SIGINT : exitCodeOf(process);
-}
-
 /** As shells give it. */
-export function exitCodeOf({ exitCode, signal }: Process): number {
+function exitCodeOf({ exitCode, signal }: Process): number {
   if (exitCode !== undefined) return exitCode;
   return 128 + (constants.signals[signal as NodeJS.Signals] ?? 0);
 }
