@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import { createApi } from "./workload/api.ts";
+import { createApi } from "../edge/cli/build/api.ts";
+import { buildWorkload } from "../edge/cli/build/build-workload.ts";
 import { parseArguments, USAGE, type WorkloadArguments } from "./workload/arguments.ts";
-import { buildWorkload } from "./workload/build-workload.ts";
 
 /** Longer than any build may take. */
 const LIMIT_MS = 4 * 3600_000;

@@ -46,8 +46,8 @@ export const claim: Command = {
   async run(input, { client, io, print, signal }) {
     const { tenant, workload } = claimKeyOf(input.words);
     const body = await claimBody(input, io);
-    const limit = secondsOf(input.value("timeout") ?? "5m", "--timeout");
-    const claimed = await patiently(() => client.claim(tenant, workload, body, { signal }), limit);
+    const waitSeconds = secondsOf(input.value("timeout") ?? "5m", "--timeout");
+    const claimed = await client.claim(tenant, workload, body, { waitSeconds, signal });
     await print.one(claimed, claimShape);
     if (claimed.message !== undefined) await print.note(claimed.message);
     return 0;
@@ -102,7 +102,7 @@ function readLocal(path: string): Buffer {
 }
 
 /** Calls again after each 504, which says that what was begun goes on. @throws ApiError when the time is up */
-export async function patiently<Answer>(call: () => Promise<Answer>, limitSeconds: number): Promise<Answer> {
+async function patiently<Answer>(call: () => Promise<Answer>, limitSeconds: number): Promise<Answer> {
   const from = performance.now();
   for (;;) {
     try {

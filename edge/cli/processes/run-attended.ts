@@ -47,6 +47,8 @@ export async function runAttended(
   async function feed(pid: number): Promise<void> {
     const from = { stdoutFrom: NO_OUTPUT, stderrFrom: NO_OUTPUT };
     input = await client.processes.attach(instance, pid, { ...from, signal });
+    // What was sent may be lost after all of it was.
+    input.exited.catch(loseInput);
     for await (const piece of io.stdin) await input.write(piece as Uint8Array);
     await input.end();
   }

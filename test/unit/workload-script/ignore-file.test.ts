@@ -1,6 +1,6 @@
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { type MatchedPatterns, readIgnoreFile } from "../../../scripts/workload/ignore-file.ts";
+import { type MatchedPatterns, readIgnoreFile } from "../../../edge/cli/build/ignore-file.ts";
 
 /** Which of the paths are left out, each looked at from the top down, as the builder does. */
 function leftOut(text: string, paths: readonly string[]): string[] {

@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { checkContext } from "../../../crds/archive/check-context.ts";
 import { readTarHeader } from "../../../crds/archive/tar-header.ts";
-import { findContext } from "../../../scripts/workload/pack-context.ts";
+import { findContext } from "../../../edge/cli/build/pack-context.ts";
 
 const test = suite<{ folder: string }>("findContext");
 

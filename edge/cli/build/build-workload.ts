@@ -1,7 +1,7 @@
 import { pipeline, Readable, Transform } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { createGzip } from "node:zlib";
-import type { Workload, WorkloadStatus } from "../../crds/workload.ts";
+import type { Workload, WorkloadStatus } from "../../../crds/workload.ts";
 import { type Api, ApiRefusal } from "./api.ts";
 import { findContext } from "./pack-context.ts";
 

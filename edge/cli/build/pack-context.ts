@@ -1,6 +1,6 @@
 import { createReadStream, type Dirent, existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
-import { BLOCK, type TarEntry, tarPadding, writeTarHeader } from "../../crds/archive/tar-header.ts";
+import { BLOCK, type TarEntry, tarPadding, writeTarHeader } from "../../../crds/archive/tar-header.ts";
 import { type IgnoreFile, type MatchedPatterns, readIgnoreFile } from "./ignore-file.ts";
 
 /** The files of a folder that belong to the build context, in the order in which they are packed. */
