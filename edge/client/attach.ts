@@ -14,7 +14,10 @@ export interface AttachedProcess {
   readonly pid: number;
   /** The name of its instance. */
   readonly instance: string;
-  /** Its input; closing it ends the input. A write waits for the network; while it is lost, a terminal gets nothing. */
+  /**
+   * Its input; closing it ends the input. A write waits for the network and for a process that reads slowly. While the
+   * connection is lost, a terminal gets nothing.
+   */
   readonly stdin: WritableStream<Uint8Array | string>;
   /**
    * Its outputs. One that is never read is dropped after 1 MiB. If the reader is slower than the process, output is
@@ -58,6 +61,8 @@ const MESSAGE_BYTES = 64 * 1024;
 /** Most input that waits in the runtime. It has no event for the end of that, so it is looked at again. */
 const MOST_BUFFERED = 256 * 1024;
 const LOOK_AGAIN_MS = 20;
+/** Most input that the pod has not taken. The server closes the connection at 2 MiB. */
+const MOST_UNTAKEN = 1024 * 1024;
 /** A WebSocket cannot be paused, so beyond this it is closed. */
 const MOST_UNREAD = 16 * 1024 * 1024;
 const FIRST_PAUSE_MS = 250;
@@ -88,6 +93,9 @@ export async function attach(
   let ignored: OpenedSocket["socket"] | undefined;
   let terminalSize = size;
   let hasInput = false;
+  /** Bytes of input on this connection. `takenBytes` is undefined if the server does not report them. */
+  let sentBytes = 0;
+  let takenBytes: number | undefined;
   let isCut = false;
   let tries = 0;
   let lostAt: number | undefined;
@@ -110,12 +118,14 @@ export async function attach(
     if (opened === ignored) return;
     const message = JSON.parse(text) as
       | { type: "process"; process: Process }
+      | { type: "input"; taken: number }
       | { type: "offset"; output: "stdout" | "stderr"; offset: number };
     if (message.type === "offset") {
       const { output, offset } = message;
       isCut ||= offset > (from[output] ?? 0) && (from[output] ?? 0) >= 0;
       from[output] = offset;
-    } else if (message.type !== "process") return;
+    } else if (message.type === "input") takenBytes = message.taken;
+    else if (message.type !== "process") return;
     else if (socket === opened) last = message.process;
     else {
       socket = opened;
@@ -142,6 +152,8 @@ export async function attach(
   /** Connects once, and stays until the connection ends. */
   async function stay(): Promise<Closing> {
     ignored = undefined;
+    sentBytes = 0;
+    takenBytes = undefined;
     const listener = {
       onText: (text: string) => onText(text, opened.socket),
       onBytes: (bytes: Uint8Array) => onBytes(bytes, opened.socket),
@@ -201,13 +213,21 @@ export async function attach(
     if (known?.tty !== true) await untilOpen();
     const mine = socket;
     for (let at = 0; at < bytes.length; at += MESSAGE_BYTES) {
-      while (socket === mine && (mine?.bufferedAmount ?? 0) > MOST_BUFFERED) await pause(LOOK_AGAIN_MS, signal);
+      while (socket === mine && isFull()) await pause(LOOK_AGAIN_MS, signal);
       if (failure !== undefined) throw failure.error;
       // A terminal gets no line with a gap. Of another process the failure follows.
       if (socket !== mine) return;
       hasInput = true;
-      send(channel.stdin, bytes.subarray(at, at + MESSAGE_BYTES));
+      const piece = bytes.subarray(at, at + MESSAGE_BYTES);
+      sentBytes += piece.length;
+      send(channel.stdin, piece);
     }
+  }
+
+  /** Whether the network, or the process, has enough to do. */
+  function isFull(): boolean {
+    const untaken = takenBytes === undefined ? 0 : sentBytes - takenBytes;
+    return untaken > MOST_UNTAKEN || (socket?.bufferedAmount ?? 0) > MOST_BUFFERED;
   }
 
   async function untilOpen(): Promise<void> {

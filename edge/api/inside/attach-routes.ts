@@ -28,7 +28,7 @@ const cellsSchema = (what: string, value: number): OpenApiSchema => ({
   description: `${what} of the client's terminal.`,
 });
 const protocolText =
-  'Binary messages are a channel and its bytes, as in Kubernetes\' v5.channel.k8s.io, at most 64 KiB: to the process 0 (input), 4 (size, `{"cols","rows"}`) and 255 with 0 (end of the input), from it 1 (stdout), 2 (stderr) and 3 (how it ended). With the subprotocol tenancy.terminal, or none, the process is sent as a text first and last, in place of 3. tenancy.offsets is the same with a text `{type: "offset", output, offset}` before output that does not follow on the one before. Closed with 1000 after its end, otherwise with 4000 and the status that a request would get.';
+  'Binary messages are a channel and its bytes, as in Kubernetes\' v5.channel.k8s.io, at most 64 KiB: to the process 0 (input), 4 (size, `{"cols","rows"}`) and 255 with 0 (end of the input), from it 1 (stdout), 2 (stderr) and 3 (how it ended). With the subprotocol tenancy.terminal, or none, the process is sent as a text first and last, in place of 3. tenancy.offsets is the same with a text `{type: "offset", output, offset}` before output that does not follow on the one before, and with `{type: "input", taken}`, the bytes of input that the pod has taken, first and at each 256 KiB. Closed with 1000 after its end, otherwise with 4000 and the status that a request would get.';
 
 /** The WebSockets of processes. */
 export function attachRoutes({ base, access, query, errors, find }: InsidePlace, services: AttachServices): ApiRoute[] {

@@ -20,7 +20,10 @@ const TERMINAL_PROTOCOL = "tenancy.terminal";
  */
 const KUBERNETES_PROTOCOLS = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
 
-/** The same with a text before output that does not follow on what was sent, so that a client attaches there again. */
+/**
+ * The same with a text before output that does not follow on what was sent, so that a client attaches there again; and
+ * with texts that say how much input the pod has taken, so that a client can wait for a process that reads slowly.
+ */
 export const OFFSETS_PROTOCOL = "tenancy.offsets";
 
 export const ATTACH_PROTOCOLS: readonly string[] = [TERMINAL_PROTOCOL, OFFSETS_PROTOCOL, ...KUBERNETES_PROTOCOLS];
@@ -30,6 +33,8 @@ const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, resize: 4, close: 2
 const MAX_ATTACHMENTS = 1024;
 /** What a process may leave unread: a megabyte that is pasted, and more. No runtime but Node can stop a client. */
 const MAX_INPUT_BYTES = 2 * 1024 * 1024;
+/** How much input is taken between two reports. */
+const REPORT_BYTES = 256 * 1024;
 /** No more is sent to a client that leaves this unread; then the process waits, or older output is no longer kept. */
 const MAX_UNREAD_BYTES = 256 * 1024;
 /** Only Bun reports that a client has read. */
@@ -60,7 +65,7 @@ export interface Attachments {
     readonly data: CallData;
     readonly input: AttachedInput;
     readonly isKubernetes: boolean;
-    /** Whether it gets the offsets of output. */
+    /** Whether it gets the offsets of output, and how much input was taken. */
     readonly hasOffsets: boolean;
     /** Gives the call up, before its input ends: that end is not the one of the process's input. */
     readonly leave: () => void;
@@ -72,6 +77,8 @@ export interface Attachments {
 /** What a client sends, for the program in the pod. */
 export interface AttachedInput extends AsyncIterable<Uint8Array> {
   add(message: Uint8Array): void;
+  /** Called with the bytes of input that the pod has taken, at the beginning and then at each 256 KiB. */
+  onTaken(report: (bytes: number) => void): void;
   readonly waitingBytes: number;
   end(): void;
 }
@@ -82,6 +89,9 @@ export function createAttachedInput(): AttachedInput {
   let waitingBytes = 0;
   let isOver = false;
   let more: Deferred<void> = createDeferred();
+  let takenBytes = 0;
+  let reportedBytes = 0;
+  let report: ((bytes: number) => void) | undefined;
 
   async function* read(): AsyncGenerator<Uint8Array, void> {
     for (;;) {
@@ -90,6 +100,10 @@ export function createAttachedInput(): AttachedInput {
       for (const message of taken) {
         yield message;
         waitingBytes -= message.length;
+        if (message[0] === channel.stdin) takenBytes += message.length - HEAD_BYTES;
+        if (takenBytes - reportedBytes < REPORT_BYTES) continue;
+        reportedBytes = takenBytes;
+        report?.(takenBytes);
       }
       if (messages.length > 0) continue;
       if (isOver) return;
@@ -103,6 +117,10 @@ export function createAttachedInput(): AttachedInput {
       messages.push(message);
       waitingBytes += message.length;
       more.resolve();
+    },
+    onTaken(next) {
+      report = next;
+      next(takenBytes);
     },
     end() {
       isOver = true;
@@ -171,6 +189,8 @@ export function createAttachments({
       }
 
       async function send(open: EventSocket): Promise<void> {
+        // Before the process, with which input may begin.
+        if (hasOffsets) input.onTaken((taken) => !isGone && open.send(JSON.stringify({ type: "input", taken })));
         if (!isKubernetes) open.send(JSON.stringify({ type: "process", process }));
         for await (const event of outputEvents(data)) {
           if (isGone) return;
@@ -251,11 +271,14 @@ function inputOf(message: Uint8Array): Uint8Array | undefined {
   }
 }
 
+/** Of a message with input: its channel, and its length in 4 bytes. */
+const HEAD_BYTES = 5;
+
 function withLength(number: number, bytes: Uint8Array): Uint8Array {
-  const message = Buffer.allocUnsafe(bytes.length + 5);
+  const message = Buffer.allocUnsafe(bytes.length + HEAD_BYTES);
   message[0] = number;
   message.writeUInt32BE(bytes.length, 1);
-  message.set(bytes, 5);
+  message.set(bytes, HEAD_BYTES);
   return message;
 }
 

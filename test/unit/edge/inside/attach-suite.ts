@@ -174,6 +174,16 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
     ]);
   });
 
+  test("a client that asks for offsets learns how much of its input was taken", async () => {
+    const pid = await start({ command: ["/bin/sh", "-c", "wc -c"], keepStdin: true });
+    const client = await attach(`/inst-a/processes/${pid}/attach`, ["tenancy.offsets"]);
+    for (let sent = 0; sent < 10; sent += 1) client.send(0, "x".repeat(60_000));
+    client.send(255, new Uint8Array(1));
+    assert.is(await client.closed, "1000 the process has ended");
+    const taken = [...client.on(-1).matchAll(/{"type":"input","taken":(\d+)}/g)].map(([, bytes]) => Number(bytes));
+    assert.equal(taken, [0, 300_000, 600_000]);
+  });
+
   test("a process that ends with much unread output closes its client after all of it, and how it ended", async () => {
     const pid = await start({ command: ["/bin/sh", "-c", "head -c 900000 /dev/zero | tr '\\0' x; exit 3"] });
     const client = await attach(`/inst-a/processes/${pid}/attach`);
