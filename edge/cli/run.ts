@@ -34,7 +34,7 @@ export async function runCommandLine(
     const { signal } = interrupts;
     // Node 20 has none.
     const WebSocket = (globalThis.WebSocket ?? NodeWebSocket) as unknown as SocketConstructor;
-    const client = createClient({ ...settings, fetch: longFetch, WebSocket, signal });
+    const client = createClient({ ...settings, fetch: longFetch, WebSocket, signal, retries: 2 });
     const print = createPrinter((input.value("output") ?? "table") as Format, io);
     return (await command.run(input, { settings, client, io, print, interrupts, signal })) ?? 0;
   } catch (error) {

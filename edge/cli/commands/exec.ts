@@ -61,7 +61,6 @@ export const exec: Command = {
   notes: [
     "No shell is involved unless you name one. Ctrl-C goes to the command, and then the exit code is 130. Without a",
     "terminal a second Ctrl-C ends the command. The command also ends with this program.",
-    "The API ends a command that leaves 2 MiB of its input unread: copy what is large with cp, and name the file.",
     "A command that a signal ends has 128 and the number of the signal as its exit code. Errors of tenancy itself have",
     "a line on standard error that begins with tenancy:.",
   ],

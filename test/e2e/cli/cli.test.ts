@@ -91,8 +91,8 @@ for (const runtime of ["node", "bun"] as const) {
       },
     );
     assert.equal([code, stdout, stderr], [3, "out\n", "err\n"]);
-    const stdin = "x".repeat(500_000);
-    assert.is(await done(["exec", "-i", "ann/desk", "--", "wc", "-c"], { runtime, stdin }), "500000\n");
+    const stdin = "x".repeat(6_000_000);
+    assert.is(await done(["exec", "-i", "ann/desk", "--", "wc", "-c"], { runtime, stdin }), "6000000\n");
     const command = `stty cols 91 rows 31; ${[...runtimes[runtime], program].join(" ")} exec -it ann/desk -- sh`;
     const env = { ...process.env, TENANCY_URL: stack.url, HOME: folder };
     const terminal = spawn("script", ["-qec", command, "/dev/null"], { cwd: folder, env });

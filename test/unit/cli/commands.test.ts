@@ -1,5 +1,7 @@
 // @runtimes node bun
 // Commands of the command line, on an edge with the real program of the pods, which runs on this machine.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { clientEdge, INSTANCE, KEY } from "../rest-client/client-edge.ts";
@@ -38,6 +40,26 @@ test("exec: passes bytes and the exit code on", async () => {
   assert.is(
     await printed(["exec", INSTANCE, "-e", "A=b", "--cwd", "/", "--", "/bin/sh", "-c", "echo $A $PWD"]),
     "b /\n",
+  );
+});
+
+test("exec -i: waits for a command that reads slowly, and loses nothing", async () => {
+  const stdin = Buffer.alloc(6_000_000, "abc");
+  const go = join(edge.folder, "go");
+  const script = `echo ready; until [ -e ${go} ]; do /bin/sleep 0.05; done; exec /usr/bin/wc -c`;
+  let isAsked = false;
+  assert.is(
+    await printed(["exec", "-i", "ann/app", "--", "/bin/sh", "-c", script], {
+      stdin,
+      async onStdout() {
+        if (isAsked) return;
+        isAsked = true;
+        // In which time all of it could be sent.
+        for (let calls = 0; calls < 20; calls += 1) await printed(["ps", INSTANCE]);
+        writeFileSync(go, "");
+      },
+    }),
+    `ready\n${stdin.length}\n`,
   );
 });
 
