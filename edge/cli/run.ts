@@ -23,6 +23,7 @@ export async function runCommandLine(
 ): Promise<number> {
   // A reader such as `head` may leave.
   io.stdout.on("error", () => interrupts.end("the reader of the output has gone", EXIT_OF_SIGNAL.SIGPIPE));
+  io.stderr.on("error", () => undefined);
   try {
     const parsed = parseCommandLine(argv, commands);
     if (parsed.kind === "help") {
@@ -32,9 +33,9 @@ export async function runCommandLine(
     const { command, input } = parsed;
     const settings = await readSettings(input, io);
     const { signal } = interrupts;
-    // Node 20 has none.
+    // It does not end with the signal, so that a command can still end what it has started. Node 20 has no WebSocket.
     const WebSocket = (globalThis.WebSocket ?? NodeWebSocket) as unknown as SocketConstructor;
-    const client = createClient({ ...settings, fetch: longFetch, WebSocket, signal, retries: 2 });
+    const client = createClient({ ...settings, fetch: longFetch, WebSocket, retries: 2 });
     const print = createPrinter((input.value("output") ?? "table") as Format, io);
     return (await command.run(input, { settings, client, io, print, interrupts, signal })) ?? 0;
   } catch (error) {

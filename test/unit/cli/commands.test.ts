@@ -94,6 +94,26 @@ test("exec: a second Ctrl-C ends a command that ignores the first", async () => 
   assert.match(String(stdout), /^\d+\nno\n/);
 });
 
+test("exec -t: a terminal has both outputs, and its command does not outlive this program", async () => {
+  const { exitCode, stdout } = await tenancy([
+    "exec",
+    "-t",
+    INSTANCE,
+    "--",
+    "/bin/sh",
+    "-c",
+    "echo a; echo b >&2; exit 5",
+  ]);
+  assert.equal([exitCode, String(stdout)], [5, "a\r\nb\r\n"]);
+  const script = "trap '' HUP; echo $$; while :; do /bin/sleep 0.1; done";
+  const ended = await tenancy(["exec", "-t", INSTANCE, "--", "/bin/sh", "-c", script], {
+    onStdout: (_, interrupt) => interrupt(),
+  });
+  assert.is(ended.exitCode, 130, ended.stderr);
+  const found = JSON.parse(await printed(["ps", INSTANCE, "-o", "json"])) as { pid: number; signal?: string }[];
+  assert.is(found.find(({ pid }) => pid === Number(ended.stdout))?.signal, "SIGKILL");
+});
+
 test("a failure has its exit code and one line", async () => {
   for (const [words, exitCode, message] of [
     [["exec", "bob/app", "--", "ls"], 3, 'tenant "bob" has no claim'],
