@@ -120,11 +120,11 @@ test("exec: Ctrl-C reaches the program in the container, and nothing is left of 
   child.stdout?.once("data", () => child.kill("SIGINT"));
   const { code, stdout } = await endOf(child);
   assert.equal([code, stdout], [130, "ready\ntrapped\n"]);
-  const lost = start(["exec", "ann/desk", "--", "sleep", "7777"]);
+  const lost = start(["exec", "ann/desk", "--", "sleep", "7413"]);
   const processes = async () => await done(["exec", "ann/desk", "--", "ps"]);
-  await waitUntil(async () => (await processes()).includes("sleep 7777"), { what: "sleep 7777", limitMs: LIMIT_MS });
+  await waitUntil(async () => (await processes()).includes("sleep 7413"), { what: "sleep 7413", limitMs: LIMIT_MS });
   lost.kill("SIGKILL");
-  await waitUntil(async () => !(await processes()).includes("sleep 7777"), {
+  await waitUntil(async () => !(await processes()).includes("sleep 7413"), {
     ...{ what: "the end of a command whose caller was killed", limitMs: LIMIT_MS },
   });
 });
