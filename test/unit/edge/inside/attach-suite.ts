@@ -163,6 +163,8 @@ export function attachSuite(name: string, serve: Serve, { lingers = false }: { l
 
   test("a client that asks for offsets learns where output begins, and that it goes on without a gap", async () => {
     const pid = await start({ command: ["/bin/sh", "-c", "echo one; read a; echo $a; echo no >&2"], keepStdin: true });
+    // Of output that is not there yet all is sent.
+    await (await attach(`/inst-a/processes/${pid}/attach`)).until("one\n");
     const client = await attach(`/inst-a/processes/${pid}/attach?stdoutFrom=2`, ["tenancy.offsets"]);
     await client.until("e\n");
     client.send(0, "two\n");
