@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import type { Clock } from "../../../crds/client/clock.ts";
 import { HttpError } from "../../http/http-error.ts";
-import { isUnchanged } from "../../http/if-none-match.ts";
 import { type PathRule, queryFlag, queryText } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RoutedRequest } from "../../http/router.ts";
@@ -10,15 +9,14 @@ import { type ApiRoute, flagSchema } from "../api-route.ts";
 import type { OpenApiSchema } from "../openapi/request-schemas.ts";
 import { doneSchema } from "../openapi/schemas.ts";
 import { limitQuery, limitSchema } from "../pages.ts";
-import { attachment, encodePath, pathAtEnd, pathSchema, pathText, queryPath } from "../snapshots/saved-paths.ts";
+import { encodePath, pathAtEnd, pathSchema, pathText, queryPath } from "../snapshots/saved-paths.ts";
 import type { InsidePlace } from "./call-inside.ts";
-import { dataStream } from "./data-stream.ts";
-import { entrySchema, fileOf, readSchema, shownFile } from "./file-entry.ts";
+import { entrySchema, fileOf, shownFile } from "./file-entry.ts";
 import { sendArchive } from "./folder-archive.ts";
 import type { UnpackFolder } from "./folder-unpack.ts";
 import { watchFolder } from "./folder-watch.ts";
 import { podAnswer, podLines } from "./pod-answer.ts";
-import { rangeOf } from "./range.ts";
+import { sendFile } from "./send-file.ts";
 
 const DEFAULT_LIMIT = 500;
 const MAX_DEPTH = 64;
@@ -118,37 +116,10 @@ export function fileRoutes(
       errors: [404, 409, 410, 416, 503, 504, ...errors],
       async handle(request, context) {
         const path = pathAtEnd(request);
-        const range = rangeOf(request);
         const isArchive = queryText(request, "archive", archiveRule) !== undefined;
         const inside = await find(request, context);
         if (isArchive) return await sendArchive(path, inside);
-        const ifRange = request.headers.get("if-range")?.trim();
-        const { answer, data } = await inside.open(
-          "read",
-          {
-            ...{ path: `/${path}`, ...range },
-            ...(range !== undefined && ifRange !== undefined && { ifEtag: ifRange.replace(/^"(.*)"$/, "$1") }),
-          },
-          { failure: { path: pathText(`/${path}`) } },
-        );
-        const file = podAnswer(readSchema, answer);
-        const etag = `"${file.etag}"`;
-        if (isUnchanged(request, etag)) {
-          await data.return();
-          return new Response(null, { status: 304, headers: { etag } });
-        }
-        const { offset, length, size } = file;
-        const isPart = length !== undefined && length < size;
-        return new Response(dataStream(data, length), {
-          status: isPart ? 206 : 200,
-          headers: {
-            ...{ "content-type": "application/octet-stream", etag, "accept-ranges": "bytes" },
-            "last-modified": new Date(file.modifiedAt).toUTCString(),
-            ...(length !== undefined && { "content-length": String(length) }),
-            ...(isPart && { "content-range": `bytes ${offset}-${offset + length - 1}/${size}` }),
-            ...attachment(path),
-          },
-        });
+        return await sendFile(request, inside, { path: `/${path}`, shownPath: pathText(`/${path}`) });
       },
     },
     {

@@ -1,13 +1,10 @@
 import { tenantUse } from "../../access/route-access.ts";
 import { textOf } from "../../api/inside/byte-text.ts";
 import type { Inside } from "../../api/inside/call-inside.ts";
-import { dataStream } from "../../api/inside/data-stream.ts";
-import { entrySchema, readSchema } from "../../api/inside/file-entry.ts";
+import { entrySchema } from "../../api/inside/file-entry.ts";
 import { podAnswer } from "../../api/inside/pod-answer.ts";
-import { rangeOf } from "../../api/inside/range.ts";
-import { attachment } from "../../api/snapshots/saved-paths.ts";
+import { sendFile } from "../../api/inside/send-file.ts";
 import { HttpError } from "../../http/http-error.ts";
-import { isUnchanged } from "../../http/if-none-match.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
 import { nameOf } from "./entry.ts";
@@ -34,35 +31,8 @@ export function fileRoutes(find: FindSandbox): Route[] {
       query,
       async handle(request, context) {
         const path = textParameter(request, "path") ?? "";
-        const range = rangeOf(request);
         const inside = await sandbox(request, context);
-        const ifRange = request.headers.get("if-range")?.trim();
-        const { answer, data } = await inside.open(
-          "read",
-          {
-            ...{ path: podPath(path), ...range },
-            ...(range !== undefined && ifRange !== undefined && { ifEtag: ifRange.replace(/^"(.*)"$/, "$1") }),
-          },
-          { failure: { path } },
-        );
-        const file = podAnswer(readSchema, answer);
-        const etag = `"${file.etag}"`;
-        if (isUnchanged(request, etag)) {
-          await data.return();
-          return new Response(null, { status: 304, headers: { etag } });
-        }
-        const { offset, length, size } = file;
-        const isPart = length !== undefined && length < size;
-        return new Response(dataStream(data, length), {
-          status: isPart ? 206 : 200,
-          headers: {
-            ...{ "content-type": "application/octet-stream", etag, "accept-ranges": "bytes" },
-            "last-modified": new Date(file.modifiedAt).toUTCString(),
-            ...(length !== undefined && { "content-length": String(length) }),
-            ...(isPart && { "content-range": `bytes ${offset}-${offset + length - 1}/${size}` }),
-            ...attachment(file.path),
-          },
-        });
+        return await sendFile(request, inside, { path: podPath(path), shownPath: path });
       },
     },
     {
