@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { cacheFolder } from "../../../scripts/cluster/folders.ts";
 import { withFileLock } from "../../../scripts/cluster/process/file-lock.ts";
+import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 
 const LIMIT_MS = 600_000;
 
@@ -29,4 +31,12 @@ export async function cachedInstall(
     writeFileSync(done, "");
   });
   return folder;
+}
+
+/** Makes a virtual environment of Python in an empty folder, with the packages that files name. */
+export async function installPython(folder: string, requirements: readonly string[]): Promise<void> {
+  await installDebianPackages(["python3-venv"], console.log);
+  await runCommand("python3", ["-m", "venv", folder], { limitMs: 120_000 });
+  const words = ["install", "--quiet", "--disable-pip-version-check", ...requirements.flatMap((file) => ["-r", file])];
+  await runCommand(join(folder, "bin/pip"), words, { folder, limitMs: 480_000 });
 }

@@ -2,16 +2,14 @@
 // @limit 900
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
-import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { recordSaves } from "../snapshots/recorded-saves.ts";
 import { startTenancy, type Tenancy } from "../tenancy.ts";
-import { cachedInstall } from "./cached-install.ts";
+import { cachedInstall, installPython } from "./cached-install.ts";
 import { KEY, type RestEdge, startRestEdge } from "./rest-edge.ts";
 
 const test = suite("schemathesis on a real API server");
@@ -34,16 +32,8 @@ test.after(async () => {
 });
 
 async function installed(): Promise<string> {
-  const folder = await cachedInstall("schemathesis", {
-    files: [requirements],
-    async install(empty) {
-      await installDebianPackages(["python3-venv"], console.log);
-      await runCommand("python3", ["-m", "venv", empty], { limitMs: 120_000 });
-      copyFileSync(requirements, join(empty, "requirements.txt"));
-      const words = ["install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"];
-      await runCommand(join(empty, "bin", "pip"), words, { folder: empty, limitMs: 480_000 });
-    },
-  });
+  const files = [requirements];
+  const folder = await cachedInstall("schemathesis", { files, install: (empty) => installPython(empty, files) });
   return join(folder, "bin", "schemathesis");
 }
 

@@ -6,29 +6,30 @@ import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Sandbox } from "@e2b/code-interpreter";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { EXAMPLE, type Installed, installed, type Sandbox } from "./interpreter/installed.ts";
+import { EXAMPLE, installed } from "./interpreter/installed.ts";
 
 const LIMIT_MS = 120_000;
 const test = suite("the code interpreter's server with E2B's SDKs");
 const home = mkdtempSync(join(tmpdir(), "tenancy-interpreter-"));
 /** For the kernels. */
 const temporary = mkdtempSync(join(tmpdir(), "kernels-"));
-let programs: Installed;
+let python: string;
 let url: string;
 let server: ChildProcess;
 let output = "";
 let sandbox: Sandbox;
 
 test.before(async () => {
-  programs = await installed();
+  python = await installed();
   const port = await freePort();
   url = `http://127.0.0.1:${port}`;
-  server = spawn(programs.python, [join(EXAMPLE, "server.py")], {
+  server = spawn(python, [join(EXAMPLE, "server.py")], {
     cwd: home,
     env: {
       ...process.env,
@@ -43,7 +44,7 @@ test.before(async () => {
   await waitUntil(async () => (await fetch(`${url}/health`).catch(() => undefined))?.ok, {
     ...{ what: "the server", limitMs: LIMIT_MS, intervalMs: 100, explain: () => output },
   });
-  sandbox = new programs.Sandbox({ sandboxId: "any", envdVersion: "0.6.1", sandboxUrl: url, apiKey: "none" });
+  sandbox = new Sandbox({ sandboxId: "any", envdVersion: "0.6.1", sandboxUrl: url, apiKey: "none" });
 });
 
 test.after(async () => {
@@ -57,7 +58,7 @@ test.after(async () => {
 
 test("the Python SDK: output, tables, plots, charts, contexts, variables, time-outs and errors", async () => {
   const words = [join(import.meta.dirname, "interpreter/sdk.py"), url, "any", "token"];
-  await runCommand(programs.python, words, { limitMs: LIMIT_MS });
+  await runCommand(python, words, { limitMs: LIMIT_MS });
 });
 
 test("the JavaScript SDK: output while the code runs, the result, and what it counts", async () => {

@@ -6,6 +6,7 @@ import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { Sandbox } from "@e2b/code-interpreter";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
@@ -14,7 +15,7 @@ import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { cachedInstall } from "../../cluster/rest/cached-install.ts";
 import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
-import { EXAMPLE, type Installed, installed, type Sandbox } from "./interpreter/installed.ts";
+import { EXAMPLE } from "./interpreter/installed.ts";
 
 const NAME = "e2e-interpreter";
 const WORKLOAD = "code-interpreter-v1";
@@ -23,14 +24,12 @@ const BUILDER_LIMIT_MS = 30 * 60_000;
 const LIMIT_MS = 900_000;
 const test = suite("the code interpreter as a workload");
 const folder = mkdtempSync(join(tmpdir(), "tenancy-interpreter-"));
-let programs: Installed;
 let stack: Stack;
 let frontDoor: string;
 
 test.before(async () => {
   frontDoor = `http://127.0.0.1:${await freePort()}`;
   const TENANCY_PROXY_LISTEN = new URL(frontDoor).host;
-  programs = await installed();
   stack = await startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN });
   const made = await cachedInstall("code-interpreter-context", {
     files: ["local-context.sh", "requirements.txt"].map((name) => join(EXAMPLE, name)),
@@ -55,16 +54,19 @@ test.after(async () => {
   await downLocalCluster({ name: NAME });
 });
 
-function sandboxOf(tenant: string): Sandbox {
-  const sandboxUrl = `${frontDoor}/t/${tenant}/${WORKLOAD}`;
-  return new programs.Sandbox({ ...{ sandboxId: tenant, envdVersion: "0.6.1" }, sandboxUrl, apiKey: "none" });
+function options() {
+  return { apiKey: "any", apiUrl: `${stack.url}/e2b`, sandboxUrl: frontDoor, requestTimeoutMs: LIMIT_MS };
+}
+
+function sandboxOf(tenant: string): Promise<Sandbox> {
+  return Sandbox.create({ ...options(), metadata: { tenant } });
 }
 
 test("code runs with the variables and secrets of its claim, in kernels from before it and from after it", async () => {
   const inputs = { workload: WORKLOAD, env: { GREETING: "hello" }, secrets: { TOKEN: "only-for-ann" } };
   const { status, body } = await stack.claim("ann", inputs);
   assert.is(status, 201, JSON.stringify(body));
-  const sandbox = sandboxOf("ann");
+  const sandbox = await sandboxOf("ann");
   const code = "import os\nos.environ['GREETING'], os.environ['TOKEN'], os.getcwd(), os.getuid()";
   assert.is((await sandbox.runCode(code)).text, "('hello', 'only-for-ann', '/home/user', 1000)");
   const context = await sandbox.createCodeContext({ language: "bash" });
@@ -73,7 +75,7 @@ test("code runs with the variables and secrets of its claim, in kernels from bef
 });
 
 test("a plot comes as a picture, a table as data; code whose client has gone ends, also behind the front door", async () => {
-  const sandbox = sandboxOf("ann");
+  const sandbox = await sandboxOf("ann");
   const { results } = await sandbox.runCode(
     "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nimport pandas\npandas.DataFrame({'a': [1]})",
     { timeoutMs: 120_000 },
@@ -86,12 +88,13 @@ test("a plot comes as a picture, a table as data; code whose client has gone end
 });
 
 test("files of the home are there after a release; nothing of the kernels is", async () => {
-  const sandbox = sandboxOf("ann");
+  const sandbox = await sandboxOf("ann");
   await sandbox.runCode("open('kept.txt', 'w').write('kept')");
   const released = await stack.release("ann", WORKLOAD);
   assert.ok(released.status < 300, JSON.stringify(released.body));
   const { status, body } = await stack.claim("ann", { workload: WORKLOAD, resume: true });
   assert.is(status, 201, JSON.stringify(body));
+  assert.is(await sandbox.files.read("kept.txt"), "kept", "the front door passes commands and files on to the API");
   assert.is((await sandbox.runCode("open('kept.txt').read()")).text, "kept");
   const { text } = await sandbox.runCode("import os\nsorted(os.listdir())");
   assert.match(text ?? "", /'kept.txt'/);
