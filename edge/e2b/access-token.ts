@@ -12,11 +12,16 @@ export type TokenHolder = Pick<Actor, "kind" | "id" | "ref">;
 
 /** The tokens with which E2B's SDKs reach one sandbox. */
 export interface AccessTokens {
-  /** The token of an actor for a sandbox: always the same text, which stays valid while the sandbox is paused. */
+  /**
+   * The token of an actor for a sandbox: always the same text, which stays valid while the sandbox is paused. That of a
+   * ServiceAccount changes every 5 minutes, and is valid for 5 to 10 minutes.
+   */
   sign(sandbox: ClaimKey, holder: TokenHolder): Promise<string>;
+  /** The texts of {@link sign} for an actor that are not over by their own end, the newest first. */
+  current(sandbox: ClaimKey, holder: TokenHolder): Promise<string[]>;
   /**
    * Who has a token of a sandbox: an actor of the role `tenant` that reaches this sandbox only, and ends with the key or
-   * token that asked for it. Undefined for any other text.
+   * token that asked for it, for a ServiceAccount after 10 minutes at most. Undefined for any other text.
    *
    * @throws HttpError 503 while the keys may be stale
    */
@@ -35,6 +40,8 @@ const payloadSchema = v.pipe(
     v: v.literal(1),
     t: v.string(),
     w: v.string(),
+    /** The end, in seconds since the epoch. */
+    e: v.optional(v.pipe(v.number(), v.integer())),
     by: v.strictObject({
       kind: v.picklist(["root", "key", "person", "serviceAccount"]),
       id: v.string(),
@@ -46,6 +53,8 @@ const payloadSchema = v.pipe(
 const MAX_LENGTH = 4096;
 /** Timers of a runtime count at most 2^31 ms. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
+/** No part of this process sees the end of a ServiceAccount, so its tokens last two of these at most. */
+const ACCOUNT_SECONDS = 300;
 const TOKEN = /^([\w-]+)\.([\w-]{43})$/;
 
 /**
@@ -68,19 +77,38 @@ export function createAccessTokens(options: {
     return createHmac("sha256", key).update(text).digest("base64url");
   }
 
-  /** The actor with a `ref`, as far as it still holds, with the end of what it may do. */
-  function holderOf({ kind, id, ref }: TokenHolder): Omit<Actor, "role" | "tenants"> | undefined {
+  /** The ends of the tokens of an actor that are valid now, the last first. Undefined: no end of their own. */
+  function endsOf({ kind }: TokenHolder): readonly (number | undefined)[] {
+    if (kind !== "serviceAccount") return [undefined];
+    // All replicas give the same text, by which signatures of files are checked.
+    const next = (Math.floor(clock.now() / 1000 / ACCOUNT_SECONDS) + 1) * ACCOUNT_SECONDS;
+    return [next + ACCOUNT_SECONDS, next];
+  }
+
+  function textOf(
+    { tenantId, workloadRef }: ClaimKey,
+    { kind, id, ref }: TokenHolder,
+    { endsAt, key }: { endsAt: number | undefined; key: Buffer },
+  ): string {
+    const by = { kind, id, ref };
+    const end = endsAt === undefined ? {} : { e: endsAt };
+    const payload: v.InferOutput<typeof payloadSchema> = { v: 1, t: tenantId, w: workloadRef, ...end, by };
+    const text = Buffer.from(JSON.stringify(payload)).toString("base64url");
+    return `${text}.${mac(text, key)}`;
+  }
+
+  /** The actor that has asked for a token, as far as it still holds, with the end of what it may do. */
+  function holderOf({ by, e }: v.InferOutput<typeof payloadSchema>): Omit<Actor, "role" | "tenants"> | undefined {
+    const { kind, id, ref } = by;
     if (kind === "root") return root;
     if (kind === "key") return keys?.actorWithRef(ref);
-    const endsAt = tokenEnd(ref);
-    if (endsAt === undefined || issued?.holds(ref) !== true) return undefined;
-    return {
-      kind,
-      id,
-      ref,
-      endsAt,
-      ended: AbortSignal.timeout(Math.min(Math.max(0, endsAt - clock.now()), MAX_TIMER_MS)),
-    };
+    const issuedEnd = tokenEnd(ref);
+    if (issuedEnd === undefined || issued?.holds(ref) !== true) return undefined;
+    if (kind === "serviceAccount" && e === undefined) return undefined;
+    const endsAt = Math.min(issuedEnd, e === undefined ? issuedEnd : e * 1000);
+    const leftMs = endsAt - clock.now();
+    if (leftMs <= 0) return undefined;
+    return { kind, id, ref, endsAt, ended: AbortSignal.timeout(Math.min(leftMs, MAX_TIMER_MS)) };
   }
 
   function readWith(key: Buffer, { tenantId, workloadRef }: ClaimKey, token: string): Actor | undefined {
@@ -91,7 +119,7 @@ export function createAccessTokens(options: {
     const { success, output } = v.safeParse(payloadSchema, Buffer.from(text, "base64url").toString("utf8"));
     // Signed by our key but in another format: by a later version, whose replicas run beside this one.
     if (!success || output.t !== tenantId || output.w !== workloadRef) return undefined;
-    const holder = holderOf(output.by);
+    const holder = holderOf(output);
     if (holder === undefined) return undefined;
     // A key keeps its ref only with its tenants and workloads.
     const { requestsPerSecond } = holder;
@@ -103,10 +131,13 @@ export function createAccessTokens(options: {
   }
 
   return {
-    async sign({ tenantId, workloadRef }, { kind, id, ref }) {
-      const payload: v.InferOutput<typeof payloadSchema> = { v: 1, t: tenantId, w: workloadRef, by: { kind, id, ref } };
-      const text = Buffer.from(JSON.stringify(payload)).toString("base64url");
-      return `${text}.${mac(text, await signingKey())}`;
+    async sign(sandbox, holder) {
+      const [endsAt] = endsOf(holder);
+      return textOf(sandbox, holder, { endsAt, key: await signingKey() });
+    },
+    async current(sandbox, holder) {
+      const key = await signingKey();
+      return endsOf(holder).map((endsAt) => textOf(sandbox, holder, { endsAt, key }));
     },
     read: async (sandbox, token) => readWith(await signingKey(), sandbox, token),
     async reader() {
