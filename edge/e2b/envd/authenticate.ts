@@ -75,7 +75,11 @@ export function createEnvdCheck({ tokens, authenticate, checkPage, holderOf, adm
     const key = keyOf(headers);
     if (authenticate !== undefined && key !== undefined) {
       const { peerOf } = context;
-      const asked = new Request(request.url, { headers: { authorization: key } });
+      // The client's address behind a trusted proxy is in it.
+      const forwarded = headers.get("x-forwarded-for");
+      const asked = new Request(request.url, {
+        headers: { authorization: key, ...(forwarded !== null && { "x-forwarded-for": forwarded }) },
+      });
       return await authenticate(asked, peerOf === undefined ? {} : { peerOf: () => peerOf(request) });
     }
     const actor = sandbox && (await signer(request, sandbox));
