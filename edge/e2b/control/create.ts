@@ -73,7 +73,7 @@ async function createSandbox(
   const annotations = recordAnnotation({ metadata, by: actor, autoPause, made: tenant.made });
   const clientGone = context.clientGone ?? request.signal;
   context.mayBeSilent?.();
-  const version = snapshot && (await giveSnapshot(snapshot, key, { actor, clientGone, services }));
+  const version = snapshot && (await giveSnapshot(snapshot, tenant, { actor, clientGone, services }));
   const claim = {
     ...key,
     // The claim of a tenant that exists gets its files: its release would replace them.
@@ -109,13 +109,35 @@ export async function startSandbox(
     return await sandboxAnswer(claim, actor, services);
   } catch (error) {
     const isBegun = !(error instanceof HttpError && error.status === 429) || claim.resume;
-    // A failure of this is no other error for the caller: the claim ends by its expiry.
-    if (made && isBegun)
-      await killSandbox(claim, services, { made, clientGone: undefined }).catch((failure: unknown) => {
-        services.log.warn({ tenantId: claim.tenantId, error: String(failure) }, "a failed sandbox was not removed");
-      });
+    if (made && isBegun) await removeFailed(claim, services);
     throw error;
   }
+}
+
+/**
+ * Copies a version to the tenant of a new sandbox, to its end even if the client leaves: a store that was left alone
+ * may commit all the same. Of a copy that fails nothing stays if the tenant was made for the sandbox.
+ *
+ * @throws HttpError as {@link copySnapshot} does
+ */
+export async function copyToSandbox(
+  from: ClaimKey,
+  { tenantId, made, version }: NewTenant & { readonly version: string },
+  services: ControlServices,
+): Promise<void> {
+  try {
+    await copySnapshot(from, { tenantId, version }, { ...services, clientGone: undefined });
+  } catch (error) {
+    if (made) await removeFailed({ tenantId, workloadRef: from.workloadRef }, services);
+    throw error;
+  }
+}
+
+/** A failure of this is no other error for the caller: the claim ends by its expiry. */
+async function removeFailed(key: ClaimKey, services: ControlServices): Promise<void> {
+  await killSandbox(key, services, { made: true, clientGone: undefined }).catch((failure: unknown) => {
+    services.log.warn({ tenantId: key.tenantId, error: String(failure) }, "a failed sandbox was not removed");
+  });
 }
 
 /** Counts a request whose tenant is not in its path. @throws HttpError 429 */
@@ -145,7 +167,7 @@ function refuseEnv(env: Readonly<Record<string, string>>, { metadata: { name }, 
  */
 async function giveSnapshot(
   snapshot: SnapshotName,
-  to: ClaimKey,
+  to: NewTenant,
   { actor, clientGone, services }: { actor: Actor; clientGone: AbortSignal; services: ControlServices },
 ): Promise<string | undefined> {
   const { key: from, name } = snapshot;
@@ -154,6 +176,6 @@ async function giveSnapshot(
     const kept = await lookAtSnapshots(from, services, clientGone);
     return findVersion(from, kept, name).sha256;
   }
-  await copySnapshot(from, { tenantId: to.tenantId, version: name }, { ...services, clientGone });
+  await copyToSandbox(from, { ...to, version: name }, services);
   return undefined;
 }

@@ -5,13 +5,12 @@ import { claims } from "../../../crds/kinds.ts";
 import { root } from "../../access/actor.ts";
 import { makeCheckpoint } from "../../api/claims/checkpoint.ts";
 import { secondsSchema } from "../../api/claims/expiry.ts";
-import { copySnapshot } from "../../api/snapshots/versions.ts";
 import { readJson } from "../../http/read-json.ts";
 import { errorAnswer, jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
 import { recordAnnotation, sandboxRecord } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
-import { DEFAULT_SECONDS, startSandbox } from "./create.ts";
+import { copyToSandbox, DEFAULT_SECONDS, startSandbox } from "./create.ts";
 import { requireSavable } from "./kept-files.ts";
 import { newTenants } from "./new-tenant.ts";
 import { notDone } from "./not-done.ts";
@@ -83,7 +82,7 @@ async function fork(
   async function start(tenantId: string): Promise<object> {
     const to: ClaimKey = { tenantId, workloadRef: key.workloadRef };
     try {
-      await copySnapshot(key, { tenantId, version }, { ...services, clientGone });
+      await copyToSandbox(key, { tenantId, made: true, version }, services);
       const wanted = { ...to, resume: true, expiresInSeconds: seconds, annotations, inputs };
       return { sandbox: await startSandbox(wanted, { made: true }, { request, context, services }) };
     } catch (error) {
