@@ -30,13 +30,19 @@ const keptSchema = v.pipe(
   v.object({ ...keptSandboxFields, tenantId: v.string() }),
 );
 
-/** The text that the saved files of a claim keep of its sandbox; undefined for no sandbox, or too long a text. */
-export function sandboxToKeep({ metadata: { annotations }, spec: { tenantId } }: Claim): string | undefined {
+/** The text that the saved files of a claim keep of its sandbox, without metadata that is too long; undefined for none. */
+export function sandboxToKeep({
+  metadata: { annotations },
+  spec: { tenantId },
+}: {
+  metadata: Pick<Claim["metadata"], "annotations">;
+  spec: Pick<ClaimKey, "tenantId">;
+}): string | undefined {
   const stored = annotations?.[annotation.e2b];
   const { success, output } = v.safeParse(annotationSchema, stored);
   if (!success) return undefined;
   const text = JSON.stringify({ ...output, tenantId });
-  return Buffer.byteLength(text) > KEPT_LIMIT ? undefined : text;
+  return Buffer.byteLength(text) <= KEPT_LIMIT ? text : JSON.stringify({ ...output, metadata: {}, tenantId });
 }
 
 /** What saved files say of their sandbox. Undefined for files that were copied: those are of another tenant's. */

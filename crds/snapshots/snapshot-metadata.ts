@@ -64,7 +64,7 @@ export interface SnapshotMetadata extends Descent {
   readonly checkpointOf?: readonly string[] | undefined;
   /** What a person has named the archive. Undefined without a name. */
   readonly names?: readonly string[] | undefined;
-  /** What `sandboxToKeep` says of the session that was saved. Undefined for a checkpoint, and for no sandbox. */
+  /** What `sandboxToKeep` says of the session that was saved, or that a copy is for. Undefined for no sandbox. */
   readonly sandbox?: string | undefined;
   /** The table at the archive's end. Undefined for archives of older versions, and of more than 200 000 entries. */
   readonly table?: TableMark | undefined;

@@ -182,13 +182,14 @@ export interface SnapshotStore {
   /**
    * Makes a kept archive of this key or another key the newest.
    *
+   * @param call.sandbox what the archive then says of its sandbox. @default what it says already
    * @returns undefined if that archive does not exist
    * @throws StoreConflict as `put` does
    */
   adopt(
     key: SnapshotKey,
     from: SnapshotKey & { readonly sha256: string },
-    call: CommitCall & { readonly createdAt: string },
+    call: CommitCall & { readonly createdAt: string; readonly sandbox?: string | undefined },
   ): Promise<CommittedSnapshot | undefined>;
   /**
    * Deletes the checkpoint of a session. Its checkpoints with a name become ordinary versions.

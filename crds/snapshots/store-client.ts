@@ -195,7 +195,8 @@ export function createStoreClient(options: StoreClientOptions): SnapshotStore {
         const { tenantId, workloadRef } = key;
         // The pod that saved this archive has not saved one for this key.
         const { podUid: _, lineage: __, copied: ___, names: ____, ...saved } = asOrdinary(received.metadata);
-        const metadata = { ...saved, tenantId, workloadRef, createdAt: call.createdAt };
+        const { createdAt, sandbox = saved.sandbox } = call;
+        const metadata = { ...saved, tenantId, workloadRef, createdAt, ...(sandbox !== undefined && { sandbox }) };
         return await commit(key, { id, metadata, signal }, call);
       }),
 

@@ -158,9 +158,8 @@ export function createPodSaves(options: {
               if (isFenced()) throw new Error("Cannot save the files: another operator may be active");
               noteSize(stored.sizeBytes);
               if (room !== undefined) checkArchiveSize(stored.sizeBytes, room);
-              const own = { ...describe(stored), podUid, session };
-              if (kind === undefined) return sandbox === undefined ? own : { ...own, sandbox };
-              return { ...own, kind, continues: beganWith(pod) };
+              const own = { ...describe(stored), podUid, session, ...(sandbox !== undefined && { sandbox }) };
+              return kind === undefined ? own : { ...own, kind, continues: beganWith(pod) };
             },
           });
           return metadata;

@@ -221,7 +221,8 @@ export function createS3Store(options: S3StoreOptions): S3Store {
             ? await uploads.copy(at, source, signal)
             : (await bucket.list(source.at, signal)).some(({ key }) => key === source.at);
           if (!isThere) return undefined;
-          const own = { ...saved, ...ownKey, createdAt: call.createdAt, blob };
+          const { createdAt, sandbox = saved.sandbox } = call;
+          const own = { ...saved, ...ownKey, createdAt, blob, ...(sandbox !== undefined && { sandbox }) };
           return await commits.commit(key, { blob, isOwn, describe: () => own }, { ...call, signal });
         }
         return isOwn ? await usage.whileWriting(at, adopt) : await adopt();

@@ -196,12 +196,13 @@ async function rollBack(
 /**
  * Copies a version of a key's files to another tenant or workload, where it becomes the newest.
  *
+ * @param to.sandbox what the copy says of its sandbox. @default it says nothing of one of the receiver
  * @throws HttpError 404 for a missing version; 409 if the receiver has a claim, or a snapshot that the call does not
  *   name, or if another writer was first
  */
 export async function copySnapshot(
   from: SnapshotKey,
-  { tenantId, workload, version, replaces }: v.InferOutput<typeof copyBody>,
+  { tenantId, workload, version, replaces, sandbox }: v.InferOutput<typeof copyBody> & { sandbox?: string | undefined },
   services: Acting,
 ): Promise<VersionRecord> {
   const { namespace, clientGone, recorder, log } = services;
@@ -221,7 +222,7 @@ export async function copySnapshot(
   const copied = await adopt(
     to,
     { ...from, sha256: source.sha256 },
-    { ...services, replaces: present?.revision ?? "" },
+    { ...services, replaces: present?.revision ?? "", sandbox },
   );
   const whose = `the files of tenant "${from.tenantId}" of workload "${from.workloadRef}" (version ${archiveDigits(source.sha256)})`;
   const message = `${whose} were copied to tenant "${to.tenantId}" for workload "${to.workloadRef}"`;
@@ -319,14 +320,15 @@ export function changed({ tenantId, workloadRef }: SnapshotKey, expected: string
 async function adopt(
   key: SnapshotKey,
   from: SnapshotKey & { readonly sha256: string },
-  { replaces, ...services }: Acting & { replaces: string },
+  { replaces, sandbox, ...services }: Acting & { replaces: string; sandbox?: string | undefined },
 ): Promise<VersionRecord> {
   const { clock } = services;
   const most = mostKeptOf(key, services);
   const createdAt = new Date(clock.now()).toISOString();
   try {
     const committed = await askStore(
-      ({ archives }, call) => archives.adopt(key, from, { ...call, replaces, keep: "replaced", most, createdAt }),
+      ({ archives }, call) =>
+        archives.adopt(key, from, { ...call, replaces, keep: "replaced", most, createdAt, sandbox }),
       services,
     );
     if (committed === undefined) throw changed(from, undefined);

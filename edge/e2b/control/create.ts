@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { inputProblems, startsTooEarly } from "../../../crds/claims/claim-inputs.ts";
 import type { ClaimKey } from "../../../crds/claims/claim-key.ts";
+import { sandboxToKeep } from "../../../crds/claims/kept-sandbox.ts";
 import { takesClaimInputs } from "../../../crds/defaults.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { type Actor, root } from "../../access/actor.ts";
@@ -73,7 +74,8 @@ async function createSandbox(
   const annotations = recordAnnotation({ metadata, by: actor, autoPause, made: tenant.made });
   const clientGone = context.clientGone ?? request.signal;
   context.mayBeSilent?.();
-  const version = snapshot && (await giveSnapshot(snapshot, tenant, { actor, clientGone, services }));
+  const version =
+    snapshot && (await giveSnapshot(snapshot, { ...tenant, annotations }, { actor, clientGone, services }));
   const claim = {
     ...key,
     // The claim of a tenant that exists gets its files: its release would replace them.
@@ -114,6 +116,9 @@ export async function startSandbox(
   }
 }
 
+/** The tenant of a new sandbox, with the annotations of its claim. */
+type CopyTarget = NewTenant & { readonly annotations: Readonly<Record<string, string>> };
+
 /**
  * Copies a version to the tenant of a new sandbox, to its end even if the client leaves: a store that was left alone
  * may commit all the same. Of a copy that fails nothing stays if the tenant was made for the sandbox.
@@ -122,11 +127,13 @@ export async function startSandbox(
  */
 export async function copyToSandbox(
   from: ClaimKey,
-  { tenantId, made, version }: NewTenant & { readonly version: string },
+  { tenantId, made, annotations, version }: CopyTarget & { readonly version: string },
   services: ControlServices,
 ): Promise<void> {
+  // A later kill deletes only files that say that it may.
+  const sandbox = sandboxToKeep({ metadata: { annotations }, spec: { tenantId } });
   try {
-    await copySnapshot(from, { tenantId, version }, { ...services, clientGone: undefined });
+    await copySnapshot(from, { tenantId, version, sandbox }, { ...services, clientGone: undefined });
   } catch (error) {
     if (made) await removeFailed({ tenantId, workloadRef: from.workloadRef }, services);
     throw error;
@@ -167,7 +174,7 @@ function refuseEnv(env: Readonly<Record<string, string>>, { metadata: { name }, 
  */
 async function giveSnapshot(
   snapshot: SnapshotName,
-  to: NewTenant,
+  to: CopyTarget,
   { actor, clientGone, services }: { actor: Actor; clientGone: AbortSignal; services: ControlServices },
 ): Promise<string | undefined> {
   const { key: from, name } = snapshot;

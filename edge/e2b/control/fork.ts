@@ -82,7 +82,7 @@ async function fork(
   async function start(tenantId: string): Promise<object> {
     const to: ClaimKey = { tenantId, workloadRef: key.workloadRef };
     try {
-      await copyToSandbox(key, { tenantId, made: true, version }, services);
+      await copyToSandbox(key, { tenantId, made: true, annotations, version }, services);
       const wanted = { ...to, resume: true, expiresInSeconds: seconds, annotations, inputs };
       return { sandbox: await startSandbox(wanted, { made: true }, { request, context, services }) };
     } catch (error) {

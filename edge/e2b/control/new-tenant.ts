@@ -20,8 +20,8 @@ const MADE = /(?:^|[^A-Za-z0-9])e2b-[a-z2-7]{16}$/;
 const MADE_LENGTH = "e2b-".length + 16;
 const LONGEST = 63;
 
-/** Whether a tenant was made for a sandbox, by its id: that of a paused sandbox is all that is known of it. */
-export function isMadeTenant(tenantId: string): boolean {
+/** Whether an id looks like those that are made for sandboxes. It proves nothing. */
+function looksMade(tenantId: string): boolean {
   return MADE.test(tenantId);
 }
 
@@ -60,7 +60,7 @@ function namedTenant(actor: Actor, tenantId: string): string {
   if (!isTenantId(tenantId))
     throw new HttpError(400, `body.metadata.tenant: ${tenantIdRule.says}, got ${quote(tenantId)}`);
   if (!reachesAll(actor)) requireTenant(actor, tenantId);
-  if (!isMadeTenant(tenantId)) return tenantId;
+  if (!looksMade(tenantId)) return tenantId;
   const why = `${quote(tenantId)} is the tenant of a sandbox`;
   throw new HttpError(400, `body.metadata.tenant: ${why}: connect to the sandbox, or name another tenant`);
 }

@@ -13,7 +13,6 @@ import type { RoutedRequest } from "../../http/router.ts";
 import { sandboxId } from "../sandbox-id.ts";
 import { sandboxRecord } from "../sandbox-record.ts";
 import type { ControlServices } from "./control-services.ts";
-import { isMadeTenant } from "./new-tenant.ts";
 import { sandboxKey, sandboxNotFound } from "./sandbox-access.ts";
 
 /** The version of E2B's program in a sandbox whose calls are served: the SDKs choose by it what they use. */
@@ -159,11 +158,9 @@ export function metadataOf(sandbox: Sandbox): Readonly<Record<string, string>> {
   return { ...(!isMade(sandbox) && { tenant: sandbox.key.tenantId }), ...recordOf(sandbox)?.metadata };
 }
 
-/** Whether the tenant was made for the sandbox. Saved files that do not say it have only the tenant's id. */
+/** Whether the claim or the saved files say that the tenant was made for the sandbox. The look of its id says nothing. */
 export function isMade(sandbox: Sandbox): boolean {
-  const record = recordOf(sandbox);
-  if (sandbox.state === "running") return record?.made === true;
-  return record?.made ?? isMadeTenant(sandbox.key.tenantId);
+  return recordOf(sandbox)?.made === true;
 }
 
 /** What is known of a sandbox. */

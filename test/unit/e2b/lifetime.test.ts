@@ -2,11 +2,14 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
+import { readKeptSandbox, sandboxToKeep } from "../../../crds/claims/kept-sandbox.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
 import type { SnapshotStore } from "../../../crds/snapshots/snapshot-store.ts";
+import { root } from "../../../edge/access/actor.ts";
+import { recordAnnotation, type SandboxRecord } from "../../../edge/e2b/sandbox-record.ts";
 import { eventually } from "../../eventually.ts";
 import { answerCheckpoint } from "../edge/claim-calls.ts";
 import { type SnapshotsFolder, snapshotsFolder } from "../edge/snapshots-folder.ts";
@@ -71,6 +74,12 @@ function savesFiles({ cluster }: TestEdge, { status }: Claim): void {
   cluster.remove(pods, pod.metadata.name);
   const { resourceVersion, ...metadata } = pod.metadata;
   cluster.add(pods, { ...pod, metadata: { ...metadata, annotations } });
+}
+
+/** What saved files of a sandbox keep of it. */
+function keptSandbox(tenantId: string, record: Pick<SandboxRecord, "made" | "metadata">): string | undefined {
+  const annotations = recordAnnotation({ ...record, autoPause: false, by: root });
+  return sandboxToKeep({ metadata: { annotations }, spec: { tenantId } });
 }
 
 /** Ends the release of a claim once it is deleted, as the operator does. */
@@ -150,8 +159,9 @@ test("what is killed is gone with its pod and files, also what is saved at its e
 
 test("a paused sandbox is killed too, and one with snapshots leaves them", async ({ edge, served }) => {
   const tenants = [`e2b-${"a".repeat(16)}`, `acme.e2b-${"b".repeat(16)}`, "alice"];
-  for (const tenantId of tenants) {
-    await save(served.store, tenantId, { tenantId, workloadRef: "app" });
+  for (const [at, tenantId] of tenants.entries()) {
+    const sandbox = keptSandbox(tenantId, { made: tenantId !== "alice", metadata: { long: "x".repeat(5000 * at) } });
+    await save(served.store, tenantId, { tenantId, workloadRef: "app" }, { sandbox });
     isDone(await ask(edge, `DELETE /sandboxes/app--${tenantId}`));
   }
   const state = async (tenantId = "") => (await served.store.look({ tenantId, workloadRef: "app" }, call)).state;
@@ -161,7 +171,10 @@ test("a paused sandbox is killed too, and one with snapshots leaves them", async
   const key = { tenantId: claim.spec.tenantId, workloadRef: "app" };
   const {
     metadata: { sha256 },
-  } = await checkpoint(served.store, "snapshot", { to: key, session: claim.metadata.uid ?? "" });
+  } = await checkpoint(served.store, "snapshot", {
+    ...{ to: key, session: claim.metadata.uid ?? "" },
+    sandbox: sandboxToKeep(claim),
+  });
   await served.store.setName(key, { sha256, name: "v1" }, call);
   const [killed] = await Promise.all([ask(edge, `DELETE /sandboxes/${idOf(claim)}`), endRelease(edge, claim)]);
   isDone(killed);
@@ -169,6 +182,31 @@ test("a paused sandbox is killed too, and one with snapshots leaves them", async
   assert.is((await ask(edge, `GET /sandboxes/${idOf(claim)}`)).status, 404);
   isDone(await ask(edge, `DELETE /templates/${encodeURIComponent(`${idOf(claim)}:v1`)}`));
   assert.is(await load(served.store, key, sha256), undefined);
+});
+
+test("files that do not say that their tenant was made for a sandbox are never deleted, whatever its id", async ({
+  edge,
+  served,
+}) => {
+  const key = { tenantId: "acme-e2b-integrationtests", workloadRef: "app" };
+  const id = `app--${key.tenantId}`;
+  const headers = { authorization: `Bearer ${ROOT}` };
+  const [claimed, claim] = await Promise.all([
+    edge.call(`POST /api/v1/tenants/${key.tenantId}/claim`, { headers, body: { workload: "app" } }),
+    activateNext(edge),
+  ]);
+  assert.is(claimed.status, 201, claimed.text);
+  isDone(await ask(edge, `DELETE /sandboxes/${id}`));
+  await endRelease(edge, claim, () => save(served.store, "files", key));
+  for (let again = 0; again < 2; again += 1) isDone(await ask(edge, `DELETE /sandboxes/${id}`));
+  assert.is(await load(served.store, key), "files");
+
+  const left = { tenantId: `e2b-${"c".repeat(16)}`, workloadRef: "app" };
+  const unnamed = await checkpoint(served.store, "work", { to: left, session: "1" });
+  const named = await checkpoint(served.store, "snapshot", { to: left, session: "2" });
+  await served.store.setName(left, { sha256: named.metadata.sha256, name: "v1" }, call);
+  isDone(await ask(edge, `DELETE /templates/${encodeURIComponent(`app--${left.tenantId}:v1`)}`));
+  assert.is(await load(served.store, left, unnamed.metadata.sha256), "work");
 });
 
 test("a tenant with a name of its own is released, and its files stay", async ({ edge, served }) => {
@@ -207,6 +245,8 @@ test("a fork fails alone, and leaves nothing", async ({ edge, served }) => {
     results.flatMap(({ error }) => error ?? []),
     [{ code: 500, message: "no image" }],
   );
+  const copy = await served.store.look(good.spec, call);
+  assert.ok(readKeptSandbox(copy.newest?.sandbox, good.spec)?.made, "a kill of the paused fork deletes its files");
   const state = async ({ spec }: Claim) => (await served.store.look(spec, call)).state;
   assert.equal([await state(good), await state(bad)], ["kept", "none"]);
   for (const count of [0, 17, 1.5, "1"])

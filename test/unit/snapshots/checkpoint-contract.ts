@@ -24,6 +24,7 @@ interface SessionSave {
   readonly keep?: KeptAs | undefined;
   readonly most?: Partial<MostKept>;
   readonly createdAt?: string;
+  readonly sandbox?: string | undefined;
 }
 
 async function saveOf(
@@ -31,9 +32,10 @@ async function saveOf(
   content: string | AsyncIterable<Uint8Array>,
   { kind, session, to = key, replaces, keep, most, ...given }: SessionSave & { kind?: "checkpoint" },
 ): Promise<CommittedSnapshot> {
-  const { createdAt = "2026-11-21T12:00:00.000Z" } = given;
+  const { createdAt = "2026-11-21T12:00:00.000Z", sandbox } = given;
   const state = replaces ?? (await store.look(to, call)).revision;
-  const describe = () => ({ ...described, createdAt, session, ...(kind && { kind }) });
+  const more = { ...(kind && { kind }), ...(sandbox !== undefined && { sandbox }) };
+  const describe = () => ({ ...described, createdAt, session, ...more });
   const archive = typeof content === "string" ? pieces(content) : content;
   return await store.put(to, archive, { ...call, replaces: state, keep, most: { ...MOST, ...most }, describe });
 }
@@ -330,9 +332,10 @@ export function testCheckpoints<T extends { store: SnapshotStore }>(test: Test<T
     await checkpoint(store, "running", { session: "a" });
     const other = { tenantId: "other", workloadRef: "w" };
     const { revision: replaces } = await store.look(other, call);
-    const adopted = { ...call, replaces, most: MOST, createdAt: "2026-11-22T00:00:00.000Z" };
+    const adopted = { ...call, replaces, most: MOST, createdAt: "2026-11-22T00:00:00.000Z", sandbox: "of the copy" };
     const copied = await store.adopt(other, { ...key, sha256: digest("running") }, adopted);
     assert.equal([copied?.metadata.kind, copied?.metadata.session], [undefined, undefined]);
+    assert.is((await store.look(other, call)).newest?.sandbox, "of the copy");
     await store.delete(key, call);
     assert.equal(await shown(store, other), ["running"]);
   });

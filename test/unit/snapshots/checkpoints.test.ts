@@ -58,10 +58,12 @@ test("a checkpoint reads what has changed since the one before", async (context)
     fs.renameSync(join(data, `dir ${9 - (round % 2)} moved`), join(data, `dir ${8 + (round % 2)}`));
     await soon();
     Object.assign(context.read, { bytes: 0, parts: 0 });
-    await context.snapshots.save(key, pod, { ...checkpoint, onBytes: (bytes) => (context.read.bytes += bytes) });
+    const onBytes = (bytes: number) => (context.read.bytes += bytes);
+    await context.snapshots.save(key, pod, { ...checkpoint, sandbox: "its sandbox", onBytes });
     assert.is(context.read.parts, round === 0 ? 0 : 1);
     assert.ok(round === 0 || context.read.bytes < 300_000, `${context.read.bytes} bytes came from the pod`);
-    const { sha256 } = await present(context);
+    const { sha256, sandbox } = await present(context);
+    assert.is(sandbox, "its sandbox");
     assert.equal(differences(await unpack(context, `unpacked ${round}`, sha256), data), []);
   }
   assert.is((await context.snapshots.save(key, pod, checkpoint)).isUnchanged, true);

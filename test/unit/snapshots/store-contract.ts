@@ -33,6 +33,7 @@ interface SaveOptions {
   readonly keep?: KeptAs | undefined;
   readonly most?: Partial<MostKept>;
   readonly createdAt?: string;
+  readonly sandbox?: string | undefined;
 }
 
 /** Saves in the place of what is there, or of the state that is given. */
@@ -40,11 +41,11 @@ export async function save(
   store: SnapshotStore,
   content: string | Buffer | AsyncIterable<Uint8Array>,
   to: SnapshotKey = key,
-  { replaces, keep, createdAt = "2026-11-21T12:00:00.000Z", most }: SaveOptions = {},
+  { replaces, keep, createdAt = "2026-11-21T12:00:00.000Z", most, sandbox }: SaveOptions = {},
 ): Promise<CommittedSnapshot> {
   const state = replaces ?? (await store.look(to, call)).revision;
   const archive = typeof content === "string" || Buffer.isBuffer(content) ? pieces(content) : content;
-  const describe = () => ({ ...described, createdAt });
+  const describe = () => ({ ...described, createdAt, ...(sandbox !== undefined && { sandbox }) });
   return await store.put(to, archive, { ...call, replaces: state, keep, most: { ...MOST, ...most }, describe });
 }
 

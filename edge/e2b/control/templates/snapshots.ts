@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { readKeptSandbox } from "../../../../crds/claims/kept-sandbox.ts";
 import { allArchives } from "../../../../crds/snapshots/kept-versions.ts";
 import type { SnapshotKey } from "../../../../crds/snapshots/snapshot-key.ts";
 import { isNamed, versionNameRule } from "../../../../crds/snapshots/version-names.ts";
@@ -19,7 +20,7 @@ import { requireSavable } from "../kept-files.ts";
 import { unlessGone } from "../kill.ts";
 import { countList, cursorText, limitQuery, nextHeader } from "../lists/pages.ts";
 import { savedPage } from "../lists/paused.ts";
-import { isMadeTenant, randomText } from "../new-tenant.ts";
+import { randomText } from "../new-tenant.ts";
 import { notDone } from "../not-done.ts";
 import { requireRunning } from "../sandbox.ts";
 import { mayUseFiles, reachesKey, sandboxKey, useOne } from "../sandbox-access.ts";
@@ -117,9 +118,12 @@ export function snapshotRoutes(services: ControlServices): Route[] {
 
 /** Deletes what a sandbox that was killed has left for its snapshots, with the last of them. */
 async function deleteRest(key: SnapshotKey, services: ControlServices, clientGone: AbortSignal): Promise<void> {
-  if (!isMadeTenant(key.tenantId) || (await findClaims(key, services)).length > 0) return;
-  const keeps: NonNullable<Parameters<typeof deleteSnapshot>[2]["keeps"]> = (present) =>
-    present.newest !== undefined || present.versions.some(isNamed);
+  if ((await findClaims(key, services)).length > 0) return;
+  // A sandbox that was not killed has a newest version, or a claim.
+  const keeps: NonNullable<Parameters<typeof deleteSnapshot>[2]["keeps"]> = ({ newest, versions }) =>
+    newest !== undefined ||
+    versions.length === 0 ||
+    versions.some((one) => isNamed(one) || readKeptSandbox(one.sandbox, key)?.made !== true);
   await unlessGone(deleteSnapshot(key, services, { keeps, clientGone }));
 }
 
