@@ -2194,7 +2194,8 @@ export interface Operations {
   };
   /**
    * Processes that were started in an instance. Those that run, and the last 16 of the background that have ended.
-   * The workload's own program is not one of them.
+   * The workload's own program is not one of them. Of a command, about the first 12 KiB: its last argument then
+   * ends with how many bytes are missing.
    */
   "GET /api/v1/instances/{id}/processes": {
     path: {
@@ -2422,7 +2423,8 @@ export interface Operations {
   };
   /**
    * Processes that were started in an instance. Those that run, and the last 16 of the background that have ended.
-   * The workload's own program is not one of them.
+   * The workload's own program is not one of them. Of a command, about the first 12 KiB: its last argument then
+   * ends with how many bytes are missing.
    */
   "GET /api/v1/tenants/{id}/instances/{workload}/processes": {
     path: {

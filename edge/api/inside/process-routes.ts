@@ -85,7 +85,7 @@ export function processRoutes(
       query,
       summary: "Processes that were started in an instance",
       description:
-        "Those that run, and the last 16 of the background that have ended. The workload's own program is not one of them.",
+        "Those that run, and the last 16 of the background that have ended. The workload's own program is not one of them. Of a command, about the first 12 KiB: its last argument then ends with how many bytes are missing.",
       answer: ["Process"],
       errors: [404, 409, 410, 503, 504, ...errors],
       async handle(request, context) {

@@ -44,7 +44,8 @@ export const startMessage = v.object({
     "must have a process",
   ),
   pty: v.nullish(pty),
-  tag: v.nullish(text),
+  // Each list of processes has all tags.
+  tag: v.nullish(v.pipe(text, v.maxLength(1024, "must have at most 1024 characters"))),
   stdin: v.nullish(v.boolean("must be true or false")),
 });
 export type StartMessage = v.InferOutput<typeof startMessage>;

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 )
@@ -113,7 +114,18 @@ func (t rawText) MarshalJSON() ([]byte, error) {
 	for index := range len(t) {
 		characters[index] = rune(t[index])
 	}
-	return json.Marshal(string(characters))
+	return encode(string(characters))
+}
+
+// encode writes JSON without the escapes for HTML, with which a command with many `<` would be six times as long.
+func encode(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'}), nil
 }
 
 func (t *rawText) UnmarshalJSON(text []byte) error {
@@ -121,13 +133,13 @@ func (t *rawText) UnmarshalJSON(text []byte) error {
 	if err := json.Unmarshal(text, &characters); err != nil {
 		return err
 	}
-	bytes := make([]byte, 0, len(characters))
+	raw := make([]byte, 0, len(characters))
 	for _, character := range characters {
 		if character > 0xff || character == 0 {
 			return fmt.Errorf("the character %U is no byte of a path or an argument", character)
 		}
-		bytes = append(bytes, byte(character))
+		raw = append(raw, byte(character))
 	}
-	*t = rawText(bytes)
+	*t = rawText(raw)
 	return nil
 }

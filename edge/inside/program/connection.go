@@ -316,7 +316,7 @@ func (s *stream) begin() error { return s.answer(struct{}{}) }
 
 // answer sends the call's result. What has no limit comes as data.
 func (s *stream) answer(result any) error {
-	text, err := json.Marshal(result)
+	text, err := encode(result)
 	if err != nil {
 		return err
 	}

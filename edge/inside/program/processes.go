@@ -155,7 +155,8 @@ func (t *processes) find(pid int) (*process, error) {
 	return p, nil
 }
 
-// list sends the state of each process as a message of its own, in the order of their starts.
+// list sends the state of each process as a message of its own, in the order of their starts. Of a long command it
+// sends the start.
 func (t *processes) list(s *stream) error {
 	t.mu.Lock()
 	all := make([]*process, 0, len(t.byPid))
@@ -168,7 +169,9 @@ func (t *processes) list(s *stream) error {
 		return err
 	}
 	for _, p := range all {
-		if err := sendLine(s, p.state()); err != nil {
+		state := p.state()
+		state.Command = shownCommand(state.Command)
+		if err := sendLine(s, state); err != nil {
 			return err
 		}
 	}
@@ -177,7 +180,7 @@ func (t *processes) list(s *stream) error {
 
 // sendLine sends a value as a line of JSON.
 func sendLine(s *stream, value any) error {
-	text, err := json.Marshal(value)
+	text, err := encode(value)
 	if err != nil {
 		return err
 	}
@@ -324,7 +327,7 @@ func (p *process) follow(s *stream, stdout, stderr *outputReader, wanted followe
 			return errGone
 		}
 	}
-	state, err := json.Marshal(p.state())
+	state, err := encode(p.state())
 	if err != nil {
 		return err
 	}

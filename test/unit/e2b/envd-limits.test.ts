@@ -1,0 +1,90 @@
+// @runtimes bun node deno
+// What one tenant's calls may take up, with the real program.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { systemClock } from "../../../crds/client/clock.ts";
+import { chooseServe } from "../../../edge/edge.ts";
+import type { Server } from "../../../edge/serve/serve.ts";
+import { insideExec } from "../edge/inside/inside-exec.ts";
+import { type TestEdge, testEdge } from "../edge/test-edge.ts";
+import { silentLog } from "../silent-log.ts";
+import { type EnvdClient, envdClient, type Message, ran } from "./envd-client.ts";
+
+const test = suite("the limits of envd");
+const KEY = "the-key-of-this-edge";
+const sh = (script: string, ...more: string[]) => ({ cmd: "/bin/sh", args: ["-c", script, ...more] });
+
+let edge: TestEdge;
+let server: Server;
+let client: EnvdClient;
+let folder: string;
+
+test.before(async () => {
+  edge = testEdge({ apiKey: KEY, clock: systemClock, exec: await insideExec() });
+  edge.cluster.addWorkload("app");
+  edge.cluster.addClaim({
+    ...{ tenantId: "a", workloadRef: "app" },
+    status: {
+      ...{ phase: "Active", instanceId: "inst-a", endpoint: { host: "10.0.0.1", port: 8080 }, source: "cold" },
+      claimedAt: "2026-01-01T00:00:00Z",
+    },
+  });
+  server = await (await chooseServe())({
+    ...{ handler: edge.handler, listen: { hostname: "127.0.0.1", port: 0 }, log: silentLog },
+  });
+  client = envdClient(server.url, { "e2b-sandbox-id": "app--a", "x-api-key": KEY });
+  folder = mkdtempSync(join(tmpdir(), "tenancy-envd-limits-"));
+});
+test.after(async () => {
+  await edge.channels.close();
+  await server.stop({ graceMs: 500 });
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Starts a process, and leaves its stream. */
+async function startAndLeave(message: object): Promise<number> {
+  const gone = new AbortController();
+  const messages = await client.stream("process.Process/Start", message, { signal: gone.signal });
+  const { content } = (await messages.next()).value as Message;
+  gone.abort();
+  // A runtime may throw the abort here.
+  await messages.return().catch(() => undefined);
+  return content.event?.start.pid;
+}
+
+test("processes with the longest arguments are listed with their start, found by tag, and shown whole", async () => {
+  const long = Array.from({ length: 7 }, () => "ü<".repeat(20_000));
+  const pids: number[] = [];
+  for (let index = 0; index < 12; index += 1)
+    pids.push(await startAndLeave({ process: sh("exec sleep 1000", ...long), tag: `t${index}` }));
+  const { processes } = await client.unary("process.Process/List", {});
+  assert.equal(
+    processes.map(({ pid, tag }: { pid: number; tag: string }) => [pid, tag]),
+    pids.map((pid, index) => [pid, `t${index}`]),
+  );
+  const { args } = processes[0].config;
+  assert.equal([args.length, args.slice(0, 2)], [3, ["-c", "exec sleep 1000"]]);
+  const [, shown = "", missing] = /^((?:ü<)+ü?)… \((\d+) more bytes\)$/.exec(args[2]) ?? [];
+  assert.is(Buffer.byteLength(shown) + Number(missing), 7 * 60_000);
+  const rest = async (path: string) => {
+    const headers = { authorization: `Bearer ${KEY}` };
+    return (await edge.call(`GET /api/v1/tenants/a/instances/app/processes${path}`, { headers })).json;
+  };
+  assert.is(((await rest("")) as object[]).length, 12);
+  const [pid] = pids;
+  const one = await edge.call(`POST /api/v1/tenants/a/instances/app/processes/${pid}/signal`, {
+    ...{ headers: { authorization: `Bearer ${KEY}` }, body: { signal: "CONT" } },
+  });
+  assert.equal((one.json as { command: string[] }).command, ["/bin/sh", "-c", "exec sleep 1000", ...long]);
+  for (const tag of pids.map((_, index) => `t${index}`))
+    await client.unary("process.Process/SendSignal", { process: { tag }, signal: "SIGNAL_SIGKILL" });
+  const { error } = await ran(
+    await client.stream("process.Process/Start", { process: sh("true"), tag: "x".repeat(1025) }),
+  );
+  assert.match(error?.message ?? "", /tag: must have at most 1024 characters/);
+});
+
+test.run();
