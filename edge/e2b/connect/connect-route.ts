@@ -4,6 +4,7 @@ import { JsonBoundError, parseForeignJson } from "../../../crds/foreign-json.ts"
 import type { Log } from "../../../crds/log.ts";
 import { quote } from "../../../crds/quote.ts";
 import { tenantUse } from "../../access/route-access.ts";
+import { ENDLESS_MS } from "../../api/inside/call-inside.ts";
 import type { Act } from "../../audit/audit-record.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { readBytes } from "../../http/read-bytes.ts";
@@ -145,11 +146,11 @@ function requireType({ headers }: Request, type: string, encodingHeader: string)
   if (version !== "1") throw new HttpError(400, `connect-protocol-version: must be 1, got ${quote(version)}`);
 }
 
-/** Milliseconds; undefined for no limit. */
+/** Milliseconds, at most those of what is followed: no timer of a runtime takes more than 25 days. Undefined for no limit. */
 function timeoutOf({ headers }: Request): number | undefined {
   const text = headers.get("connect-timeout-ms") ?? "0";
   if (!/^\d{1,10}$/.test(text)) throw new HttpError(400, "connect-timeout-ms: must be at most ten digits");
-  return Number(text) === 0 ? undefined : Number(text);
+  return Number(text) === 0 ? undefined : Math.min(Number(text), ENDLESS_MS);
 }
 
 /** The client's wish in seconds, which may not make the server busy. */

@@ -87,4 +87,17 @@ test("processes with the longest arguments are listed with their start, found by
   assert.match(error?.message ?? "", /tag: must have at most 1024 characters/);
 });
 
+test("a time limit of more than a timer takes does not end the call at once", async () => {
+  for (const limitMs of ["2147483648", "9999999999"]) {
+    const headers = { "connect-timeout-ms": limitMs };
+    const process = sh("read line; echo got $line");
+    const messages = await client.stream("process.Process/Start", { process, stdin: true }, { headers });
+    const { content } = (await messages.next()).value as Message;
+    const input = { process: { pid: content.event?.start.pid }, input: { stdin: btoa("it\n") } };
+    await client.unary("process.Process/SendInput", input, headers);
+    const { stdout, error } = await ran(messages);
+    assert.equal([stdout, error], ["got it\n", undefined]);
+  }
+});
+
 test.run();
