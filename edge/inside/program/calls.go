@@ -59,7 +59,7 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 			return answerWith(s, func() (any, error) { return unpackInto(s, call) })
 		})
 	case "watch":
-		return with(payload, func(call watchCall) error { return watchFolder(s, call) })
+		return with(payload, func(call watchCall) error { return followFolder(s, call) })
 	case "keepWatch":
 		return with(payload, func(call watchCall) error {
 			return answerWith(s, func() (any, error) { return keepWatch(call) })

@@ -58,7 +58,11 @@ func (k *keptWatch) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+// keepWatch begins a watch. It has its place until endWatch, also when its folder has gone: what it has kept stays.
 func keepWatch(call watchCall) (any, error) {
+	if err := takeWatch(); err != nil {
+		return nil, err
+	}
 	k := &keptWatch{begun: make(chan struct{}), over: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	go func() {
@@ -72,6 +76,7 @@ func keepWatch(call watchCall) (any, error) {
 	case <-k.begun:
 	case <-k.over:
 		k.cancel()
+		releaseWatch()
 		return nil, k.err
 	}
 	var random [8]byte
@@ -87,6 +92,10 @@ func keepWatch(call watchCall) (any, error) {
 func findKept(id string) (*keptWatch, error) {
 	keptMu.Lock()
 	defer keptMu.Unlock()
+	return findKeptLocked(id)
+}
+
+func findKeptLocked(id string) (*keptWatch, error) {
 	k := kept[id]
 	if k == nil {
 		return nil, &failure{"notFound", fmt.Sprintf("there is no watcher %q, or it was not asked for an hour", id)}
@@ -116,14 +125,15 @@ func sendKept(s *stream, call keptCall) error {
 }
 
 func endWatch(call keptCall) error {
-	k, err := findKept(call.Id)
+	keptMu.Lock()
+	defer keptMu.Unlock()
+	k, err := findKeptLocked(call.Id)
 	if err != nil {
 		return err
 	}
-	keptMu.Lock()
 	delete(kept, call.Id)
-	keptMu.Unlock()
 	k.expiry.Stop()
 	k.cancel()
+	releaseWatch()
 	return nil
 }

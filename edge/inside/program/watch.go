@@ -96,7 +96,27 @@ type watch struct {
 	since time.Time
 }
 
-// watchFolder reports what changes in a folder, until the caller has enough of it.
+// takeWatch takes the place of a watch, which releaseWatch gives back.
+func takeWatch() error {
+	if openWatches.Add(1) <= mostWatches {
+		return nil
+	}
+	releaseWatch()
+	return &failure{"busy", fmt.Sprintf("%d folders are watched already; end one first", mostWatches)}
+}
+
+func releaseWatch() { openWatches.Add(-1) }
+
+// followFolder watches a folder for one call.
+func followFolder(s *stream, call watchCall) error {
+	if err := takeWatch(); err != nil {
+		return err
+	}
+	defer releaseWatch()
+	return watchFolder(s, call)
+}
+
+// watchFolder reports what changes in a folder, until the caller has enough of it. The caller has the watch's place.
 func watchFolder(by watchCaller, call watchCall) error {
 	path, err := absolute(call.Path)
 	if err != nil {
@@ -104,10 +124,6 @@ func watchFolder(by watchCaller, call watchCall) error {
 	}
 	if call.Depth < 1 || call.Depth > mostDepth {
 		return invalid("a depth is from 1 to %d", mostDepth)
-	}
-	defer openWatches.Add(-1)
-	if openWatches.Add(1) > mostWatches {
-		return &failure{"busy", fmt.Sprintf("%d folders are watched already; end one first", mostWatches)}
 	}
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	if errors.Is(err, syscall.EMFILE) {

@@ -1,6 +1,6 @@
 // @runtimes bun node deno
 // What one tenant's calls may take up, with the real program.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -8,6 +8,8 @@ import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { chooseServe } from "../../../edge/edge.ts";
 import type { Server } from "../../../edge/serve/serve.ts";
+import { errorOf } from "../../error-of.ts";
+import { eventually } from "../../eventually.ts";
 import { insideExec } from "../edge/inside/inside-exec.ts";
 import { type TestEdge, testEdge } from "../edge/test-edge.ts";
 import { silentLog } from "../silent-log.ts";
@@ -43,6 +45,8 @@ test.after(async () => {
   await server.stop({ graceMs: 500 });
   rmSync(folder, { recursive: true, force: true });
 });
+
+const fs = (call: string, message: object) => client.unary(`filesystem.Filesystem/${call}`, message);
 
 /** Starts a process, and leaves its stream. */
 async function startAndLeave(message: object): Promise<number> {
@@ -98,6 +102,25 @@ test("a time limit of more than a timer takes does not end the call at once", as
     const { stdout, error } = await ran(messages);
     assert.equal([stdout, error], ["got it\n", undefined]);
   }
+});
+
+test("a watcher whose folder has gone counts until it is removed", async () => {
+  const watcherIds: string[] = [];
+  const watch = async (name: string) => {
+    const path = join(folder, name);
+    mkdirSync(path);
+    const { watcherId } = await fs("CreateWatcher", { path });
+    watcherIds.push(watcherId);
+    rmSync(path, { recursive: true });
+    // Once the end was told, the folder is not watched any more.
+    await eventually(async () => (await errorOf(fs("GetWatcherEvents", { watcherId }))) !== undefined);
+  };
+  for (let index = 0; index < 16; index += 1) await watch(`gone${index}`);
+  const refused = await errorOf(watch("another"));
+  assert.match(String(refused), /resource_exhausted: .*16 folders are watched already|unavailable: .*16 folders/);
+  await fs("RemoveWatcher", { watcherId: watcherIds[0] });
+  await watch("after");
+  for (const watcherId of watcherIds.slice(1)) await fs("RemoveWatcher", { watcherId });
 });
 
 test.run();
