@@ -1,6 +1,7 @@
 import * as v from "valibot";
+import { createDeferred } from "../../../crds/waits.ts";
 import { textOf } from "../../api/inside/byte-text.ts";
-import { ENDLESS_MS } from "../../api/inside/call-inside.ts";
+import { type CallData, ENDLESS_MS, type Inside } from "../../api/inside/call-inside.ts";
 import { podAnswer, podEvents, podLines } from "../../api/inside/pod-answer.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Route, RoutedRequest } from "../../http/router.ts";
@@ -27,7 +28,8 @@ const eventSchema = v.variant("type", [
   v.object({ type: v.literal("overflow") }),
   v.object({ type: v.literal("ended"), reason: v.picklist(["folderGone", "tooManyFolders"]) }),
 ]);
-const keptSchema = v.object({ isLost: v.boolean() });
+/** Of older programs that run in a pod, `bytes` is missing: they forget what they have sent. */
+const keptSchema = v.object({ isLost: v.boolean(), bytes: v.optional(v.number()) });
 const idSchema = v.object({ id: v.string() });
 
 /** The calls that watch folders. */
@@ -84,9 +86,8 @@ export function watchCalls(find: FindSandbox, services: StreamServices): Route[]
       },
     }),
     watcherRoute("GetWatcherEvents", async (id, { inside }) => {
-      const { answer, data } = await inside.open("watchEvents", { id });
-      const lines = await podLines(data);
-      if (podAnswer(keptSchema, answer).isLost) throw missed();
+      const { isLost, lines } = await takeKept(id, inside);
+      if (isLost) throw missed();
       return { events: lines.flatMap(eventsOf) };
     }),
     watcherRoute("RemoveWatcher", async (id, { inside }) => {
@@ -94,6 +95,46 @@ export function watchCalls(find: FindSandbox, services: StreamServices): Route[]
       return {};
     }),
   ];
+}
+
+/**
+ * What has changed since the last call. The program in the pod forgets it at the end of the call's input, so it is lost
+ * only if the client leaves while the response is on its way.
+ */
+async function takeKept(id: string, inside: Inside): Promise<{ isLost: boolean; lines: unknown[] }> {
+  const taken = createDeferred<void>();
+  const { answer, data } = await inside.open("watchEvents", { id }, { input: endedBy(taken.promise) });
+  try {
+    const { isLost, bytes } = podAnswer(keptSchema, answer);
+    const lines = await podLines(firstBytes(data, bytes));
+    if (inside.clientGone.aborted) throw new HttpError(499, "the client went away");
+    taken.resolve();
+    // Its end is not awaited: the client could leave until then.
+    void data.next().then(
+      () => data.return(),
+      () => undefined,
+    );
+    return { isLost, lines };
+  } catch (error) {
+    await data.return();
+    // The input of a call that was left is not sent any more.
+    taken.resolve();
+    throw error;
+  }
+}
+
+// biome-ignore lint/correctness/useYield: only its end says something.
+async function* endedBy(end: Promise<void>): AsyncGenerator<Uint8Array, void> {
+  await end;
+}
+
+async function* firstBytes(data: CallData, bytes = Number.POSITIVE_INFINITY): AsyncGenerator<Uint8Array, void> {
+  for (let left = bytes; left > 0; ) {
+    const { done, value } = await data.next();
+    if (done === true) return;
+    left -= value.length;
+    yield value;
+  }
 }
 
 async function* watchEvents(lines: AsyncIterable<unknown>): AsyncGenerator<object, void> {

@@ -284,6 +284,16 @@ func (s *stream) Read(into []byte) (int, error) {
 	return count, nil
 }
 
+// waitForEnd waits until the caller has sent the end of its data. It is false if the caller has gone before.
+func (s *stream) waitForEnd() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.hasEnded && s.ctx.Err() == nil {
+		s.changed.Wait()
+	}
+	return s.hasEnded
+}
+
 // Write sends data as fast as the caller takes it.
 func (s *stream) Write(data []byte) (int, error) {
 	for sent := 0; sent < len(data); {

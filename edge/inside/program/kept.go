@@ -20,6 +20,12 @@ type keptCall struct {
 	Id string `json:"id"`
 }
 
+// keptAnswer says how many bytes of lines follow.
+type keptAnswer struct {
+	IsLost bool `json:"isLost"`
+	Bytes  int  `json:"bytes"`
+}
+
 // keptWatch holds what changes in a folder until a caller asks for it. It belongs to no connection, so that any edge
 // may ask.
 type keptWatch struct {
@@ -28,6 +34,8 @@ type keptWatch struct {
 	begun  chan struct{}
 	over   chan struct{}
 	expiry *time.Timer
+	// Held by the call that sends what is kept.
+	turn chan struct{}
 
 	mu     sync.Mutex
 	lines  []byte
@@ -63,7 +71,7 @@ func keepWatch(call watchCall) (any, error) {
 	if err := takeWatch(); err != nil {
 		return nil, err
 	}
-	k := &keptWatch{begun: make(chan struct{}), over: make(chan struct{})}
+	k := &keptWatch{begun: make(chan struct{}), over: make(chan struct{}), turn: make(chan struct{}, 1)}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	go func() {
 		err := watchFolder(k, call)
@@ -103,25 +111,40 @@ func findKeptLocked(id string) (*keptWatch, error) {
 	return k, nil
 }
 
-// sendKept sends what has changed since the last call, as lines of JSON.
+// sendKept sends what has changed since the last call, as lines of JSON. It forgets them once the caller has ended its
+// input: a caller that leaves before has not got them, and the next one does.
 func sendKept(s *stream, call keptCall) error {
 	k, err := findKept(call.Id)
 	if err != nil {
 		return err
 	}
 	k.expiry.Reset(keptFor)
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-s.ctx.Done():
+		return errGone
+	}
 	k.mu.Lock()
 	lines, isLost, err := k.lines, k.isLost, k.err
-	k.lines, k.isLost = nil, false
 	k.mu.Unlock()
 	if err != nil && len(lines) == 0 {
 		return err
 	}
-	if err := s.answer(map[string]bool{"isLost": isLost}); err != nil {
+	if err := s.answer(keptAnswer{isLost, len(lines)}); err != nil {
 		return err
 	}
-	_, err = s.Write(lines)
-	return err
+	if _, err := s.Write(lines); err != nil {
+		return err
+	}
+	if !s.waitForEnd() {
+		return errGone
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.lines = append([]byte(nil), k.lines[len(lines):]...)
+	k.isLost = k.isLost && !isLost
+	return nil
 }
 
 func endWatch(call keptCall) error {

@@ -1,6 +1,6 @@
 // @runtimes bun node deno
 // What one tenant's calls may take up, with the real program.
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -121,6 +121,36 @@ test("a watcher whose folder has gone counts until it is removed", async () => {
   await fs("RemoveWatcher", { watcherId: watcherIds[0] });
   await watch("after");
   for (const watcherId of watcherIds.slice(1)) await fs("RemoveWatcher", { watcherId });
+});
+
+test("changes that a client has not got, since it left, are told by the next call", async () => {
+  const path = join(folder, "left");
+  mkdirSync(path);
+  const [{ watcherId }, other] = [await fs("CreateWatcher", { path }), await fs("CreateWatcher", { path })];
+  const named = (events: { name: string }[]) => events.map(({ name }) => name);
+  const headers = { "e2b-sandbox-id": "app--a", "x-api-key": KEY, "content-type": "application/json" };
+  const left: number[] = [];
+  for (let index = 0; index < 40; index += 1) {
+    const file = `f${index}`;
+    writeFileSync(join(path, file), "");
+    // By then the watcher has most probably got it too.
+    await eventually(async () => named((await fs("GetWatcherEvents", other)).events).includes(file));
+    const gone = new AbortController();
+    const request = new Request("http://x/filesystem.Filesystem/GetWatcherEvents", {
+      ...{ method: "POST", headers, body: JSON.stringify({ watcherId }) },
+    });
+    const answered = edge.handler(request, { clientGone: gone.signal });
+    for (let turn = 0; turn < index % 10; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    gone.abort(new Error("left"));
+    const answer = await answered;
+    left.push(answer.status);
+    const told = answer.status === 200 ? named(((await answer.json()) as { events: { name: string }[] }).events) : [];
+    await eventually(async () => {
+      if (!told.includes(file)) told.push(...named((await fs("GetWatcherEvents", { watcherId })).events));
+      return told.includes(file);
+    });
+  }
+  assert.ok(left.includes(499));
 });
 
 test.run();

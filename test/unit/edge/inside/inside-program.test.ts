@@ -174,6 +174,45 @@ test("an input that is cut leaves no file", async () => {
   });
 });
 
+test("changes of a kept watch are forgotten once the input of the call that was sent them ends", async () => {
+  const { channel } = await open();
+  const { answer } = await channel.call("keepWatch", { path: folder, depth: 1 });
+  const { id } = answer as { id: string };
+  await write(channel, join(folder, "kept"), pieces(1));
+
+  /** What a call is sent, which is left with the first bytes or has an input that ends. */
+  async function sent(input?: AsyncIterable<Uint8Array>): Promise<string> {
+    const { answer, data } = await channel.call("watchEvents", { id }, { input });
+    let text = "";
+    if ((answer as { bytes: number }).bytes === 0) await data[Symbol.asyncIterator]().return?.();
+    else
+      for await (const piece of data) {
+        text += Buffer.from(piece).toString();
+        if (input !== undefined) break;
+      }
+    return text;
+  }
+
+  const endless = async function* () {
+    await new Promise<never>(() => undefined);
+    yield PIECE;
+  };
+  let first = "";
+  await eventually(async () => {
+    first = await sent(endless());
+    return first.includes("kept");
+  });
+  assert.match(await sent(endless()), first);
+  let second = await sent();
+  assert.match(second, first);
+  // What was seen of the file later is sent once.
+  await eventually(async () => {
+    second = await sent();
+    return second === "";
+  });
+  await channel.call("endWatch", { id });
+});
+
 test("input and output of a process pass at the same time", async () => {
   const { channel } = await open();
   async function* input(): AsyncGenerator<Uint8Array> {
