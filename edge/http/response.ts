@@ -16,9 +16,13 @@ export function versionHeader(resourceVersion: string | undefined): Record<strin
   return resourceVersion === undefined ? {} : { "x-tenancy-version": resourceVersion };
 }
 
-/** Whether a response's body is a short JSON text that can be read whole; runtimes differ in what follows the type. */
+/**
+ * Whether a response's body is a short JSON text that can be read whole; runtimes differ in what follows the type. A
+ * long one says that it must not be buffered.
+ */
 export function isJson(headers: Headers): boolean {
-  return headers.get("content-type")?.startsWith("application/json") ?? false;
+  const isType = headers.get("content-type")?.startsWith("application/json") ?? false;
+  return isType && headers.get("x-accel-buffering") !== "no";
 }
 
 const UNREACHABLE = "the cluster cannot be reached now; try again shortly";

@@ -45,14 +45,15 @@ const MAX_STREAM_BYTES = 2 ** 40;
 /** A message is mostly one text. */
 const BOUNDS = { characters: MAX_MESSAGE_BYTES };
 
-/** A call with one message in each direction. */
+/** A call with one message in each direction. A handler with a long answer may make the response. */
 export function unaryRoute<Schema extends v.GenericSchema>(procedure: Procedure<Schema, object>): Route {
   const { schema, handle } = procedure;
   return routeOf(procedure, async (request, context) => {
     requireType(request, UNARY_TYPE, "content-encoding");
     const limitMs = timeoutOf(request);
     const message = readMessage(await readBytes(request, { limit: MAX_MESSAGE_BYTES }), schema);
-    return jsonResponse(await handle({ message, request, context, limitMs }));
+    const answer = await handle({ message, request, context, limitMs });
+    return answer instanceof Response ? answer : jsonResponse(answer);
   });
 }
 
@@ -146,7 +147,7 @@ function requireType({ headers }: Request, type: string, encodingHeader: string)
   if (version !== "1") throw new HttpError(400, `connect-protocol-version: must be 1, got ${quote(version)}`);
 }
 
-/** Milliseconds, at most those of what is followed: no timer of a runtime takes more than 25 days. Undefined for no limit. */
+/** Milliseconds, at most those of a followed stream, since timers take at most 25 days. Undefined for no limit. */
 function timeoutOf({ headers }: Request): number | undefined {
   const text = headers.get("connect-timeout-ms") ?? "0";
   if (!/^\d{1,10}$/.test(text)) throw new HttpError(400, "connect-timeout-ms: must be at most ten digits");

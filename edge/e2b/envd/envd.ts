@@ -52,7 +52,7 @@ export function createEnvd({ services, authorize, onAnswered, ...options }: Envd
     ...options,
     routes: [
       ...processCalls(find, { attachments: services.attachments, clock, log }),
-      ...filesystemCalls(find),
+      ...filesystemCalls(find, { clock }),
       ...watchCalls(find, { clock, log }),
       ...fileRoutes(find),
       ...statusRoutes(find),

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import type { Clock } from "../../../crds/client/clock.ts";
 import type { Inside } from "../../api/inside/call-inside.ts";
 import { podAnswer, podLines } from "../../api/inside/pod-answer.ts";
 import { HttpError } from "../../http/http-error.ts";
@@ -6,13 +7,14 @@ import type { Route } from "../../http/router.ts";
 import { insideCodeOf } from "../connect/connect-error.ts";
 import { type Call, unaryRoute } from "../connect/connect-route.ts";
 import { detailedEntry, entryInfo } from "./entry.ts";
+import { createPacedAnswers } from "./paced-answers.ts";
 import { type FindSandbox, podPath, requireOwnUser, userOf } from "./sandbox.ts";
 
 const SERVICE = "/filesystem.Filesystem";
 const PAGE = 1000;
 /** More would make a message of many megabytes. */
 const MAX_ENTRIES = 20_000;
-const MAX_CHARACTERS = 32 * 1024 * 1024;
+const MAX_LIST_BYTES = 8 * 1024 * 1024;
 
 export const path = v.pipe(
   v.nullish(v.string("must be a string"), ""),
@@ -34,7 +36,9 @@ const listAnswer = v.object({ root: v.string() });
 const endOfPage = v.object({ isCut: v.boolean() });
 
 /** The unary calls of files. */
-export function filesystemCalls(find: FindSandbox): Route[] {
+export function filesystemCalls(find: FindSandbox, services: { readonly clock: Clock }): Route[] {
+  const answers = createPacedAnswers(services);
+
   /** Finds the sandbox of a call for the user that it names. */
   async function sandbox({ request, context }: Pick<Call<unknown>, "request" | "context">, named: string) {
     request.audit?.about({ path: named });
@@ -81,7 +85,8 @@ export function filesystemCalls(find: FindSandbox): Route[] {
       schema: listMessage,
       async handle({ message: { path, depth }, ...call }) {
         const inside = await sandbox(call, path);
-        return { entries: await entriesIn(path, depth, inside) };
+        const { tenantId, clientGone } = inside;
+        return await answers.answer({ tenantId, clientGone, make: () => entriesIn(path, depth, inside) });
       },
     }),
     unaryRoute({
@@ -102,10 +107,11 @@ export function filesystemCalls(find: FindSandbox): Route[] {
   ];
 }
 
-/** All entries in a folder. @throws HttpError 413 if there are too many */
-async function entriesIn(path: string, depth: number, inside: Inside): Promise<object[]> {
-  const entries: object[] = [];
-  let characters = 0;
+/** The message with all entries in a folder. @throws HttpError 413 if there are too many */
+async function entriesIn(path: string, depth: number, inside: Inside): Promise<Buffer> {
+  const pages: Buffer[] = [];
+  let count = 0;
+  let bytes = 0;
   for (let after = ""; ; ) {
     const call = { path: podPath(path), depth, limit: PAGE, after, details: true };
     const { answer, data } = await inside.open("list", call, { failure: { path } });
@@ -114,15 +120,18 @@ async function entriesIn(path: string, depth: number, inside: Inside): Promise<o
     const lines = await podLines(data);
     const { isCut } = podAnswer(endOfPage, lines.pop());
     const found = lines.map((line) => podAnswer(detailedEntry, line));
-    for (const entry of found) {
-      const shown = entryInfo(entry, `${below}/${entry.path}`);
-      characters += JSON.stringify(shown).length;
-      entries.push(shown);
-    }
-    if (!isCut) return entries;
-    after = found.at(-1)?.path ?? "";
+    const shown = found.map((entry) => JSON.stringify(entryInfo(entry, `${below}/${entry.path}`)));
+    if (shown.length > 0) pages.push(Buffer.from(`${count === 0 ? "" : ","}${shown.join(",")}`));
+    count += found.length;
+    bytes += pages.at(-1)?.length ?? 0;
     // A tenant's own program could go on without an end.
-    if (found.length < PAGE || entries.length >= MAX_ENTRIES || characters > MAX_CHARACTERS)
-      throw new HttpError(413, `${path}: has more than ${MAX_ENTRIES} entries: list its folders one by one`);
+    const isTooMuch = isCut && (found.length < PAGE || count >= MAX_ENTRIES);
+    if (isTooMuch || bytes > MAX_LIST_BYTES)
+      throw new HttpError(
+        413,
+        `${path}: has more than ${MAX_ENTRIES} entries, or ${MAX_LIST_BYTES} bytes of them: list its folders one by one`,
+      );
+    if (!isCut) return Buffer.concat([Buffer.from('{"entries":['), ...pages, Buffer.from("]}")]);
+    after = found.at(-1)?.path ?? "";
   }
 }

@@ -153,4 +153,36 @@ test("changes that a client has not got, since it left, are told by the next cal
   assert.ok(left.includes(499));
 });
 
+test("a list of many megabytes is sent whole at its client's pace, or is refused", async () => {
+  const path = `${folder}/many/${"d".repeat(200)}/${"d".repeat(200)}/${"d".repeat(200)}`;
+  mkdirSync(path, { recursive: true });
+  const expected = Array.from({ length: 2500 }, (_, index) => `${index}${"f".repeat(200)}`).sort();
+  for (const name of expected) writeFileSync(join(path, name), "");
+  const { entries } = await fs("ListDir", { path });
+  assert.equal(
+    entries.map(({ name }: { name: string }) => name),
+    expected,
+  );
+  // A fifth list is not made while four of the tenant are not read.
+  const unread: Response[] = [];
+  const asked = Array.from({ length: 5 }, async () => {
+    const answer = await edge.handler(
+      new Request("http://x/filesystem.Filesystem/ListDir", {
+        ...{ method: "POST", body: JSON.stringify({ path }) },
+        headers: { "e2b-sandbox-id": "app--a", "x-api-key": KEY, "content-type": "application/json" },
+      }),
+    );
+    if (answer.status === 200) unread.push(answer);
+  });
+  await eventually(() => unread.length >= 4);
+  for (let count = 0; count < 20; count += 1) await fs("Stat", { path });
+  assert.is(unread.length, 4);
+  for (const { body } of unread) await body?.cancel();
+  await Promise.all(asked);
+  assert.is(unread.length, 5);
+  await unread[4]?.body?.cancel();
+  for (let index = 2500; index < 8000; index += 1) writeFileSync(join(path, `${index}${"f".repeat(200)}`), "");
+  assert.match(String(await errorOf(fs("ListDir", { path }))), /list its folders one by one/);
+});
+
 test.run();
