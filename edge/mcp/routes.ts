@@ -15,6 +15,7 @@ import type { RequestContext, Route, RoutedRequest } from "../http/router.ts";
 import { fetchInProcess } from "./in-process.ts";
 import { createOpenCalls } from "./open-calls.ts";
 import { createSessionIds } from "./session-id.ts";
+import { createUnread, type Unread } from "./unread.ts";
 
 export interface McpServices {
   /** The edge's own handler, which the tools call. */
@@ -42,6 +43,7 @@ const BASE = "http://edge.invalid";
 export function mcpRoutes(services: McpServices): Route[] {
   const { authenticate, audit, checkPage } = services;
   const calls = createOpenCalls();
+  const countUnread = createUnread();
   const sessionIds = createSessionIds(createDerivedKey(services.apiKey ?? "", "tenancy mcp session v1"));
 
   /** Refused requests are recorded here, and others by the calls that they make. */
@@ -85,11 +87,13 @@ export function mcpRoutes(services: McpServices): Route[] {
       import("@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js"),
     ]);
     const fetch = fetchInProcess({ handler: services.handler, request, context, headers });
-    const server = createMcpServer({ client: createClient({ url: BASE, fetch }), log: services.log });
+    const unread = countUnread(actor.ref);
+    const server = createMcpServer({ client: createClient({ url: BASE, fetch }), log: services.log, unread });
     const transport = new WebStandardStreamableHTTPServerTransport({});
     const done = (): void => {
       remove();
       ignoreAbort();
+      unread.close();
       void server.close();
     };
     const remove = calls.add({ ref: actor.ref, session, id: message.id, end: done });
@@ -99,7 +103,8 @@ export function mcpRoutes(services: McpServices): Route[] {
       await server.connect(transport);
       gone.throwIfAborted();
       const response = await transport.handleRequest(request, { parsedBody: message });
-      if (response.body !== null && message.id !== undefined) return withEnd(response, response.body, done);
+      if (response.body !== null && message.id !== undefined)
+        return withEnd(response, response.body, { unread, onEnd: done });
       done();
       return response;
     } catch (error) {
@@ -158,15 +163,22 @@ function sessionNotFound(): Response {
   return jsonResponse({ jsonrpc: "2.0", error: { code: -32001, message }, id: null }, { status: 404 });
 }
 
-/** A response whose end, or whose reader's, is noticed. */
-function withEnd(response: Response, body: ReadableStream<Uint8Array>, onEnd: () => void): Response {
+/** A response whose end, or whose reader's, is noticed, and what is read of it. */
+function withEnd(
+  response: Response,
+  body: ReadableStream<Uint8Array>,
+  { unread, onEnd }: { unread: Unread; onEnd: () => void },
+): Response {
   const { status, headers } = response;
   const reader = body.getReader();
   const watched = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         const { done, value } = await reader.read();
-        if (!done) return controller.enqueue(value);
+        if (!done) {
+          unread.read(value.byteLength);
+          return controller.enqueue(value);
+        }
         controller.close();
         onEnd();
       },

@@ -15,18 +15,24 @@ import { startOf } from "./bounded-text.ts";
 import { readResource, template } from "./resources.ts";
 import { InputError, type ToolContext } from "./tool.ts";
 import { tools } from "./tools.ts";
+import type { Unread } from "./unread.ts";
 
 const INSTRUCTIONS =
   "Instances are isolated Linux containers of a workload, one for each tenant. Claim one, run commands and handle files in it, and release it when you are done: a release saves its files if the workload saves files. Use the tenant and the workload that the user names.";
 
 const MOST_OF_ERROR = 4096;
+/** Characters of a progress token, which every progress message repeats. */
+const MOST_OF_TOKEN = 256;
+/** What the transport adds to a notification: the line of its kind, and the version of JSON-RPC. */
+const FRAME_BYTES = 40;
 
 /**
  * A server for one message of a client.
  *
  * @param options.client makes the calls of the tools, with the key of the one who sent the message
+ * @param options.unread counts progress, which is left out while too much of it is unread
  */
-export function createMcpServer({ client, log }: { client: Client; log: Log }): Server {
+export function createMcpServer({ client, log, unread }: { client: Client; log: Log; unread: Unread }): Server {
   const server = new Server(
     { name: "tenancy", title: "tenancy", version: "1" },
     {
@@ -42,10 +48,17 @@ export function createMcpServer({ client, log }: { client: Client; log: Log }): 
     if (tool === undefined)
       throw new McpError(ErrorCode.InvalidParams, `there is no such tool; known are ${[...tools.keys()].join(", ")}`);
     const progressToken = params._meta?.progressToken;
+    if (typeof progressToken === "string" && progressToken.length > MOST_OF_TOKEN)
+      throw new McpError(
+        ErrorCode.InvalidParams,
+        `the progressToken has ${progressToken.length} characters; send one of at most ${MOST_OF_TOKEN}`,
+      );
     let progress = 0;
     const send: ToolContext["report"] = (message) => {
+      // A gap in these numbers is progress that was left out.
       progress += 1;
       const notification = { method: "notifications/progress", params: { progressToken, progress, message } } as const;
+      if (!unread.add(FRAME_BYTES + Buffer.byteLength(JSON.stringify(notification)))) return;
       // A client that has left hears no more.
       sendNotification(notification as Parameters<typeof sendNotification>[0]).catch(() => undefined);
     };
