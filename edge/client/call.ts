@@ -144,7 +144,8 @@ export function createCalls(settings: CallSettings): Calls & LooseCalls {
     const { method, headers, body, signal } = init;
     try {
       const response = await ask(url, {
-        ...{ method, headers },
+        // Else the body, with its secrets, would go to wherever an answer says.
+        ...{ method, headers, redirect: "manual" },
         ...(body !== undefined && { body: body as string }),
         // Node and browsers demand it for streams.
         ...(isStream(body) && { duplex: "half" }),
@@ -196,11 +197,31 @@ function mayTryAgain({ status, retryAfter }: ApiError, { isReadOnly }: { isReadO
 
 /** Whether another try later cannot help: the request itself is refused. */
 export function isFinal(error: unknown): boolean {
-  return !(error instanceof ApiError) || (error.status >= 400 && error.status < 500 && error.status !== 429);
+  return !(error instanceof ApiError) || (error.status >= 300 && error.status < 500 && error.status !== 429);
+}
+
+function isRedirect({ status, type }: Response): boolean {
+  return (status >= 300 && status < 400) || type === "opaqueredirect";
+}
+
+/** The origin of a Location; "" if there is none. */
+function originNamed(location: string | null, base: string): string {
+  try {
+    return location === null ? "" : new URL(location, base || undefined).origin;
+  } catch {
+    return "";
+  }
 }
 
 async function errorOf(response: Response): Promise<ApiError> {
   const { status, statusText, headers } = response;
+  if (isRedirect(response)) {
+    await response.body?.cancel().catch(() => undefined);
+    const target = originNamed(headers.get("location"), response.url);
+    const message = `the API redirects${target && ` to ${target}`}, which is not followed; use the API's own address as url`;
+    // Browsers hide the status.
+    return new ApiError(message, { status: status || 302 });
+  }
   const text = await response.text().catch(() => "");
   let message = `${status} ${statusText}`.trim();
   try {
