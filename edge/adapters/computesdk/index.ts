@@ -33,8 +33,13 @@ export interface TenancySandbox extends SandboxKey {
   readonly createdAt: Date;
 }
 
-/** Tenants that the provider makes begin with it: their files go with the sandbox. */
+/** Tenants that the provider makes begin with it. */
 const OWN = "computesdk-";
+/**
+ * A label of the claims of tenants that the provider has made: the rest of the tenant's id. Their files go with the
+ * sandbox. The id proves nothing, since a caller can name a tenant that begins so.
+ */
+const MADE = "computesdk";
 
 function clientOf({ url, apiKey, fetch }: TenancyConfig): Client {
   return createClient({ url, ...(apiKey !== undefined && { key: apiKey }), ...(fetch !== undefined && { fetch }) });
@@ -46,6 +51,11 @@ const placeOf = ({ tenant, workload }: SandboxKey): Place => ({ tenant, workload
 
 async function claimOf(client: Client, { tenant: id, workload }: SandboxKey) {
   return await orUndefined(client.call("GET /api/v1/tenants/{id}/claims/{workload}", { path: { id, workload } }));
+}
+
+async function isMade(client: Client, key: SandboxKey): Promise<boolean> {
+  const made = (await claimOf(client, key))?.labels?.[MADE];
+  return made !== undefined && key.tenant === `${OWN}${made}`;
 }
 
 async function run(sandbox: TenancySandbox, line: string, options: RunCommandOptions = {}): Promise<CommandResult> {
@@ -95,9 +105,11 @@ export const tenancy = defineProvider<TenancySandbox, TenancyConfig>({
           throw new Error(
             "Cannot create a sandbox without a workload: give templateId, or workload in the configuration",
           );
-        const tenant = String(metadata?.tenant ?? `${OWN}${randomUUID()}`);
+        const made = metadata?.tenant === undefined ? randomUUID() : undefined;
+        const tenant = made === undefined ? String(metadata?.tenant) : `${OWN}${made}`;
         const client = clientOf(config);
         const body = {
+          ...(made !== undefined && { labels: { [MADE]: made } }),
           ...(envs !== undefined && { env: envs }),
           ...(timeout !== undefined && { expiresInSeconds: Math.ceil(timeout / 1000) }),
           ...(snapshotId !== undefined && { resume: { version: snapshotId } }),
@@ -127,8 +139,9 @@ export const tenancy = defineProvider<TenancySandbox, TenancyConfig>({
       async destroy(config, sandboxId) {
         const client = clientOf(config);
         const key = keyOf(sandboxId);
+        const erases = await isMade(client, key);
         await end(client, key);
-        if (key.tenant.startsWith(OWN)) await orUndefined(client.snapshots.remove(key.tenant, key.workload));
+        if (erases) await orUndefined(client.snapshots.remove(key.tenant, key.workload));
       },
       runCommand: run,
       streamCommand: run,

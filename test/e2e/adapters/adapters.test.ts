@@ -83,13 +83,15 @@ test("ComputeSDK: a sandbox of its own", async () => {
 
 test("ComputeSDK: a tenant's files stay, and what would have no effect is refused", async () => {
   const sdk = compute({ provider: tenancy({ url: stack.url }) });
-  const options = { templateId: "app", metadata: { tenant: "ann" } };
+  // It begins as those that the provider makes.
+  const tenant = "computesdk-team";
+  const options = { templateId: "app", metadata: { tenant } };
   const sandbox = await sdk.sandbox.create(options);
-  await sandbox.filesystem.writeFile("/data/kept", "files of ann");
+  await sandbox.filesystem.writeFile("/data/kept", "files of the team");
   await sandbox.destroy();
-  const [version] = await createClient({ url: stack.url }).snapshots.versions("ann", "app");
+  const [version] = await createClient({ url: stack.url }).snapshots.versions(tenant, "app");
   const again = await sdk.sandbox.create({ ...options, snapshotId: version?.version ?? "" });
-  assert.is(await again.filesystem.readFile("/data/kept"), "files of ann");
+  assert.is(await again.filesystem.readFile("/data/kept"), "files of the team");
   await again.destroy();
   assert.match(((await errorOf(sdk.sandbox.create({ ...options, image: "python" }))) as Error).message, "templateId");
   assert.match(((await errorOf(sdk.sandbox.create())) as Error).message, "workload");
