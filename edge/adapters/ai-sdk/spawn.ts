@@ -1,5 +1,5 @@
 import type { HarnessV1NetworkSandboxSession } from "@ai-sdk/harness";
-import type { Client } from "../../client/index.ts";
+import type { AttachedProcess, Client } from "../../client/index.ts";
 import { exitCodeOf, shell } from "../sandbox.ts";
 
 /** A process as the harness handles it. */
@@ -22,14 +22,27 @@ export function createSpawn(
   },
 ) => Promise<Spawned> {
   const { tenant: id, workload } = place;
+
+  async function attachTo(pid: number, signal: AbortSignal | undefined): Promise<AttachedProcess> {
+    try {
+      signal?.throwIfAborted();
+      return await client.processes.attach(place, pid, { stdoutFrom: 0, stderrFrom: 0 });
+    } catch (error) {
+      // The caller never gets its pid.
+      await client.processes.kill(place, pid, { name: "SIGKILL" }).catch(() => undefined);
+      throw error;
+    }
+  }
+
   return async (line, { cwd, env, timeoutSeconds, signal }) => {
     const command = shell(line);
+    signal?.throwIfAborted();
+    // An abort waits for the answer: it has the pid, without which the process could not be ended.
     const started = await client.call("POST /api/v1/tenants/{id}/instances/{workload}/processes", {
       path: { id, workload },
       body: { command, cwd, timeoutSeconds, background: true, ...(env !== undefined && { env }) },
-      signal,
     });
-    const process = await client.processes.attach(place, started.pid, { stdoutFrom: 0, stderrFrom: 0 });
+    const process = await attachTo(started.pid, signal);
     const { pid, stdout, stderr, exited } = process;
     const hasEnded = exited.then(
       () => true,
