@@ -66,6 +66,31 @@ export function createApiKeyCheck(
 }
 
 /**
+ * The `Authorization` for a key in `X-API-KEY`, as E2B's SDKs and other clients send one; undefined without it.
+ *
+ * @throws HttpError 401 if it is unreadable
+ */
+export function apiKeyAuthorization({ headers }: Pick<Request, "headers">): string | undefined {
+  const key = headers.get("x-api-key");
+  if (key === null) return undefined;
+  if (!/^\S+$/.test(key)) throw new HttpError(401, "unreadable X-API-KEY header: send one key");
+  return `Bearer ${key}`;
+}
+
+/** Returns a check that also takes a key in `X-API-KEY`, in place of `Authorization` and of a session. */
+export function withApiKeyHeader<Caller>(authenticate: (request: Request, connection?: Connection) => Caller) {
+  return (request: Request, { peerOf }: Connection = {}): Caller => {
+    const authorization = apiKeyAuthorization(request);
+    if (authorization === undefined) return authenticate(request, peerOf === undefined ? {} : { peerOf });
+    // The client's address behind a trusted proxy is in it.
+    const forwarded = request.headers.get("x-forwarded-for");
+    const headers = { authorization, ...(forwarded !== null && { "x-forwarded-for": forwarded }) };
+    const asked = new Request(request.url, { headers });
+    return authenticate(asked, peerOf === undefined ? {} : { peerOf: () => peerOf(request) });
+  };
+}
+
+/**
  * Returns a function that compares a text with TENANCY_API_KEY. It compares digests, so that timing reveals neither the
  * first difference nor the key's length.
  */

@@ -5,7 +5,7 @@ import { MOST_BYTES } from "./limits.ts";
 import { place, placeOf } from "./place.ts";
 import { defineTool, InputError } from "./tool.ts";
 
-const path = v.pipe(v.string(), v.minLength(1), v.description("Path from the root, such as /work/main.py."));
+const path = v.pipe(v.string(), v.minLength(1), v.description("Path from the root, such as /data/main.py."));
 const encoding = v.picklist(["utf-8", "base64"]);
 /** Base64 has four characters for three bytes. */
 const MOST_BINARY = (MOST_BYTES / 4) * 3;

@@ -5,9 +5,9 @@ import { answerAs } from "../access/answer-as.ts";
 import type { Audit } from "../audit/audit.ts";
 import { createClient } from "../client/index.ts";
 import type { Access } from "../http/access.ts";
+import { apiKeyAuthorization } from "../http/api-key.ts";
 import { createDerivedKey } from "../http/derived-key.ts";
 import type { Handler } from "../http/handler.ts";
-import { HttpError } from "../http/http-error.ts";
 import type { PageCheck } from "../http/page-check.ts";
 import { readObject } from "../http/read-json.ts";
 import { jsonResponse } from "../http/response.ts";
@@ -54,8 +54,10 @@ export function mcpRoutes(services: McpServices): Route[] {
         checkPage(request);
         return { headers, context, actor: root };
       }
-      const keyed = Object.create(request, { headers: { value: headers } }) as Request;
-      const { actor } = await authenticate(keyed, { ...context, peerOf: () => context.peerOf?.(request) });
+      const { actor } = await authenticate(new Request(BASE, { headers }), {
+        ...context,
+        peerOf: () => context.peerOf?.(request),
+      });
       return { headers, context, actor };
     } catch (error) {
       Object.assign(request, { audit: audit.begin(request, "change", context.peerOf) });
@@ -144,16 +146,14 @@ interface Message {
 }
 
 /** Those of {@link PASSED_ON}, with a key in `X-API-KEY` as `Authorization: Bearer`. */
-function headersOf({ headers }: Request): Headers {
+function headersOf(request: Request): Headers {
   const found = new Headers();
   for (const name of PASSED_ON) {
-    const value = headers.get(name);
+    const value = request.headers.get(name);
     if (value !== null) found.set(name, value);
   }
-  const key = headers.get("x-api-key");
-  if (key === null) return found;
-  if (!/^\S+$/.test(key)) throw new HttpError(401, "unreadable X-API-KEY header: send one key");
-  found.set("authorization", `Bearer ${key}`);
+  const authorization = apiKeyAuthorization(request);
+  if (authorization !== undefined) found.set("authorization", authorization);
   return found;
 }
 

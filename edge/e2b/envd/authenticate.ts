@@ -3,6 +3,7 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import { type Actor, type Caller, root, rootCaller } from "../../access/actor.ts";
 import type { AdmitActor } from "../../access/key-rates.ts";
 import type { Access } from "../../http/access.ts";
+import { withApiKeyHeader } from "../../http/api-key.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { RequestContext, RoutedRequest } from "../../http/router.ts";
 import type { AccessTokens, TokenHolder } from "../access-token.ts";
@@ -72,27 +73,12 @@ export function createEnvdCheck({ tokens, authenticate, checkPage, holderOf, adm
         throw new HttpError(401, "the access token is not valid for this sandbox: connect to the sandbox again");
       return admitted(actor);
     }
-    const key = keyOf(headers);
-    if (authenticate !== undefined && key !== undefined) {
-      const { peerOf } = context;
-      // The client's address behind a trusted proxy is in it.
-      const forwarded = headers.get("x-forwarded-for");
-      const asked = new Request(request.url, {
-        headers: { authorization: key, ...(forwarded !== null && { "x-forwarded-for": forwarded }) },
-      });
-      return await authenticate(asked, peerOf === undefined ? {} : { peerOf: () => peerOf(request) });
-    }
+    const hasKey = headers.has("x-api-key") || BEARER.test(headers.get("authorization") ?? "");
+    if (authenticate !== undefined && hasKey) return await withApiKeyHeader(authenticate)(request, context);
     const actor = sandbox && (await signer(request, sandbox));
     if (actor !== undefined) return admitted(actor);
     if (authenticate !== undefined)
       throw new HttpError(401, "missing access token: send the header X-Access-Token, or X-API-KEY with a key");
     return rootCaller;
   };
-}
-
-function keyOf(headers: Headers): string | undefined {
-  const key = headers.get("x-api-key")?.trim();
-  if (key !== undefined && key !== "") return `Bearer ${key}`;
-  const authorization = headers.get("authorization") ?? "";
-  return BEARER.test(authorization) ? authorization : undefined;
 }
