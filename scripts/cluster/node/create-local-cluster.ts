@@ -202,6 +202,14 @@ interface ControllerFlagsOptions {
 /** Returns the command line of the only scheduler of a cluster. */
 export function schedulerFlags(options: ControllerFlagsOptions): string[] {
   return [
+    ...commonFlags(options),
+    // A pod that is tried again just before the scheduler sees its volume bound waits this long for the next try.
+    ...(versionAtLeast(options.version, "1.24") ? ["--pod-max-in-unschedulable-pods-duration=5s"] : []),
+  ];
+}
+
+function commonFlags(options: ControllerFlagsOptions): string[] {
+  return [
     `--kubeconfig=${options.kubeconfigPath}`,
     "--leader-elect=false",
     "--bind-address=127.0.0.1",
@@ -217,10 +225,12 @@ function controllerManagerFlags(
   options: ControllerFlagsOptions & { authority: Authority; serviceAccounts: ServiceAccountKeys },
 ): string[] {
   return [
-    ...schedulerFlags(options),
+    ...commonFlags(options),
     `--service-account-private-key-file=${options.serviceAccounts.privateKeyPath}`,
     `--root-ca-file=${options.authority.certificatePath}`,
     "--kube-api-qps=200",
     "--kube-api-burst=400",
+    // A claim that was seen before its volume is bound in the next such round.
+    "--pvclaimbinder-sync-period=1s",
   ];
 }

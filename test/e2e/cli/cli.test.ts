@@ -160,7 +160,9 @@ test("files are watched while they are written", async () => {
   let text = "";
   child.stdout?.on("data", (piece) => (text += piece));
   const ended = endOf(child);
-  await waitUntil(async () => text.includes("watching"), { what: "the watch", limitMs: LIMIT_MS, explain: () => text });
+  const started = () => child.exitCode !== null || text.includes("watching");
+  await waitUntil(async () => started(), { what: "the watch", limitMs: LIMIT_MS });
+  assert.is(child.exitCode, null, text);
   await done(["files", "put", "ann/desk", "/data/notes"], { stdin: "first" });
   await waitUntil(async () => text.includes('"path":"data/notes"'), { what: "the file", limitMs: LIMIT_MS });
   child.kill("SIGINT");
