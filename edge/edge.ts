@@ -305,6 +305,7 @@ export async function startEdge(options: {
   const synced = Promise.all([listed, gateway?.synced]);
   // An edge that stops before its caches are synced has not failed; callers that await `synced` see the rejection.
   synced.catch(() => undefined);
+  const authorize = createAuthorize(claims);
   const serving = {
     authenticate: access.authenticate,
     rates: createTenantRates({ quotas, clock: steadyClock }),
@@ -331,11 +332,11 @@ export async function startEdge(options: {
       ...(isApi ? mcpRoutes({ ...access, apiKey, audit, log, handler: (...given) => handler(...given) }) : []),
       ...(dashboard === undefined ? [] : dashboardRoutes(dashboard, { checkPage })),
     ],
-    authorize: createAuthorize(claims),
+    authorize,
   });
   const domain = () => sandboxDomain(frontDoor);
   const envd = createEnvd({
-    ...{ ...serving, services, admit, authorize: createAuthorize(claims), clock: systemClock },
+    ...{ ...serving, services, admit, authorize, clock: systemClock },
     ...{ tokens: accessTokens, holderOf: createHolderOf(cache) },
   });
   const handler: Handler = isApi
