@@ -54,7 +54,11 @@ export async function startFrontDoor(name: string): Promise<FrontDoor> {
   const apiKey = `key-${randomBytes(16).toString("hex")}`;
   const port = await freePort();
   const [stack, image] = await Promise.all([
-    startStack(name, { TENANCY_API_KEY: apiKey, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` }),
+    startStack(name, {
+      ...{ TENANCY_API_KEY: apiKey, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` },
+      // Longer than a busy machine takes to start all pods of these tests at once.
+      TENANCY_PROXY_WAIT: "240",
+    }),
     frontDoorImage(folder),
   ]);
   await importImages(name, [image]);

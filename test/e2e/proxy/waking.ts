@@ -65,7 +65,7 @@ export const uploadAtRelease: Case<FrontDoor> = [
     const isTaken = async () => {
       const put = door.open(host, "/files/late", { method: "PUT", headers });
       put.flushHeaders();
-      await once(put, "continue", { signal: AbortSignal.timeout(120_000) });
+      await once(put, "continue", { signal: AbortSignal.timeout(300_000) });
       put.write(body.slice(0, 100));
       await door.api("POST", "/tenants/gus/release", { workload: "kept" });
       put.end(body.slice(100));
