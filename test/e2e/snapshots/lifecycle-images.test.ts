@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1500
 import { readFileSync } from "node:fs";
 import { Writable } from "node:stream";
 import * as assert from "uvu/assert";

@@ -31,7 +31,7 @@ import { type LifeObjects, startLifeObjects } from "./life-objects.ts";
 
 export const NAMESPACE = "tenancy";
 const root = join(import.meta.dirname, "..", "..", "..");
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 480_000;
 
 /** A real cluster with real containers, and the operator as a process of its own that can be killed. */
 export interface Lifecycle {
