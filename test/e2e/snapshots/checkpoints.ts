@@ -14,7 +14,7 @@ import { areOfOneMoment, countingProgram } from "../../counted-files.ts";
 import type { LifeContext } from "./life-suite.ts";
 import { idleProgram, type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
-const LIMIT_MS = 240_000;
+const LIMIT_MS = 480_000;
 const FILES = 100;
 export const WITH_CHECKPOINTS: NonNullable<WorkloadSpec["filesystem"]> = {
   overlayDirs: ["/data"],

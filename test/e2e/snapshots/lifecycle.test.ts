@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1500
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
