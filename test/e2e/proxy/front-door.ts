@@ -13,6 +13,8 @@ import { type Stack, startStack } from "../claims/stack.ts";
 import { COMMANDS, frontDoorImage, IMAGE } from "./image.ts";
 
 const LIMIT_MS = 300_000;
+/** For `once`. */
+export const limit = () => ({ signal: AbortSignal.timeout(LIMIT_MS) });
 
 export interface Answer {
   readonly status: number;
@@ -133,7 +135,7 @@ export async function startFrontDoor(name: string): Promise<FrontDoor> {
 
 /** Reads the answer to a request that is under way. */
 export async function readAnswer(request: ClientRequest): Promise<Answer> {
-  const [response] = (await once(request, "response", { signal: AbortSignal.timeout(LIMIT_MS) })) as [IncomingMessage];
+  const [response] = (await once(request, "response", limit())) as [IncomingMessage];
   const parts: Buffer[] = [];
   for await (const chunk of response as AsyncIterable<Buffer>) parts.push(chunk);
   const { statusCode: status = 0, headers, trailers } = response;

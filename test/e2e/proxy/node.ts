@@ -6,11 +6,9 @@ import { pipeline } from "node:stream/promises";
 import * as assert from "uvu/assert";
 import { WebSocket } from "ws";
 import type { Case } from "../../at-once.ts";
-import { type FrontDoor, readAnswer } from "./front-door.ts";
+import { type FrontDoor, limit, readAnswer } from "./front-door.ts";
 
 const MIB = 1024 * 1024;
-const LIMIT_MS = 300_000;
-const limit = () => ({ signal: AbortSignal.timeout(LIMIT_MS) });
 
 async function json<T>(door: FrontDoor, host: string, path: string): Promise<T> {
   return JSON.parse(String((await door.send(host, path)).body)) as T;

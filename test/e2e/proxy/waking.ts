@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import * as assert from "uvu/assert";
 import type { Case } from "../../at-once.ts";
-import { type FrontDoor, podOf, readAnswer } from "./front-door.ts";
+import { type FrontDoor, limit, podOf, readAnswer } from "./front-door.ts";
 import { upload } from "./node.ts";
 
 async function untilAsleep(door: FrontDoor, tenant: string): Promise<void> {
@@ -65,7 +65,7 @@ export const uploadAtRelease: Case<FrontDoor> = [
     const isTaken = async () => {
       const put = door.open(host, "/files/late", { method: "PUT", headers });
       put.flushHeaders();
-      await once(put, "continue", { signal: AbortSignal.timeout(300_000) });
+      await once(put, "continue", limit());
       put.write(body.slice(0, 100));
       await door.api("POST", "/tenants/gus/release", { workload: "kept" });
       put.end(body.slice(100));
