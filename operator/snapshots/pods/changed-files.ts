@@ -30,8 +30,8 @@ export interface Changes {
 
 /** Compares a list of a pod's files with an archive that was restored into it, or saved from it. */
 export interface ChangeList extends ListReader {
-  /** Call it once the list is complete. Undefined in any doubt: then everything has to be read. */
-  changes(): Changes | undefined;
+  /** Call it once the list is complete. In any doubt it says why everything has to be read. */
+  changes(): Changes | string;
 }
 
 /**
@@ -128,13 +128,16 @@ export function createChangeList(
       if (trust.file(file)) take(file);
     },
     changes() {
-      if (archived.hasTwice || !trust.isTrusted()) return undefined;
+      const doubt = trust.doubt();
+      if (doubt !== undefined) return doubt;
+      if (archived.hasTwice) return "the archive has a path twice";
       for (const all of names.values()) checkNames(all);
       const staying = entries.filter((_, number) => kept.has(number));
-      if (entries.some((_, number) => kept.has(number) && !kept.has(fileOf(number)))) return undefined;
+      if (entries.some((_, number) => kept.has(number) && !kept.has(fileOf(number))))
+        return "a hard link would stay without its file";
       const inOrder = [...paths].sort((a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0));
       const quotedNames = Buffer.from(inOrder.map(quoted).join(" "), "latin1");
-      if (quotedNames.length > MOST_NAME_BYTES) return undefined;
+      if (quotedNames.length > MOST_NAME_BYTES) return "the names of what has changed are too many";
       const isNothing = paths.size === 0 && staying.length === entries.length;
       return { kept: staying, keeps: kept.bytes, names: quotedNames, bytes, isNothing };
     },

@@ -14,35 +14,43 @@ export const TIMES_OF_MAPPED_FILES: ReadonlySet<string> = new Set(["ef53", "5846
 export interface ListTrust extends ListReader {
   /** @returns whether the list may still be trusted */
   file(file: ListedFile): boolean;
-  /** Call it once the list is complete. */
-  isTrusted(): boolean;
+  /** Why the list is not trusted; undefined if it is. Call it once the list is complete. */
+  doubt(): string | undefined;
 }
 
 /** @param since changes after this are of interest */
 export function createListTrust(since: PodTime, { roots }: { roots: readonly string[] }): ListTrust {
   const [listed, used, exact] = [new Set<string>(), new Set<string>(), new Set<string>()];
-  let isBad = false;
+  let bad: string | undefined;
   return {
     time(time) {
-      isBad ||= wasSetBack(since, time);
+      if (wasSetBack(since, time)) bad ??= `the clock may have been set back since ${said(since)}: ${said(time)}`;
     },
     fileSystem(type) {
-      isBad ||= !TIMES_OF_MAPPED_FILES.has(type);
+      if (!TIMES_OF_MAPPED_FILES.has(type)) bad ??= `a file system of type ${type} does not show each change`;
     },
     file({ path, ctime }) {
       const root = roots.find((folder) => `${path}/`.startsWith(`${folder}/`));
-      if (root === undefined) isBad = true;
+      if (root === undefined) bad ??= `"${path}" is in none of the overlay directories`;
       else if (path === root) listed.add(root);
       else {
         used.add(root);
         if (Number(ctime.slice(-9)) % TICK_NANOSECONDS !== 0) exact.add(root);
       }
-      return !isBad;
+      return bad === undefined;
     },
     end(vanished) {
-      isBad ||= vanished > 0;
+      if (vanished > 0) bad ??= `${vanished} files were gone while they were listed`;
     },
-    // If a file system rounds times down, a change may show no later time. So each used one has to show exact times.
-    isTrusted: () => !isBad && listed.size === roots.length && exact.size === used.size,
+    doubt() {
+      if (bad !== undefined) return bad;
+      if (listed.size < roots.length) return "an overlay directory is not in the list";
+      // If a file system rounds times down, a change may show no later time. So each used one has to show exact times.
+      return exact.size < used.size ? "a file system may round its times" : undefined;
+    },
   };
+}
+
+function said({ clock, uptime }: PodTime): string {
+  return `${clock} s at ${uptime.join(" to ")} s after the node's start`;
 }

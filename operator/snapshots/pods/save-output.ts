@@ -17,7 +17,11 @@ const maxMarkCharacters = 16 * 1024;
 export const BLOCK_BYTES = 64 * 1024;
 
 /** The archive lacks some of the files, which have moved while they were read, or is of no use. */
-export class ReadAgain extends Error {}
+export class ReadAgain extends Error {
+  constructor(why = "files moved while they were read", options?: ErrorOptions) {
+    super(why, options);
+  }
+}
 
 /** The program had changed something before it was stopped, so the files are not of one moment. */
 export class MovedOn extends Error {}
@@ -167,7 +171,7 @@ export function createEnd(options: {
       const said = [words, text, reading?.rest ?? ""].map((part) => /^failed\n(.*)\nend\n$/s.exec(part)?.[1]);
       const why = said.find((part) => part !== undefined);
       // If a file with a line break in its name vanished, the message looks like another failure.
-      if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new ReadAgain();
+      if (why !== undefined && !isLast && /No such file|Not a directory/.test(why)) throw new ReadAgain(why);
       if (hasMovedOn) throw new MovedOn();
       if (why !== undefined) throw failed(Buffer.from(why, "latin1").toString("utf8"), exitCode);
       if (sent === undefined || exitCode !== 0 || (sent === bytesIn() && result === undefined)) {

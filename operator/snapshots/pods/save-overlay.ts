@@ -46,8 +46,8 @@ export interface BaseArchive {
   readonly sizeBytes: number;
   /** If the store does not compose the new archive of it and the changes. */
   readonly archive: TabledArchive | undefined;
-  /** Called if no archive can be made of it: then everything is read. */
-  onRefusal(error: unknown): void;
+  /** Called with an error, or in words, with why no archive is made of it: then everything is read. */
+  onRefusal(why: unknown): void;
 }
 
 export interface SaveOverlayOptions {
@@ -173,6 +173,7 @@ export async function saveOverlay(options: SaveOverlayOptions): Promise<Snapshot
       return await tryToSave(options, { files, isFirst: attempt === 1, isLast: attempt === MOST_TRIES });
     } catch (error) {
       if (!(error instanceof ReadAgain)) throw error;
+      if (attempt === 1) options.asked?.base?.onRefusal(error.cause ?? error.message);
     }
   }
 }
@@ -234,7 +235,7 @@ async function tryToSave(
     const { isWhole, problem } = end.judge({ ...ended, words: output.words() });
     const [gone] = missing;
     if (gone !== undefined) throw failed(`${Buffer.from(gone, "latin1")} was not there`);
-    if (!isWhole && !isLast) throw new ReadAgain();
+    if (!isWhole && !isLast) throw new ReadAgain(problem);
     if (problem !== undefined) throw failed(`they changed while they were read, in ${MOST_TRIES} tries: ${problem}`);
     output.stream.end();
   });
@@ -312,8 +313,7 @@ async function tryToSave(
       (cause: unknown) => (isEndOfStream(cause) ? error : cause),
     );
     if (changes === undefined || !mayBeOfBase(failure)) throw failure;
-    asked?.base?.onRefusal(failure);
-    throw new ReadAgain();
+    throw new ReadAgain(undefined, { cause: failure });
   } finally {
     stop.close();
   }

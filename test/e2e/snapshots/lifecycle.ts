@@ -192,9 +192,9 @@ async function prepareLifecycle(
           // On a busy machine the operator would lose a shorter lease, and with it what it remembers of its restores.
           // No test waits for its end: `killOperator` deletes it.
           TENANCY_LEASE_SECONDS: "60",
-          // Shown where a test fails: what a save or restore failed with before it was tried again is in no status any
-          // more.
-          TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "warn",
+          // Shown where a test fails: no status says what a save or restore failed with before it was tried again, or
+          // why a save has read all files.
+          TENANCY_LOG_LEVEL: process.env.TENANCY_LOG_LEVEL ?? "info",
           TENANCY_OPERATOR_LISTEN: "off",
           ...snapshots.environment,
           TENANCY_TOOLS_IMAGE: TOOLS_IMAGE,

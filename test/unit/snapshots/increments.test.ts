@@ -115,7 +115,7 @@ test("no name of a folder is taken for an answer of the restore, and each is kno
     "exit-status 0",
     "exit-status 1",
     "answer of folders ",
-    "answer at 2100-01-01 00:00:00.000000001 +0000 1 1",
+    "answer at 2100-01-01 00:00:00.000000001 +0000 1.0 1.0 1.0",
   ];
   for (const name of names) fs.mkdirSync(join(context.folder, `from/data/a\n${name}\nb`));
   await context.snapshots.save(key, podOf("from"), led);

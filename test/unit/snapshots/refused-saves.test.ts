@@ -42,12 +42,13 @@ test.before.each(async (context) => {
   const served = await serveStore(join(folder, "volume"));
   Object.assign(context, { folder, served, uploads: 0, aheadMs: LATER_MS, fileSystem: "ef53" });
   const exec: Exec = ({ command, ...asked }) => {
-    const now = new Date(Date.now() + context.aheadMs).toISOString().replace("T", " ").slice(0, 23);
+    const aheadAt = Date.now() + context.aheadMs;
+    const now = new Date(aheadAt).toISOString().replace("T", " ").slice(0, 23);
     const there = (word: string): string =>
       ({ [TOOLS_BUSYBOX]: staticBusybox, "/": join(folder, asked.pod) })[word] ??
       word
         .replace(SAY_FILE_SYSTEM, `echo file system ${context.fileSystem}`)
-        .replace(SAY_POD_TIME, `echo "answer at ${now}000000 +0000 99999.99 99999.99"`);
+        .replace(SAY_POD_TIME, `echo "answer at ${now}000000 +0000 ${(aheadAt / 1000).toFixed(6)} 99999.99 99999.99"`);
     return localExec({ ...asked, command: command.map(there) });
   };
   context.store = served.store;
