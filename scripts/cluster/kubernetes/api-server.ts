@@ -41,7 +41,20 @@ export async function startApiServer(options: ApiServerOptions): Promise<Program
     environment: { GOGC: "400", GOMEMLIMIT: String(Math.floor(totalmem() / 4)), ...process.env },
   });
   recordProcess(options.folder, program);
-  const client = createApiClient(options.kubeconfigPath);
+  await untilApiServer(program, { kubeconfigPath: options.kubeconfigPath, path: options.readyPath ?? "/readyz" });
+  return program;
+}
+
+/**
+ * Waits until a path of the API server answers with 200.
+ *
+ * @throws Error with the end of its log when it ends, or the time is over
+ */
+export async function untilApiServer(
+  program: Program,
+  { kubeconfigPath, path }: { kubeconfigPath: string; path: string },
+): Promise<void> {
+  const client = createApiClient(kubeconfigPath);
   try {
     await waitUntil(
       async () => {
@@ -49,10 +62,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<Program
         if (ending !== undefined) {
           throw new Error(`Cannot start kube-apiserver: ${ending}\n${logTail(program.logPath)}`);
         }
-        return (await readiness(client, options.readyPath ?? "/readyz")) === 200;
+        return (await readiness(client, path)) === 200;
       },
       {
-        what: "kube-apiserver to be ready",
+        what: `kube-apiserver to be ready (${path})`,
         limitMs: START_LIMIT_MS,
         intervalMs: 30,
         explain: () => logTail(program.logPath),
@@ -61,7 +74,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<Program
   } finally {
     client.close();
   }
-  return program;
 }
 
 async function readiness(client: ReturnType<typeof createApiClient>, path: string): Promise<number> {

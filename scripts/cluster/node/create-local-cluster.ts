@@ -5,7 +5,7 @@ import { findProcess, forgetProcess, recordPolicies, recordProcess, writeCluster
 import { clusterFolder, clustersFolder } from "../folders.ts";
 import { findLocalImages } from "../images/local-images.ts";
 import { importImages } from "../images.ts";
-import { startApiServer } from "../kubernetes/api-server.ts";
+import { startApiServer, untilApiServer } from "../kubernetes/api-server.ts";
 import { startEtcd } from "../kubernetes/etcd.ts";
 import { versionAtLeast } from "../kubernetes/version-at-least.ts";
 import type { Log } from "../log.ts";
@@ -71,7 +71,7 @@ export async function createLocalCluster(options: CreateLocalClusterOptions): Pr
   });
   const server = serverOf(slot);
   const making: Making = { ...options, folder, slot, server, keys: await clusterKeys({ folder, name, server }) };
-  const [controlPlane, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
+  const [{ etcd, apiServer }, containerd] = await Promise.all([startControlPlane(making), startRuntime(making)]);
   log("starting kubelet, kube-controller-manager and kube-scheduler");
   // The rules are added before the first pod. From here on, nothing passes until the engine runs.
   const engine = await preparePolicies(making);
@@ -82,12 +82,12 @@ export async function createLocalCluster(options: CreateLocalClusterOptions): Pr
       command: programPath(binaries, "kubelet"),
       containerd: containerd.identity,
     }),
-    ...startControllers(making),
+    ...startControllers(making, apiServer),
   ]);
   await waitForNode({
     kubeconfigPath: making.keys.kubeconfigPath,
     nodeName: name,
-    programs: [...controlPlane, containerd, ...others],
+    programs: [etcd, apiServer, containerd, ...others],
   });
   recordPolicies(folder, policies);
 }
@@ -131,7 +131,14 @@ function serverOf({ ports }: Slot): string {
   return `https://127.0.0.1:${ports.apiServer}`;
 }
 
-async function startControlPlane({ binaries, folder, slot, keys, onServing, log }: Making): Promise<Program[]> {
+async function startControlPlane({
+  binaries,
+  folder,
+  slot,
+  keys,
+  onServing,
+  log,
+}: Making): Promise<{ etcd: Program; apiServer: Program }> {
   log("starting etcd and kube-apiserver");
   const etcd = await startEtcd({
     folder,
@@ -159,7 +166,7 @@ async function startControlPlane({ binaries, folder, slot, keys, onServing, log 
       "/readyz?exclude=poststarthook/rbac/bootstrap-roles&exclude=poststarthook/scheduling/bootstrap-system-priority-classes",
   });
   onServing();
-  return [etcd.program, apiServer];
+  return { etcd: etcd.program, apiServer };
 }
 
 async function startRuntime({ name, folder, slot, log }: Making): Promise<Program> {
@@ -169,7 +176,7 @@ async function startRuntime({ name, folder, slot, log }: Making): Promise<Progra
   return containerd;
 }
 
-function startControllers({ binaries, folder, slot, keys }: Making): Promise<Program>[] {
+function startControllers({ binaries, folder, slot, keys }: Making, apiServer: Program): Promise<Program>[] {
   const { version } = binaries;
   const common = { version, folder: join(folder, "pki"), kubeconfigPath: keys.kubeconfigPath };
   const start = async (name: "kube-controller-manager" | "kube-scheduler", flags: string[]): Promise<Program> => {
@@ -183,13 +190,13 @@ function startControllers({ binaries, folder, slot, keys }: Making): Promise<Pro
     recordProcess(folder, program);
     return program;
   };
-  return [
-    start(
-      "kube-controller-manager",
-      controllerManagerFlags({ ...common, ...keys, port: slot.ports.controllerManager }),
-    ),
-    start("kube-scheduler", schedulerFlags({ ...common, port: slot.ports.scheduler })),
-  ];
+  const startManager = async (): Promise<Program> => {
+    // It ends if the API server is not healthy within 10 s of its start: a busy machine can take longer.
+    await untilApiServer(apiServer, { kubeconfigPath: keys.kubeconfigPath, path: "/healthz" });
+    const flags = controllerManagerFlags({ ...common, ...keys, port: slot.ports.controllerManager });
+    return await start("kube-controller-manager", flags);
+  };
+  return [startManager(), start("kube-scheduler", schedulerFlags({ ...common, port: slot.ports.scheduler }))];
 }
 
 interface ControllerFlagsOptions {
