@@ -22,14 +22,14 @@ export const customResourceDefinitions = defineResource<
  *
  * Not by server-side apply: API servers before 1.23 then refuse the CEL rules, which they otherwise drop silently.
  *
- * @param options.timeoutMs for the whole call. @default 30000
+ * @param options.timeoutMs for the whole call. @default 120000
  * @throws {Error} with the name of the kind that is not served in time
  */
 export async function installDefinitions(
   client: ClusterClient,
   options: { timeoutMs?: number; signal?: AbortSignal; clock?: Clock } = {},
 ): Promise<void> {
-  const { timeoutMs = 30_000, signal, clock = systemClock } = options;
+  const { timeoutMs = 120_000, signal, clock = systemClock } = options;
   const limit = { what: "the installation", ms: timeoutMs, clock, signal };
   await Promise.all(
     definitions.map(async (definition) => {
