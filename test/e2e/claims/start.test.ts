@@ -157,8 +157,17 @@ async function endUnderTenant(): Promise<void> {
   await createShortLived("over-later", 10);
   await claim("erin", "over-later");
   await untilNotReady("over-later");
-  const events = await stack.kubectl("get", "events", "--field-selector", "reason=ProgramEnded");
-  assert.match(events, /claim-erin-over-later/);
+  // Events are sent after the status was written.
+  const named = ["--field-selector", "involvedObject.name=claim-erin-over-later"];
+  const shown = ["-o", 'jsonpath={range .items[*]}{.reason}: {.message}{"\\n"}{end}'];
+  let events = "";
+  await waitUntil(
+    async () => {
+      events = await stack.kubectl("get", "events", ...named, ...shown);
+      return /^(ProgramEnded|CrashLooping): .*exit code 3 \(no configuration\)/m.test(events);
+    },
+    { what: "an Event of that", limitMs: 240_000, intervalMs: 500, explain: () => events },
+  );
   assert.is((await stack.release("erin", "over-later")).status, 200);
 }
 

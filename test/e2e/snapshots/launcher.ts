@@ -1,7 +1,7 @@
 // What the launcher promises of the end of a program, in real containers.
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { pods } from "../../../crds/client/built-in-resources.ts";
+import { events, pods } from "../../../crds/client/built-in-resources.ts";
 import { label } from "../../../crds/labels.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
@@ -11,7 +11,8 @@ import { type Lifecycle, NAMESPACE } from "./lifecycle.ts";
 
 /** How many sessions a node holds that is drained. */
 const SESSIONS = 20;
-const DRAIN_LIMIT_MS = 240_000;
+/** For so long each drained pod waits for its files to be saved. A busy machine saves those of all in less. */
+const DRAINED_GRACE_SECONDS = 900;
 
 /** Counts in memory, and writes the count to its file when it is told to end. */
 const FLUSHES = "n=0; trap 'echo $n > /data/count; exit 0' TERM; while :; do n=$((n + 1)); sleep 0.05; done";
@@ -25,6 +26,10 @@ function running(script: string, more: Partial<WorkloadSpec["entrypoint"]> = {})
 
 export async function prepareLauncher(life: Lifecycle): Promise<void> {
   await life.createWorkload("flushes", running(FLUSHES));
+  await life.createWorkload("drained", {
+    ...running(FLUSHES),
+    filesystem: { overlayDirs: ["/data"], checkpointSeconds: 0, saveGraceSeconds: DRAINED_GRACE_SECONDS },
+  });
   await life.createWorkload(
     "ignores",
     running("trap '' TERM; echo kept > /data/file; while :; do sleep 0.1; done", { stopGraceSeconds: 1 }),
@@ -94,7 +99,7 @@ async function moveWithAnotherOperator({ life }: LifeContext): Promise<void> {
 /** A node with sessions in use is emptied by the one command that everybody knows, and nothing is lost. */
 async function drain({ life }: LifeContext): Promise<void> {
   const names = Array.from({ length: SESSIONS }, (_, index) => `drained-${index}`);
-  const held = await Promise.all(names.map((name) => life.claim(name, "flushes", false)));
+  const held = await Promise.all(names.map((name) => life.claim(name, "drained", false)));
   await Promise.all(
     held.map(({ spec, status }) =>
       life.run(status?.instanceId, `$b head -c 300000 /dev/urandom > /data/bytes; echo ${spec.tenantId} > /data/file`),
@@ -106,17 +111,29 @@ async function drain({ life }: LifeContext): Promise<void> {
   const node = items.find(({ metadata }) => metadata.name === held[0]?.status?.instanceId)?.spec.nodeName ?? "";
   const kubectl = (...words: string[]) =>
     runCommand(life.cluster.kubectlPath, ["--kubeconfig", life.cluster.kubeconfigPath, ...words], {
-      limitMs: DRAIN_LIMIT_MS,
+      limitMs: DRAINED_GRACE_SECONDS * 1000,
     });
   // The helper, which holds the volume, stays where the archives go.
-  const selector = `${label.workload}=flushes`;
+  const selector = `${label.workload}=drained`;
   try {
     await kubectl("drain", node, "--delete-emptydir-data", "--force", `--pod-selector=${selector}`);
   } finally {
     await kubectl("uncordon", node);
   }
-  const after = await Promise.all(held.map(async (claim) => digest(await untilMoved(life, claim))));
-  assert.equal(after, before);
+  const moved = await Promise.all(held.map((claim) => untilMoved(life, claim)));
+  const withoutFiles = moved.filter(({ status }) => status?.source !== "cold+data");
+  assert.equal(
+    withoutFiles.map(({ metadata, status }) => [metadata.name, status?.source]),
+    [],
+    await lossesOf(life),
+  );
+  assert.equal(await Promise.all(moved.map(digest)), before);
+}
+
+/** What the Events say of sessions that went on without their files. */
+async function lossesOf({ client }: Lifecycle): Promise<string> {
+  const { items } = await client.list(events, { namespace: NAMESPACE, fieldSelector: "type=Warning" });
+  return items.map(({ reason, message }) => `${reason}: ${message}`).join("\n");
 }
 
 function untilMoved(life: Lifecycle, claim: Claim): Promise<Claim> {
