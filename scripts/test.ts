@@ -29,9 +29,9 @@ import { timeReport } from "./test/time-report.ts";
 // The reason for these numbers: docs/decisions/tests-and-bench.md#how-many-test-files-run-at-once.
 const kinds: Record<Kind, { limitSeconds: number; atOnce: number }> = {
   unit: { limitSeconds: 180, atOnce: availableParallelism() + 1 },
-  cluster: { limitSeconds: 300, atOnce: 4 },
+  cluster: { limitSeconds: 600, atOnce: 4 },
   browser: { limitSeconds: 300, atOnce: 2 },
-  e2e: { limitSeconds: 900, atOnce: 4 },
+  e2e: { limitSeconds: 1200, atOnce: 3 },
 };
 
 const root = join(import.meta.dirname, "..");

@@ -1,6 +1,5 @@
 // @long a driver that finds defects, and proves no promise of its own
 // @own-cluster
-// @limit 300
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

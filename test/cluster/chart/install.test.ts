@@ -1,5 +1,4 @@
 // @own-cluster
-// @limit 600
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,5 @@
 // @long every variant of the chart; chart/install installs it
 // @own-cluster
-// @limit 600
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite } from "uvu";

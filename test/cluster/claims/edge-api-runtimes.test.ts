@@ -1,6 +1,5 @@
 // @long the same on Node and Deno: edge-api goes through it on Bun, and unit/edge proves each server's own part
 // @own-cluster
-// @limit 600
 process.env.TENANCY_TEST_EDGE_RUNTIMES = "node deno";
 await import("./edge-api.test.ts");
 

@@ -1,5 +1,4 @@
 // @own-cluster
-// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { WebSocket } from "ws";

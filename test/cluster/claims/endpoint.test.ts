@@ -1,4 +1,3 @@
-// @limit 300
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,3 @@
-// @limit 600
 // @waits
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";

@@ -1,6 +1,5 @@
 // @long a soak with leaders, edges and the API server killed; claims/leader and claims/operator-killed prove each
 // @own-cluster
-// @limit 600
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,3 @@
-// @limit 600
 // @waits
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,3 @@
-// @limit 300
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";

@@ -1,7 +1,6 @@
 // @own-cluster
 // What a cluster is like whose store was restored from a backup: claims are there again that had ended, and their pods,
 // which their nodes had ended and make anew, with nothing in them; warm pods are nobody's again that a tenant was given.
-// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";

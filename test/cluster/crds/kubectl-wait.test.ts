@@ -1,5 +1,4 @@
 // @own-cluster
-// @limit 600
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

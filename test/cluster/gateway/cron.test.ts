@@ -1,5 +1,4 @@
 // @long waits for minutes of the clock; unit/gateway/cron-replicas proves that each occurrence runs once
-// @limit 600
 // @waits
 import type { ServerResponse } from "node:http";
 import { suite } from "uvu";

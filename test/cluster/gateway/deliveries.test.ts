@@ -1,4 +1,3 @@
-// @limit 600
 import { Webhook } from "standardwebhooks";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

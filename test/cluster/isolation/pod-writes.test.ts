@@ -1,5 +1,4 @@
 // @own-cluster
-// @limit 600
 // Every account of the manifests, against every kind of pod, with every change: by RBAC alone, and under the policies.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,5 +1,4 @@
 // @own-cluster
-// @limit 600
 import { createHmac } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

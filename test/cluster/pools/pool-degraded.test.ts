@@ -1,4 +1,3 @@
-// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ApiError } from "../../../crds/client/api-error.ts";

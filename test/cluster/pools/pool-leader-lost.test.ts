@@ -1,6 +1,5 @@
 // @long it waits for a minute without a leader; unit/operator/history and pool-replacement prove each rule
 // @own-cluster
-// @limit 600
 // @waits
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

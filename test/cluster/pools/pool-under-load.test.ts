@@ -1,4 +1,3 @@
-// @limit 600
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { workloads } from "../../../crds/kinds.ts";

@@ -1,5 +1,3 @@
-// @limit 300
-
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import WebSocket from "ws";

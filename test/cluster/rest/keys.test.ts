@@ -1,4 +1,3 @@
-// @limit 300
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { suite } from "uvu";

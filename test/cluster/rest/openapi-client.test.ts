@@ -1,6 +1,5 @@
 // @long needs packages of npm that nothing else does; test/unit/edge/openapi.test.ts checks the document
 // @own-cluster
-// @limit 600
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,3 @@
-// @limit 300
 // The calls of E2B's SDKs over the wire, on an edge of each runtime. test/e2e/e2b has the SDKs themselves.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

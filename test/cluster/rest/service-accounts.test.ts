@@ -1,4 +1,3 @@
-// @limit 300
 // @waits
 import { once } from "node:events";
 import { suite } from "uvu";

@@ -1,5 +1,4 @@
 // @own-cluster
-// @limit 300
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

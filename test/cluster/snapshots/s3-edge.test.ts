@@ -1,6 +1,6 @@
 // @own-cluster
 // @runtimes bun node
-// @limit 400
+// @limit 900
 // What these test with archives on the volume, with archives in object storage.
 import "./in-objects.ts";
 import "../../unit/e2b/lifetime.test.ts";

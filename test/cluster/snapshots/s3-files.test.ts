@@ -1,5 +1,5 @@
 // @own-cluster
-// @limit 400
+// @limit 900
 // What these test with archives on the volume, with archives in object storage.
 import "./in-objects.ts";
 import "../../unit/snapshots/checkpoints.test.ts";

@@ -1,6 +1,6 @@
 // @own-cluster
 // @runtimes node bun
-// @limit 400
+// @limit 900
 import "./s3-contexts.ts";
 import "./s3-probe.ts";
 import "./s3-records.ts";

@@ -1,4 +1,3 @@
-// @limit 600
 import { suite } from "uvu";
 import { startUsageStage, type UsageStage } from "./stage.ts";
 

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // The sandboxes of other products, by their own packages, in real containers.
 import { compute } from "computesdk";
 import { suite } from "uvu";

@@ -1,4 +1,3 @@
-// @limit 1200
 // The command line as its users install it, against real containers.
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

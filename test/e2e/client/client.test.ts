@@ -1,4 +1,3 @@
-// @limit 600
 // The client of edge/client against real containers: what its README and its page show, as an installed package, and
 // streams of some size.
 import { execFile } from "node:child_process";

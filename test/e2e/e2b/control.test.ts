@@ -1,4 +1,3 @@
-// @limit 600
 // Sandboxes by E2B's own SDK, in real containers.
 import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError } from "e2b";
 import * as assert from "uvu/assert";

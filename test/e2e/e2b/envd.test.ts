@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // Commands, terminals and files of a sandbox by E2B's own SDKs, in real containers.
 import { join } from "node:path";
 import {

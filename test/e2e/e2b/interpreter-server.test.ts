@@ -1,5 +1,5 @@
 // @long needs packages of PyPI and npm that nothing else does
-// @limit 900
+// @limit 1800
 // @own-cluster
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // @own-cluster
 import { randomBytes } from "node:crypto";
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // @own-cluster
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

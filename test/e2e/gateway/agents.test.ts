@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // @waits
 import { mkdtempSync } from "node:fs";
 import { writeFile } from "node:fs/promises";

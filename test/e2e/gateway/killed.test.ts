@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import { setTimeout as sleep } from "node:timers/promises";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

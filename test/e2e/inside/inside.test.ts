@@ -1,4 +1,3 @@
-// @limit 600
 // Processes and files of an instance by the REST API, in real containers.
 import { createHash, randomBytes } from "node:crypto";
 import {

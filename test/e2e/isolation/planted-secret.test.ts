@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import type { ChildProcess } from "node:child_process";
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";

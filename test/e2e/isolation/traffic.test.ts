@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // @own-cluster
 import { isDeepStrictEqual } from "node:util";
 import { suite } from "uvu";

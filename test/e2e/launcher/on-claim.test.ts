@@ -1,4 +1,3 @@
-// @limit 600
 // A program that starts with its claim, or is told of it, in real containers.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // @own-cluster
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 // An assistant works in real containers by MCP, with an edge as npm start runs it.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import { suite } from "uvu";
 import { installDebianPackages } from "../../../scripts/cluster/debian-packages.ts";
 import { testAtOnce } from "../../at-once.ts";

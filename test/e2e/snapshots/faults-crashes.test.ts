@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import * as assert from "uvu/assert";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { archiveOf } from "./faults.ts";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";

@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import * as assert from "uvu/assert";
 import { archiveOf } from "./faults.ts";
 import { lifeSuite } from "./life-suite.ts";

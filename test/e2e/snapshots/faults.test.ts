@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import {
   chmodSync,
   chownSync,

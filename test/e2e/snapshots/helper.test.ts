@@ -1,4 +1,3 @@
-// @limit 600
 import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";

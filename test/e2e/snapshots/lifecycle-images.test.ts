@@ -1,4 +1,4 @@
-// @limit 1500
+// @limit 2400
 import { readFileSync } from "node:fs";
 import { Writable } from "node:stream";
 import * as assert from "uvu/assert";

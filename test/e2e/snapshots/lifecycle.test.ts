@@ -1,4 +1,4 @@
-// @limit 1500
+// @limit 2400
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";

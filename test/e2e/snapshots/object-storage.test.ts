@@ -1,4 +1,4 @@
-// @limit 900
+// @limit 1800
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,3 @@
-// @limit 600
 // @own-cluster
 import { cpSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,4 @@
 // @long an upgrade under load and the way back
-// @limit 600
 // @own-cluster
 import { Agent } from "node:http";
 import { join } from "node:path";
