@@ -1,9 +1,10 @@
 // Sandboxes by E2B's own SDK, in real containers.
-import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError } from "e2b";
+import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError, Template } from "e2b";
 import * as assert from "uvu/assert";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { KEY, type RestEdge, startRestEdge } from "../../cluster/rest/rest-edge.ts";
 import { lifeSuite } from "../snapshots/life-suite.ts";
+import { createCalledMethods } from "./called-methods.ts";
 
 const LIMIT_MS = 180_000;
 const idle = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done";
@@ -14,12 +15,15 @@ const spec: Partial<WorkloadSpec> = {
   filesystem: { overlayDirs: ["/data"], checkpointSeconds: 0 },
 };
 
+const called = createCalledMethods();
 let edge: RestEdge;
 let options: { apiKey: string; apiUrl: string; sandboxUrl: string; requestTimeoutMs: number; retries: number };
 
 const test = lifeSuite("sandboxes by E2B's SDK", {
   name: "e2b-control",
   async prepare(life) {
+    called.follow("Sandbox", Sandbox);
+    called.follow("Template", Template);
     const started = startRestEdge("bun", { KUBECONFIG: life.cluster.kubeconfigPath });
     await life.createWorkload("base", spec);
     await life.createWorkload("forgets", { entrypoint, resources, filesystem: { overlayDirs: [] } });
@@ -53,6 +57,7 @@ async function run({ sandboxId }: { sandboxId: string }, script: string): Promis
 
 async function listed(query: { metadata?: Record<string, string>; state?: ("running" | "paused")[] }) {
   const pages = Sandbox.list({ ...options, query, limit: 1 });
+  called.follow("SandboxPaginator", pages);
   const found = [];
   while (pages.hasNext) found.push(...(await pages.nextItems()));
   return found;
@@ -187,8 +192,30 @@ test("what cannot be done is an error that says so", async () => {
   assert.is(await forgetful.kill(), true);
 });
 
+test("templates, addresses and older names of methods", async () => {
+  assert.equal([await Template.exists("base", options), await Template.exists("missing", options)], [true, false]);
+  assert.is(await Template.aliasExists("base", options), true);
+  const sandbox = await Sandbox.create("base", { ...options, timeoutMs: 600_000 });
+  called.follow("Sandbox", sandbox);
+  const { sandboxId } = sandbox;
+  assert.is(await sandbox.isRunning(), true);
+  assert.match(sandbox.getHost(3000), new RegExp(`^3000-${sandboxId}\\.`));
+  const headers = { "e2b-sandbox-id": sandboxId };
+  const upload = { method: "POST", headers: { ...headers, "content-type": "application/octet-stream" }, body: "text" };
+  assert.is((await fetch(await sandbox.uploadUrl("/data/file"), upload)).status, 200);
+  assert.is(await (await fetch(await sandbox.downloadUrl("/data/file"), { headers })).text(), "text");
+  assert.is((await Sandbox.getFullInfo(sandboxId, options)).sandboxId, sandboxId);
+  assert.is(await sandbox.betaPause(), true);
+  await (await Sandbox.connect(sandboxId, options)).kill();
+});
+
+test("each method that docs/reference/e2b.md says works was called", () => {
+  called.assertAllCalled("Sandbox", "SandboxPaginator", "SnapshotPaginator", "Template");
+});
+
 async function snapshotsOf(query: { sandboxId?: string }): Promise<string[]> {
   const pages = Sandbox.listSnapshots({ ...options, ...query });
+  called.follow("SnapshotPaginator", pages);
   const found = [];
   while (pages.hasNext) found.push(...(await pages.nextItems()));
   return found.map(({ snapshotId }) => snapshotId).sort();

@@ -14,8 +14,10 @@ import * as assert from "uvu/assert";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { KEY, type RestEdge, startRestEdge } from "../../cluster/rest/rest-edge.ts";
+import { methodRows } from "../../e2b-methods.ts";
 import { eventually } from "../../eventually.ts";
 import { lifeSuite } from "../snapshots/life-suite.ts";
+import { createCalledMethods } from "./called-methods.ts";
 import { pythonSdk } from "./python-sdk.ts";
 
 const idle = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done";
@@ -31,6 +33,7 @@ const LONG = { timeoutMs: LIMIT_MS, requestTimeoutMs: LIMIT_MS };
 
 /** One holds the connection to the pod, and a second one serves every other call. */
 let edges: RestEdge[];
+const called = createCalledMethods();
 let sandbox: Sandbox;
 /** The same by the other edge. */
 let other: Sandbox;
@@ -45,6 +48,9 @@ const test = lifeSuite("envd by E2B's SDKs", {
     edges = [first, second];
     sandbox = await Sandbox.create("code", { ...connection(first), timeoutMs: HOUR_MS });
     other = await Sandbox.connect(sandbox.sandboxId, { ...connection(second), timeoutMs: HOUR_MS });
+    called.follow("Commands", sandbox.commands);
+    called.follow("Pty", sandbox.pty);
+    called.follow("Filesystem", sandbox.files);
   },
 });
 test.after(async () => {
@@ -90,19 +96,28 @@ test("commands.run: outputs, exit code, variables, folder and user, by the image
 test("a command in the background takes input, is listed, found by another replica, and killed", async () => {
   const script = "echo begun; read a; echo got $a; cat; sleep 1000";
   const command = await sandbox.commands.run(script, { background: true, stdin: true, timeoutMs: 0 });
+  called.follow("CommandHandle", command);
   await command.disconnect();
   const found = (await other.commands.list()).find(({ pid }) => pid === command.pid);
   assert.equal([found?.cmd, found?.args.at(-1)], ["/bin/bash", script]);
   const connected = await other.commands.connect(command.pid, { timeoutMs: 0 });
   await other.commands.sendStdin(command.pid, "hello\n");
-  await sandbox.commands.sendStdin(command.pid, "the rest");
-  await connected.closeStdin();
+  await connected.sendStdin("the ");
+  await sandbox.commands.sendStdin(command.pid, "rest");
+  await sandbox.commands.closeStdin(command.pid);
   await eventually(() => connected.stdout === "begun\ngot hello\nthe rest");
   assert.is(await sandbox.commands.kill(command.pid), true);
   const ended = (await failure(connected.wait())) as CommandExitError;
   assert.equal([ended.exitCode, ended.error], [-1, "signal: killed"]);
   assert.is(await sandbox.commands.kill(command.pid), false);
   assert.not((await sandbox.commands.list()).some(({ pid }) => pid === command.pid));
+  const reader = await sandbox.commands.run("cat", { background: true, stdin: true, timeoutMs: 0 });
+  await reader.sendStdin("all");
+  await reader.closeStdin();
+  assert.is((await reader.wait()).stdout, "all");
+  const sleeper = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
+  assert.is(await sleeper.kill(), true);
+  await failure(sleeper.wait());
 });
 
 test("a time limit ends the command, and not only its stream", async () => {
@@ -125,6 +140,16 @@ test("pty: input, size, exit code, kill", async () => {
   assert.is(((await failure(terminal.wait())) as CommandExitError).exitCode, 4);
   assert.match(output, "30 100\r\n");
   const second = await sandbox.pty.create({ cols: 80, rows: 24, onData, timeoutMs: 0 });
+  let seen = "";
+  const again = await other.pty.connect(second.pid, {
+    onData: (data) => {
+      seen += Buffer.from(data).toString();
+    },
+    timeoutMs: 0,
+  });
+  await other.pty.sendInput(second.pid, Buffer.from("echo see$((1 + 1))\n"));
+  await eventually(() => seen.includes("see2\r\n"));
+  await again.disconnect();
   assert.is(await other.pty.kill(second.pid), true);
   assert.is(((await failure(second.wait())) as CommandExitError).exitCode, -1);
 });
@@ -150,10 +175,8 @@ test("files: written, read as text, bytes and stream, listed, renamed, removed",
     sizes.push(size);
   }
   assert.equal(sizes, [bytes.length, bytes.length]);
-  await files.write([
-    { path: "/data/a/1", data: "1" },
-    { path: "/data/a/2", data: "" },
-  ]);
+  await files.write([{ path: "/data/a/1", data: "1" }]);
+  await files.writeFiles([{ path: "/data/a/2", data: "" }]);
   assert.is(await files.read("/data/a/2"), "");
   const listed = await files.list("/data", { depth: 2 });
   assert.equal(
@@ -200,6 +223,7 @@ test("files.watchDir tells what changes, until it is stopped", async () => {
       exits += 1;
     },
   });
+  called.follow("WatchHandle", watch);
   await sandbox.files.makeDir("/data/watched/in");
   await eventually(() => seen.includes("create in"));
   await sandbox.commands.run("echo 1 > /data/watched/in/new", LONG);
@@ -233,6 +257,33 @@ test("a sandbox that is not running, and a token of another one", async () => {
   assert.is(await ended.isRunning(), false);
   assert.instance(await failure(ended.commands.run("true")), SandboxNotFoundError);
   assert.instance(await failure(ended.files.read("/x")), TimeoutError);
+});
+
+test("each method that docs/reference/e2b.md says works was called", () => {
+  called.assertAllCalled("Commands", "CommandHandle", "Pty", "Filesystem", "WatchHandle");
+});
+
+test("the SDK for Python has the methods of the page, and those that the page adds", async () => {
+  const script = join(import.meta.dirname, "python", "methods.py");
+  const printed = await runCommand(await pythonSdk(), [script], { limitMs: LIMIT_MS });
+  const classes = Object.entries(JSON.parse(printed) as Record<string, string[]>);
+  const seen = new Set<string>();
+  for (const [own, methods] of classes) {
+    const name = own.replace(/^Async/, "");
+    const { works = [], refused = [] } = methodRows().get(name) ?? {};
+    const inPython = (method: string) => method.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const named = [...works, ...refused].map(inPython);
+    const missing = named.filter((method) => !methods.includes(method));
+    assert.equal(missing, { Sandbox: ["get_full_info"], Pty: ["send_input"] }[name] ?? [], own);
+    for (const method of methods) if (!named.includes(method)) seen.add(`${name}.${method}`);
+  }
+  const described = /^(Volume|Template|Secret)\.|^Sandbox\.get_mcp_/;
+  assert.equal([...seen].filter((method) => !described.test(method)).sort(), [
+    "Commands.stream_input",
+    "Pty.send_stdin",
+    "Pty.stream_input",
+    "WatchHandle.get_new_events",
+  ]);
 });
 
 test("the same by the SDK for Python, synchronous and not", async () => {

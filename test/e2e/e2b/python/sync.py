@@ -57,7 +57,8 @@ assert not sandbox.commands.kill(command.pid)
 
 terminal = sandbox.pty.create(PtySize(rows=20, cols=90), timeout=0)
 sandbox.pty.resize(terminal.pid, PtySize(rows=30, cols=100))
-sandbox.pty.send_stdin(terminal.pid, b"stty size; exit 4\n")
+sandbox.pty.send_stdin(terminal.pid, b"stty size\n")
+sandbox.pty.stream_input(terminal.pid, [b"exit", b" 4\n"])
 output = []
 error = fails(CommandExitException, lambda: terminal.wait(on_pty=output.append))
 assert error.exit_code == 4 and b"30 100\r\n" in b"".join(output), output
