@@ -4,7 +4,7 @@ import { readArchiveTable } from "../../crds/snapshots/read-table.ts";
 import type { SnapshotKey } from "../../crds/snapshots/snapshot-key.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { OpenArchive, SnapshotStore, StoreCall } from "../../crds/snapshots/snapshot-store.ts";
-import { type ChangeList, type Changes, createChangeList } from "./pods/changed-files.ts";
+import { type ChangeList, createChangeList } from "./pods/changed-files.ts";
 import type { BaseArchive } from "./pods/save-overlay.ts";
 import type { ArchivedFiles } from "./pods/unchanged-files.ts";
 
@@ -83,32 +83,18 @@ export function createKnownArchives(options: {
         if (typeof why === "string") log?.info({ ...key, sha256, why }, message);
         else log?.warn({ ...key, sha256, error: why }, message);
       };
-      if (mark === undefined || folders === undefined || entries > MOST_COMPARED) {
-        if (mark === undefined) onRefusal("it has no table");
-        else onRefusal(folders === undefined ? "the inodes of its folders are not known" : "it has too many files");
-        return undefined;
-      }
+      const refuse = (why: string): undefined => void onRefusal(why);
+      if (mark === undefined) return refuse("it has no table");
+      if (folders === undefined) return refuse("the inodes of its folders are not known");
+      if (entries > MOST_COMPARED) return refuse("it has too many files");
       try {
         const call = { signal, timeoutMs: TABLE_LIMIT_MS };
         const table = await readArchiveTable(archives, { ...key, sha256, sizeBytes, table: mark }, call);
-        if (table === undefined) {
-          onRefusal("it is gone");
-          return undefined;
-        }
+        if (table === undefined) return refuse("it is gone");
         const content = contentOf(key, { sha256, signal, timeoutMs });
         const archive = archives.composes ? undefined : { table, content };
         const list = createChangeList({ ...files, table, folders }, { roots });
-        let found: Changes | string | undefined;
-        return {
-          ...{ list, sizeBytes, archive, onRefusal },
-          changes() {
-            if (found === undefined) {
-              found = list.changes();
-              if (typeof found === "string") onRefusal(found);
-            }
-            return typeof found === "string" ? undefined : found;
-          },
-        };
+        return { list, changes: list.changes, sizeBytes, archive, onRefusal };
       } catch (error) {
         if (signal.aborted) throw error;
         onRefusal(error);

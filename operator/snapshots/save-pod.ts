@@ -120,8 +120,11 @@ export function createPodSaves(options: {
     const files = isErased && kind === undefined ? undefined : known.of(uid);
     const { present, base, unchanged } = await comparedWith(files, { key, before, call, roots });
     const readers = [unchanged, base?.list, attempt.reader].filter((reader) => reader !== undefined);
-    const hasChanged = (): boolean =>
-      unchanged?.isUnchanged() !== true && (kind === undefined || base?.changes()?.isNothing !== true);
+    const hasChanged = (): boolean => {
+      if (unchanged?.isUnchanged() === true) return false;
+      const changes = kind === undefined ? undefined : base?.changes();
+      return typeof changes !== "object" || !changes.isNothing;
+    };
     let isUnchanged = false;
 
     async function asBefore(): Promise<SnapshotMetadata | undefined> {

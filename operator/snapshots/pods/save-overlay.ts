@@ -41,8 +41,8 @@ export interface AskedFirst {
 
 /** An archive that was restored into the pod, or saved from it. Only what has changed since is sent. */
 export interface BaseArchive {
-  /** What has to be read; undefined if that is everything. */
-  changes(): Changes | undefined;
+  /** What has to be read, or why that is everything. */
+  changes(): Changes | string;
   readonly sizeBytes: number;
   /** If the store does not compose the new archive of it and the changes. */
   readonly archive: TabledArchive | undefined;
@@ -269,7 +269,9 @@ async function tryToSave(
         await sourceFailed.catch(ignore);
         return present;
       }
-      changes = asked?.base?.changes();
+      const found = asked?.base?.changes();
+      if (typeof found === "string") asked?.base?.onRefusal(found);
+      else changes = found;
       for (const entry of changes?.kept ?? []) {
         missing.delete(entry.path);
         files.archived(entry, true);
