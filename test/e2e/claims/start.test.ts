@@ -164,7 +164,7 @@ async function endUnderTenant(): Promise<void> {
   await waitUntil(
     async () => {
       events = await stack.kubectl("get", "events", ...named, ...shown);
-      return /^(ProgramEnded|CrashLooping): .*exit code 3 \(no configuration\)/m.test(events);
+      return /^ProgramEnded: .*exit code 3 \(no configuration\)/m.test(events);
     },
     { what: "an Event of that", limitMs: 240_000, intervalMs: 500, explain: () => events },
   );

@@ -102,9 +102,8 @@ test("a command in the background takes input, is listed, found by another repli
   assert.equal([found?.cmd, found?.args.at(-1)], ["/bin/bash", script]);
   const connected = await other.commands.connect(command.pid, { timeoutMs: 0 });
   await other.commands.sendStdin(command.pid, "hello\n");
-  await connected.sendStdin("the ");
-  await sandbox.commands.sendStdin(command.pid, "rest");
-  await sandbox.commands.closeStdin(command.pid);
+  await sandbox.commands.sendStdin(command.pid, "the rest");
+  await connected.closeStdin();
   await eventually(() => connected.stdout === "begun\ngot hello\nthe rest");
   assert.is(await sandbox.commands.kill(command.pid), true);
   const ended = (await failure(connected.wait())) as CommandExitError;
@@ -113,7 +112,7 @@ test("a command in the background takes input, is listed, found by another repli
   assert.not((await sandbox.commands.list()).some(({ pid }) => pid === command.pid));
   const reader = await sandbox.commands.run("cat", { background: true, stdin: true, timeoutMs: 0 });
   await reader.sendStdin("all");
-  await reader.closeStdin();
+  await other.commands.closeStdin(reader.pid);
   assert.is((await reader.wait()).stdout, "all");
   const sleeper = await sandbox.commands.run("sleep 1000", { background: true, timeoutMs: 0 });
   assert.is(await sleeper.kill(), true);
@@ -175,9 +174,13 @@ test("files: written, read as text, bytes and stream, listed, renamed, removed",
     sizes.push(size);
   }
   assert.equal(sizes, [bytes.length, bytes.length]);
-  await files.write([{ path: "/data/a/1", data: "1" }]);
-  await files.writeFiles([{ path: "/data/a/2", data: "" }]);
+  await files.write([
+    { path: "/data/a/1", data: "1" },
+    { path: "/data/a/2", data: "" },
+  ]);
   assert.is(await files.read("/data/a/2"), "");
+  await files.writeFiles([{ path: "/data/a/1", data: "one" }]);
+  assert.is(await files.read("/data/a/1"), "one");
   const listed = await files.list("/data", { depth: 2 });
   assert.equal(
     listed.map(({ path }) => path),
