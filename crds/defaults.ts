@@ -35,7 +35,12 @@ export interface ResolvedWorkloadSpec {
     saveGraceSeconds: number;
   };
   /** With ports and no check of the workload's own, a connection to the first port. Absent: no probe. */
-  health?: { intervalSeconds: number; unhealthyThreshold: number; httpGet?: { path: string; port: number } };
+  health?: {
+    readyWhen: "Healthy" | "Running";
+    intervalSeconds: number;
+    unhealthyThreshold: number;
+    httpGet?: { path: string; port: number };
+  };
   entrypoint: {
     cmd?: string;
     args?: string[];
@@ -82,6 +87,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     },
     ...(health !== undefined && {
       health: {
+        readyWhen: health.readyWhen ?? "Healthy",
         intervalSeconds: health.intervalSeconds ?? 10,
         unhealthyThreshold: health.unhealthyThreshold ?? 3,
         ...(health.httpGet !== undefined && {

@@ -207,6 +207,13 @@ const filesystemSchema = Type.Object(
 
 const healthSchema = Type.Object(
   {
+    readyWhen: Type.Optional(
+      stringEnum(["Healthy", "Running"], {
+        description:
+          "When an instance is ready: Healthy when its program is, Running as soon as it runs. Running suits sandboxes, whose programs answer later or not at all. A program that starts before its claim and has no probe has to run for 2 s all the same.",
+        default: "Healthy",
+      }),
+    ),
     intervalSeconds: Type.Optional(
       Type.Integer({ description: "Seconds between probes.", minimum: 1, maximum: 3600, default: 10 }),
     ),
@@ -239,6 +246,10 @@ const healthSchema = Type.Object(
   {
     description:
       "How to determine that the container is healthy. Without it, an instance is ready when its first port accepts connections, or, without ports, when its program has run for 2 s.",
+    ...rules({
+      rule: "!has(self.httpGet) || !has(self.readyWhen) || self.readyWhen == 'Healthy'",
+      message: "httpGet takes effect only with readyWhen Healthy, not Running: remove one of them",
+    }),
   },
 );
 

@@ -36,6 +36,9 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...checkpointProblems(spec.filesystem?.checkpointSeconds),
     ...programProblems("spec.filesystem.preSave", spec.filesystem?.preSave?.command),
     ...hookProblems(spec.entrypoint),
+    ...(spec.health?.httpGet !== undefined && spec.health.readyWhen === "Running"
+      ? ["spec.health.httpGet: takes effect only with readyWhen Healthy, not Running: remove one of them"]
+      : []),
     ...(spec.entrypoint?.start === "OnClaim" && spec.filesystem?.saveWhileRunning === true
       ? [
           "spec.filesystem.saveWhileRunning: takes effect only with entrypoint.start Warm, not OnClaim: remove one of them",

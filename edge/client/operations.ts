@@ -263,6 +263,12 @@ export type WorkloadSpec = {
    * connections, or, without ports, when its program has run for 2 s.
    */
   health?: {
+    /**
+     * When an instance is ready: Healthy when its program is, Running as soon as it runs. Running suits sandboxes,
+     * whose programs answer later or not at all. A program that starts before its claim and has no probe has to run
+     * for 2 s all the same.
+     */
+    readyWhen?: "Healthy" | "Running";
     /** Seconds between probes. */
     intervalSeconds?: number;
     /** Consecutive failures until the container is unhealthy. */
@@ -475,6 +481,12 @@ export type Workload = {
      * connections, or, without ports, when its program has run for 2 s.
      */
     health?: {
+      /**
+       * When an instance is ready: Healthy when its program is, Running as soon as it runs. Running suits
+       * sandboxes, whose programs answer later or not at all. A program that starts before its claim and has no
+       * probe has to run for 2 s all the same.
+       */
+      readyWhen?: "Healthy" | "Running";
       /** Seconds between probes. */
       intervalSeconds?: number;
       /** Consecutive failures until the container is unhealthy. */

@@ -3,12 +3,17 @@ import type { PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
 
-/** What shows that the program is healthy. With neither, that it runs. */
+/** What shows that the program is healthy. Without a port, that it has run for 2 s. */
 export interface HealthCheck {
   readonly port?: number | undefined;
   /** Of a GET request. @default a connection is enough */
   readonly path?: string | undefined;
+  /** Whether it is healthy as soon as it runs. @default false */
+  readonly isUnproven?: boolean;
 }
+
+/** In the place of the path, which counts only with a port. */
+const UNPROVEN = "unproven";
 
 /** Seconds that a program has for its answer. */
 const ANSWER_SECONDS = 4;
@@ -85,10 +90,10 @@ ${healthyFunction}
 healthy || { echo "$why"; exit 1; }`;
 
 /** The check of a probe, for a program that starts when its pod is claimed. */
-export function healthProbe({ port, path }: HealthCheck): Pick<Probe, "exec"> {
+export function healthProbe({ port, path, isUnproven = false }: HealthCheck): Pick<Probe, "exec"> {
   // As the kubelet requests it.
   const encoded = path?.replace(/[^!-~]/gu, encodeURIComponent) ?? "";
-  const words = [TOOLS_BUSYBOX, `/${LAUNCHER_FOLDER}`, String(port ?? ""), encoded];
+  const words = [TOOLS_BUSYBOX, `/${LAUNCHER_FOLDER}`, String(port ?? ""), isUnproven ? UNPROVEN : encoded];
   const command = [TOOLS_BUSYBOX, "sh", "-c", script, "tenancy-health", ...words];
   // Kubernetes makes one `$` of two, and replaces variables.
   return { exec: { command: command.map((word) => word.replaceAll("$", "$$$$")) } };
@@ -99,5 +104,6 @@ export function healthOf(spec: PodSpec): HealthCheck {
   const { readinessProbe } = programContainer(spec) ?? {};
   const words = readinessProbe?.exec?.command?.slice(-2) ?? [];
   const [port = "", path = ""] = words.map((word) => word.replaceAll("$$", "$"));
-  return { ...(port !== "" && { port: Number(port) }), ...(path !== "" && { path }) };
+  if (port === "") return path === UNPROVEN ? { isUnproven: true } : {};
+  return { port: Number(port), ...(path !== "" && { path }) };
 }

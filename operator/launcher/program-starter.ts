@@ -26,7 +26,8 @@ const HOOK_LIMIT_MS = 90_000;
 
 // A program that ends takes its container with it, and so this command. The operator that began it may be gone, so it
 // also ends by itself: on the files that stop the program, and when its patience is over.
-const script = fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"
+const script =
+  fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"; proof_ms="$6"
 ${healthyFunction}
 ${NOW_FUNCTION}
 until_so() {
@@ -64,7 +65,7 @@ begin() {
   why="the launcher does not answer"
   until_so [ -s $d/program ] || return 1
   [ "$word" = start ] || return 0
-  [ -n "$port" ] || "$b" usleep ${PROOF_MS * 1000}
+  "$b" usleep "\${proof_ms}000"
   until_so healthy
 }
 begin`);
@@ -122,8 +123,9 @@ const start: Kind = {
   what: "start the program",
   script,
   wordsFor({ spec }, patienceSeconds) {
-    const { port = "", path = "" } = healthOf(spec);
-    return [String(patienceSeconds), String(port), path];
+    const { port = "", path = "", isUnproven = false } = healthOf(spec);
+    const proofMs = port === "" && !isUnproven ? PROOF_MS : 0;
+    return [String(patienceSeconds), String(port), path, String(proofMs)];
   },
   async *pack(inputs) {
     yield* frames([packInputs(inputs)]);

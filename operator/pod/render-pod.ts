@@ -281,11 +281,12 @@ function probesOf(
   { startsOnClaim, startTimeoutMs }: { startsOnClaim: boolean; startTimeoutMs: number },
 ): { startupProbe?: Probe; readinessProbe?: Probe } {
   const { health } = withDefaults(spec);
-  if (health === undefined && !startsOnClaim) return {};
+  const isChecked = health !== undefined && health.readyWhen === "Healthy";
+  if (!isChecked && !startsOnClaim) return {};
   const { httpGet, intervalSeconds, unhealthyThreshold } = health ?? LAUNCHER_HEALTH;
   const port = endpointPort(spec);
   const check = startsOnClaim
-    ? healthProbe(httpGet ?? { port: health === undefined ? undefined : port })
+    ? healthProbe(isChecked ? (httpGet ?? { port }) : { isUnproven: health !== undefined })
     : httpGet === undefined
       ? { tcpSocket: { port } }
       : { httpGet };

@@ -83,6 +83,9 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.filesystem.checkpointSeconds": { anyOf: [{ maximum: 0 }, { minimum: 30 }] },
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
   "WorkloadSpec.filesystem.preSave.command": namesProgram,
+  "WorkloadSpec.health": {
+    anyOf: [{ not: needs("httpGet") }, { properties: { readyWhen: { const: "Healthy" } } }],
+  },
   "WorkloadSpec.entrypoint": {
     anyOf: [{ not: needs("onClaim") }, { properties: { start: { const: "Warm" } } }],
   },

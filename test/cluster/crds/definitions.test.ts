@@ -286,7 +286,7 @@ test("API server: stores the defaults that withDefaults applies", async () => {
     assert.equal(stored.resources, { vcpus: 1, memoryMb: 512, diskGb: 1 });
     assert.equal(stored.network, { access: "none", expose: "none" });
     assert.equal(stored.idle, "idle" in spec ? { action: "hibernate", countBackgroundProcesses: false } : undefined);
-    const health = { intervalSeconds: 10, unhealthyThreshold: 3, httpGet: { path: "/" } };
+    const health = { readyWhen: "Healthy", intervalSeconds: 10, unhealthyThreshold: 3, httpGet: { path: "/" } };
     assert.equal(stored.health, "health" in spec ? health : undefined);
     assert.equal(withDefaults(stored), withDefaults(spec as WorkloadSpec));
     assert.equal(workloadProblems(stored), []);

@@ -12,6 +12,9 @@ const resources = { vcpus: 1, memoryMb: 128, diskGb: 1 };
 const entrypoint = { cmd: "/bin/busybox", args: ["sh", "-c", idle], start: "OnClaim" as const };
 const spec: Partial<WorkloadSpec> = {
   ...{ entrypoint, resources },
+  // Nothing listens there.
+  network: { ports: [8080] },
+  health: { readyWhen: "Running" },
   filesystem: { overlayDirs: ["/data"], checkpointSeconds: 0 },
 };
 

@@ -18,10 +18,11 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
 
 test("withDefaults: probes every 10 s with a threshold of 3, on the endpoint's port", () => {
   const health = (spec: Parameters<typeof withDefaults>[0]) => withDefaults(spec).health;
+  const byDefault = { readyWhen: "Healthy", intervalSeconds: 10, unhealthyThreshold: 3 };
   assert.is(health({ image }), undefined);
   assert.is(health({ image, network: { ports: [] } }), undefined);
-  assert.equal(health({ image, network: { ports: [90] } }), { intervalSeconds: 10, unhealthyThreshold: 3 });
-  assert.equal(health({ image, health: {} }), { intervalSeconds: 10, unhealthyThreshold: 3 });
+  assert.equal(health({ image, network: { ports: [90] } }), byDefault);
+  assert.equal(health({ image, health: {} }), byDefault);
   assert.equal(health({ image, health: { httpGet: {} }, network: { ports: [90] } })?.httpGet, { path: "/", port: 90 });
   assert.equal(health({ image, health: { httpGet: { path: "/ok", port: 91 } }, network: { ports: [90] } })?.httpGet, {
     path: "/ok",
@@ -43,7 +44,12 @@ test("withDefaults: keeps what the spec says", () => {
     },
     idle: { timeoutSeconds: 5, action: "destroy" as const, countBackgroundProcesses: true },
     filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, checkpointSeconds: 0, saveGraceSeconds: 60 },
-    health: { intervalSeconds: 1, unhealthyThreshold: 1, httpGet: { path: "/x", port: 2 } },
+    health: {
+      readyWhen: "Running" as const,
+      intervalSeconds: 1,
+      unhealthyThreshold: 1,
+      httpGet: { path: "/x", port: 2 },
+    },
     entrypoint: {
       cmd: "run",
       args: ["a"],

@@ -60,7 +60,12 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         overlayDirs: ["/home/agent", "/var/lib/a b/.config", "/..data", "/data/"],
         preSave: { command: ["sh", "-c", "sync\nsync"], timeoutSeconds: 600, onError: "Continue" },
       },
-      health: { intervalSeconds: 5, unhealthyThreshold: 2, httpGet: { path: "/healthz?full=1", port: 8080 } },
+      health: {
+        readyWhen: "Healthy",
+        intervalSeconds: 5,
+        unhealthyThreshold: 2,
+        httpGet: { path: "/healthz?full=1", port: 8080 },
+      },
       entrypoint: {
         cmd: "/bin/sh",
         args: ["-c", "echo one\necho two"],
@@ -291,6 +296,11 @@ export const badSpecs: readonly BadSpec[] = [
         "an onClaim for a program that starts with its claim",
         { image, entrypoint: { cmd: "run", start: "OnClaim", onClaim: { httpPost: { path: "/" } } } },
         "spec.entrypoint",
+      ],
+      [
+        "a health check of an instance that is ready without it",
+        { image, health: { readyWhen: "Running", httpGet: {} } },
+        "spec.health",
       ],
       ["an onClaim without a call", { image, entrypoint: { onClaim: {} } }, "spec.entrypoint.onClaim"],
       [

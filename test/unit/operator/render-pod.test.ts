@@ -55,6 +55,11 @@ test("health gives a start-up probe once a second and a readiness probe as asked
   assert.is(containerOf(workload())?.readinessProbe, undefined);
 });
 
+test("an instance that is ready when its program runs has no probe, whatever its ports", () => {
+  const container = containerOf(workload({ network: { ports: [99] }, health: { readyWhen: "Running" } }));
+  assert.equal([container?.startupProbe, container?.readinessProbe], [undefined, undefined]);
+});
+
 test("a port without health has the first one looked at: ready is what takes connections there", () => {
   const container = containerOf(workload({ network: { ports: [99, 98] } }));
   assert.equal([container?.startupProbe?.tcpSocket, container?.startupProbe?.periodSeconds], [{ port: 99 }, 1]);
@@ -142,6 +147,7 @@ test("a pod whose program starts with its claim is checked from inside, and wait
   assert.equal(rendered({ filesystem: { overlayDirs: ["/data"] } }), [true, true, 120, {}]);
   assert.equal(rendered({ network: { ports: [81] } }), [true, false, 10, { port: 81 }]);
   assert.equal(rendered({ health: { httpGet: { path: "/x", port: 82 } } })[3], { port: 82, path: "/x" });
+  assert.equal(rendered({ network: { ports: [81] }, health: { readyWhen: "Running" } })[3], { isUnproven: true });
   // Kubernetes makes one `$` of two, and replaces variables; a request has no other letters.
   const odd = rendered({ health: { httpGet: { path: "/$(HOME)/$$/ä b%20", port: 82 } } })[3];
   assert.equal(odd, { port: 82, path: "/$(HOME)/$$/%C3%A4%20b%20" });
