@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Registry } from "prom-client";
+import { pods } from "../crds/client/built-in-resources.ts";
 import { steadyClock, systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
@@ -36,7 +37,7 @@ import { openAuditOutput } from "./audit/audit-output.ts";
 import { createClaimWaiters } from "./cluster/claim-waiters.ts";
 import { createEdgeCluster } from "./cluster/edge-cluster.ts";
 import { createFindLivePod } from "./cluster/live-pod.ts";
-import { standingOf, watchCluster } from "./cluster/watch-cluster.ts";
+import { nextWarmPod, standingOf, watchCluster } from "./cluster/watch-cluster.ts";
 import { watchQuotas } from "./cluster/watch-quotas.ts";
 import type { EdgeConfig } from "./config.ts";
 import { createAccessTokens } from "./e2b/access-token.ts";
@@ -52,6 +53,7 @@ import { createCors } from "./http/cors.ts";
 import { createDerivedKey } from "./http/derived-key.ts";
 import { type AnsweredRequest, createHandler, type Handler } from "./http/handler.ts";
 import { createChannels } from "./inside/channels.ts";
+import { createChannelsAhead } from "./inside/channels-ahead.ts";
 import { createKubectl } from "./kubectl/kubectl.ts";
 import { mcpRoutes } from "./mcp/routes.ts";
 import { createMetrics, probeRoutes } from "./metrics.ts";
@@ -193,7 +195,11 @@ export async function startEdge(options: {
   const kubectl = createKubectl({ namespace });
   const quotas = watchQuotas({ client, namespace, signal: watches.signal, log });
   const attachments = createAttachments({ clock: systemClock, quotas });
-  const channels = createChannels({ exec, namespace });
+  const channels = createChannels({
+    ...{ exec, namespace },
+    isPresent: async ({ name, uid }) => (await cluster(pods).named(name).find())?.metadata.uid === uid,
+  });
+  const channelsAhead = createChannelsAhead({ channels, nextPod: (workload) => nextWarmPod(workload, cache), log });
   const builds = {
     namespace: config.buildNamespace,
     kubectl: createKubectl({ namespace: config.buildNamespace }),
@@ -273,6 +279,7 @@ export async function startEdge(options: {
     audit,
     kubectl,
     channels,
+    channelsAhead,
     attachments,
     recorder,
     builds,
@@ -404,6 +411,7 @@ export async function startEdge(options: {
       await gateway?.close();
       kubectl.close();
       builds.kubectl.close();
+      channelsAhead.close();
       await within(channels.close(), CLOSE_MS);
       await within(Promise.all([activity.close(), recorder.flush(), audit.close()]), FLUSH_MS);
       watches.abort();

@@ -192,6 +192,23 @@ export function workloadOf({ spec }: { spec: { workloadRef: string } }): string 
   return spec.workloadRef;
 }
 
+/**
+ * The warm pod that the next claim of a workload will probably get: the operator gives the one that has been ready
+ * longest. Undefined if none is known, as without the role api.
+ */
+export function nextWarmPod(
+  workload: string,
+  { pools, pods }: ClusterCache,
+): { name: string; uid: string } | undefined {
+  for (const { metadata } of pools?.store.by("workload", workload) ?? []) {
+    for (const pod of pods.store.by("pool", poolIndex({ pool: metadata.name, status: "ready" }))) {
+      const { name, uid = "" } = pod.metadata;
+      return { name, uid };
+    }
+  }
+  return undefined;
+}
+
 /** The index `pool` of pods. */
 export function poolOf(pod: Pod): string | undefined {
   const place = poolPlace(pod);

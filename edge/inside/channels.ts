@@ -2,11 +2,18 @@ import type { Clock } from "../../crds/client/clock.ts";
 import { steadyClock } from "../../crds/client/clock.ts";
 import type { Exec } from "../../crds/client/exec/exec.ts";
 import { TOOLS_INSIDE, WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import { quote } from "../../crds/quote.ts";
 import { linkSignals, orAborted } from "../../crds/waits.ts";
+import { HttpError } from "../http/http-error.ts";
 import { type Channel, openChannel } from "./channel.ts";
 
 /** How long a channel without calls stays open. No exec may be left in a pod a minute after its last client is gone. */
 const IDLE_MS = 60_000;
+
+export interface PodId {
+  readonly name: string;
+  readonly uid: string;
+}
 
 /** The channels to pods, one for each pod that is in use. */
 export interface Channels {
@@ -14,10 +21,11 @@ export interface Channels {
    * Returns the channel to a pod; opens it if there is none. Make the call at once: a channel without calls closes
    * after 60 s.
    *
-   * @throws as `openChannel` does
+   * @throws as `openChannel` and `isPresent` do
+   * @throws HttpError 410 if another pod of the name is there
    * @throws the signal's reason if it is aborted; other callers still get the channel
    */
-  channelTo(pod: { readonly name: string; readonly uid: string }, signal?: AbortSignal): Promise<Channel>;
+  channelTo(pod: PodId, signal?: AbortSignal): Promise<Channel>;
   /** Closes all channels. Resolves when their execs have ended. */
   close(): Promise<void>;
 }
@@ -33,8 +41,14 @@ interface Entry {
   cancelIdle: () => void;
 }
 
-export function createChannels(options: { exec: Exec; namespace: string; clock?: Clock | undefined }): Channels {
-  const { exec, namespace, clock = steadyClock } = options;
+/** @param options.isPresent asks the API server whether the pod of that name has that uid */
+export function createChannels(options: {
+  exec: Exec;
+  isPresent: (pod: PodId) => Promise<boolean>;
+  namespace: string;
+  clock?: Clock | undefined;
+}): Channels {
+  const { exec, isPresent, namespace, clock = steadyClock } = options;
   /** By uid: a pod of the same name may follow. */
   const entries = new Map<string, Entry>();
   /** Execs that have not ended, also of channels that are closed. */
@@ -58,7 +72,7 @@ export function createChannels(options: { exec: Exec; namespace: string; clock?:
     });
   }
 
-  function open({ name, uid }: { name: string; uid: string }): Entry {
+  function open({ name, uid }: PodId): Entry {
     const stop = linkSignals();
     const target = { namespace, pod: name, container: WORKLOAD_CONTAINER, command: [TOOLS_INSIDE, "connect"] };
     const opening = openChannel({
@@ -71,7 +85,7 @@ export function createChannels(options: { exec: Exec; namespace: string; clock?:
       ...{ signal: stop.signal, clock },
       onCallEnd: () => restartIdle(uid, entry),
       onClose: () => forget(uid, entry),
-    });
+    }).then((channel) => requirePresent(channel, { name, uid }));
     const entry: Entry = { opening, channel: undefined, waiting: 0, stop: stop.abort, cancelIdle: ignore };
     entries.set(uid, entry);
     opening.then(
@@ -82,6 +96,18 @@ export function createChannels(options: { exec: Exec; namespace: string; clock?:
       () => forget(uid, entry),
     );
     return entry;
+  }
+
+  /** An exec names no uid, and another pod of this name may have come before it. */
+  async function requirePresent(channel: Channel, pod: PodId): Promise<Channel> {
+    try {
+      if (await isPresent(pod)) return channel;
+    } catch (error) {
+      channel.close();
+      throw error;
+    }
+    channel.close();
+    throw new HttpError(410, `instance ${quote(pod.name)} was replaced by another pod of its name; try again`);
   }
 
   return {

@@ -10,6 +10,7 @@ export const REAL_PATHS = [
   "increments",
   "checkpoints",
   "inside",
+  "e2b",
 ] as const;
 
 /** The measurements, in their order. */

@@ -7,6 +7,7 @@ import { type BenchOptions, type PathName, REAL_PATHS } from "./options.ts";
 import { measureBesideReleases } from "./paths/beside-releases.ts";
 import { measureCheckpoints } from "./paths/checkpoints.ts";
 import { measureCold } from "./paths/cold.ts";
+import { measureE2b } from "./paths/e2b.ts";
 import { measureIncrements } from "./paths/increments.ts";
 import { measureInside } from "./paths/inside.ts";
 import { measureOnClaim } from "./paths/on-claim.ts";
@@ -98,6 +99,8 @@ async function measure(
       return measureCheckpoints(environment, { mebibytes: 64, n: quick ? 1 : 5, log, signal });
     case "inside":
       return measureInside(environment, { n: quick ? 20 : 100, instances: quick ? 2 : 10, log, signal });
+    case "e2b":
+      return measureE2b(environment, { n: quick ? 5 : 30, signal });
     default:
       return path satisfies never;
   }

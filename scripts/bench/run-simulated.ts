@@ -122,6 +122,7 @@ function measurePath(path: PathName, context: BenchContext, signal: AbortSignal)
     case "cold+data":
     case "pool-beside":
     case "on-claim":
+    case "e2b":
     case "increments":
     case "checkpoints":
     case "inside":

@@ -1,7 +1,6 @@
 import type { Claim } from "../../../crds/claim.ts";
 import { type ClaimKey, canonicalClaim, hasKey } from "../../../crds/claims/claim-key.ts";
 import { NetworkError } from "../../../crds/client/api-error.ts";
-import { pods } from "../../../crds/client/built-in-resources.ts";
 import { ExecError } from "../../../crds/client/exec/exec-outcome.ts";
 import { claims } from "../../../crds/kinds.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
@@ -81,21 +80,16 @@ export interface InsidePlace {
  * saved.
  */
 export function createInsidePlaces(services: InstanceServices & ClaimServices): InsidePlace[] {
-  const { channels, activity, cluster, clock } = services;
-  /** Channels that were opened to the pod with the right uid. */
-  const proven = new WeakSet<Channel>();
+  const { channels, channelsAhead, activity, cluster, clock } = services;
+  /** Channels that a call was made on. */
+  const used = new WeakSet<Channel>();
 
-  async function channelTo(pod: Pod, signal: AbortSignal): Promise<Channel> {
-    const { name, uid = "" } = pod.metadata;
+  async function channelTo({ metadata }: Pod, signal: AbortSignal): Promise<Channel> {
+    const { name, uid = "", labels } = metadata;
     const channel = await channels.channelTo({ name, uid }, signal);
-    if (proven.has(channel)) return channel;
-    // An exec names no uid, and another pod of this name may have come before it.
-    const present = await cluster(pods).named(name).find();
-    if (present?.metadata.uid !== uid) {
-      channel.close();
-      throw new HttpError(410, `instance ${quote(name)} was replaced by another pod of its name; try again`);
-    }
-    proven.add(channel);
+    const workload = labels?.[label.workload];
+    if (workload !== undefined && !used.has(channel)) channelsAhead.used(workload);
+    used.add(channel);
     return channel;
   }
 

@@ -12,6 +12,7 @@ import { slimPod } from "../../cluster/slim-pod.ts";
 import type { ClusterCache } from "../../cluster/watch-cluster.ts";
 import { HttpError } from "../../http/http-error.ts";
 import type { Channels } from "../../inside/channels.ts";
+import type { ChannelsAhead } from "../../inside/channels-ahead.ts";
 import type { Kubectl } from "../../kubectl/kubectl.ts";
 import { type KubectlError, kubectlError } from "../../kubectl/kubectl-errors.ts";
 
@@ -39,6 +40,7 @@ export interface InstanceServices {
   readonly kubectl: Kubectl;
   /** To the programs in the pods that hold processes and files. */
   readonly channels: Channels;
+  readonly channelsAhead: ChannelsAhead;
   readonly activity: Activity;
   readonly clock: Clock;
 }

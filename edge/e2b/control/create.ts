@@ -102,6 +102,7 @@ export async function startSandbox(
 ) {
   const { actor = root } = request.caller ?? {};
   const gone = () => context.clientGone ?? request.signal;
+  services.channelsAhead.begin(claim.workloadRef);
   try {
     const { instanceId, source } = await claimTenant(claim, services, { clientGone: gone, span: context.span });
     request.audit?.about({ instance: instanceId });

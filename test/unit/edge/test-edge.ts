@@ -1,5 +1,5 @@
 import type { BuildContexts } from "../../../crds/builds/build-contexts.ts";
-import { secrets } from "../../../crds/client/built-in-resources.ts";
+import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import type { Clock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import type { Exec } from "../../../crds/client/exec/exec.ts";
@@ -27,7 +27,7 @@ import { loginRoutes } from "../../../edge/api/login.ts";
 import { apiRoutes } from "../../../edge/api/routes.ts";
 import { createAudit } from "../../../edge/audit/audit.ts";
 import { createFindLivePod } from "../../../edge/cluster/live-pod.ts";
-import { standingOf } from "../../../edge/cluster/watch-cluster.ts";
+import { nextWarmPod, standingOf } from "../../../edge/cluster/watch-cluster.ts";
 import { type AccessTokens, createAccessTokens } from "../../../edge/e2b/access-token.ts";
 import { withE2b } from "../../../edge/e2b/e2b.ts";
 import { createEnvd } from "../../../edge/e2b/envd/envd.ts";
@@ -39,6 +39,7 @@ import { type AnsweredRequest, createHandler, type Handler } from "../../../edge
 import { createPageCheck } from "../../../edge/http/page-check.ts";
 import { createSessions, type Sessions } from "../../../edge/http/session.ts";
 import { type Channels, createChannels } from "../../../edge/inside/channels.ts";
+import { createChannelsAhead } from "../../../edge/inside/channels-ahead.ts";
 import { createKubectl } from "../../../edge/kubectl/kubectl.ts";
 import { mcpRoutes } from "../../../edge/mcp/routes.ts";
 import type { Network } from "../../../edge/proxy/entry/origin.ts";
@@ -173,7 +174,16 @@ export function testEdge(
   const admit = createKeyRates({ clock: shared.clock });
   const authenticate = findActor && countCallers(createApiKeyCheck(findActor, sessions, options.tokens), admit);
   const events = createEventHub({ instance: "test", clock: shared.clock, standing: () => standingOf(cluster.cache) });
-  const channels = createChannels({ exec: options.exec ?? refusedExec, namespace: NAMESPACE });
+  const channels = createChannels({
+    ...{ exec: options.exec ?? refusedExec, namespace: NAMESPACE },
+    isPresent: async ({ name, uid }) => (await cluster.cluster(pods).named(name).find())?.metadata.uid === uid,
+  });
+  const channelsAhead = createChannelsAhead({
+    channels,
+    nextPod: (workload) => nextWarmPod(workload, cluster.cache),
+    log: logger,
+    clock: shared.clock,
+  });
   const quotas = options.quotas ?? { current: () => noQuotas, problem: () => undefined };
   const attachments = createAttachments({ clock: shared.clock, quotas });
   const audit = createAudit({
@@ -208,6 +218,7 @@ export function testEdge(
     checkPage,
     kubectl: createKubectl({ namespace: NAMESPACE, command }),
     channels,
+    channelsAhead,
     attachments,
     store: () => openedStore(options),
     most: options.most ?? { history: 3, replaced: 3 },

@@ -29,7 +29,11 @@ function create(): { channels: Channels; clock: ManualClock; started: Started[] 
     if (stdin === undefined || stdout === undefined || signal === undefined) throw new Error("streams are missing");
     return inside.run({ stdin, stdout, signal, timeoutMs });
   };
-  return { channels: createChannels({ exec, namespace: "tenants", clock }), clock, started };
+  return {
+    channels: createChannels({ exec, namespace: "tenants", isPresent: async () => true, clock }),
+    clock,
+    started,
+  };
 }
 
 function insideOf(started: readonly Started[], index: number): FakeInside {

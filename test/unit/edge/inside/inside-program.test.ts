@@ -264,6 +264,7 @@ test("many callers at a time share one exec", async () => {
       execs += 1;
       return exec(options);
     },
+    isPresent: async () => true,
     namespace: "n",
   });
   const answers = await Promise.all(
