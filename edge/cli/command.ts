@@ -28,6 +28,8 @@ export interface Command {
   readonly most?: number;
   /** Whether it takes a command after `--`. @default false */
   readonly takesCommand?: boolean;
+  /** Whether it calls the API with the key of the login. @default true */
+  readonly needsKey?: boolean;
   readonly options?: Readonly<Record<string, Option>>;
   /** More sentences for the help. */
   readonly notes?: readonly string[];

@@ -31,7 +31,7 @@ export async function runCommandLine(
       return 0;
     }
     const { command, input } = parsed;
-    const settings = await readSettings(input, io);
+    const settings = await readSettings(input, io, command);
     const { signal } = interrupts;
     // It does not end with the signal, so that a command can still end what it has started. Node 20 has no WebSocket.
     const WebSocket = (globalThis.WebSocket ?? NodeWebSocket) as unknown as SocketConstructor;

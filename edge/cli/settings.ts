@@ -2,12 +2,18 @@ import { randomUUID } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import * as v from "valibot";
+import { steadyClock } from "../../crds/client/clock.ts";
 import { originOf } from "../client/call.ts";
 import { CommandError, type Input, UsageError } from "./command.ts";
 import { type Io, readAll, withoutLastEnd } from "./io.ts";
+import { isEnding, oidcLoginSchema, refreshLogin } from "./oidc.ts";
 
 const DEFAULT_URL = "http://127.0.0.1:8080";
+/** A provider has 30 s for its answer. */
+const LOCK_LIMIT_MS = 60_000;
+const LOCK_LOOK_MS = 100;
 const MOST_KEY_BYTES = 64 * 1024;
 
 /** Where the API is, and the key for it. */
@@ -22,6 +28,8 @@ const loginsSchema = v.strictObject({
   url: v.optional(v.string()),
   /** By address: a key is sent nowhere else. */
   keys: v.optional(v.record(v.string(), v.string()), {}),
+  /** In the place of a key, by address. */
+  oidc: v.optional(v.record(v.string(), oidcLoginSchema), {}),
 });
 export type Logins = v.InferOutput<typeof loginsSchema>;
 
@@ -35,14 +43,62 @@ export function configPath(env: Env): string {
 /**
  * The settings of a command line: its options, then the environment, then the login.
  *
- * @throws UsageError for an address that is none; CommandError if a file cannot be used
+ * @param options.needsKey whether a login at a provider that has ended is an error. @default true
+ * @throws UsageError for an address that is none; CommandError if a file cannot be used, or a login has ended
  */
-export async function readSettings(input: Input, io: Io): Promise<Settings> {
+export async function readSettings(
+  input: Input,
+  io: Io,
+  { needsKey = true }: { needsKey?: boolean } = {},
+): Promise<Settings> {
   const keyFile = input.value("key-file");
   const logins = readLogins(io.env);
   const url = addressOf(input.value("url") ?? (io.env.TENANCY_URL || logins.url) ?? DEFAULT_URL);
-  const key = keyFile !== undefined ? await readKey(keyFile, io) : io.env.TENANCY_KEY || logins.keys[url];
-  return { url, key };
+  if (keyFile !== undefined) return { url, key: await readKey(keyFile, io) };
+  const key = io.env.TENANCY_KEY || logins.keys[url];
+  return { url, key: key ?? (needsKey ? await accessTokenFor(url, io.env) : undefined) };
+}
+
+/** The access token of the login at a provider for an address, if there is one. */
+async function accessTokenFor(url: string, env: Env): Promise<string | undefined> {
+  const login = readLogins(env).oidc[url];
+  if (login === undefined || !isEnding(login)) return login?.accessToken;
+  const leave = await lockLogins(env);
+  try {
+    // Another command may have got one, and a refresh token is often valid only once.
+    const present = readLogins(env);
+    const other = present.oidc[url];
+    if (other === undefined || !isEnding(other)) return other?.accessToken;
+    const next = await refreshLogin(other);
+    writeLogins({ ...present, oidc: { ...present.oidc, [url]: next } }, env);
+    return next.accessToken;
+  } finally {
+    leave();
+  }
+}
+
+/**
+ * Waits until no other command asks for a token, at most as long as one could.
+ *
+ * @returns what lets the next one ask
+ * @throws CommandError if the folder cannot be written
+ */
+async function lockLogins(env: Env): Promise<() => void> {
+  const path = `${configPath(env)}.lock`;
+  const leave = () => rmSync(path, { recursive: true, force: true });
+  const endMs = steadyClock.now() + LOCK_LIMIT_MS;
+  for (;;) {
+    try {
+      mkdirSync(path);
+      return leave;
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== "EEXIST")
+        throw new CommandError(`Cannot make ${path}: ${(cause as Error).message}`, { exitCode: 1, cause });
+    }
+    // It was left by a command that was killed.
+    if (steadyClock.now() > endMs) leave();
+    else await sleep(LOCK_LOOK_MS);
+  }
 }
 
 function addressOf(url: string): string {
@@ -75,7 +131,7 @@ function readText(file: string): string {
 /** @throws CommandError if the file is no such file, or others can read it */
 export function readLogins(env: Env): Logins {
   const path = configPath(env);
-  if (!isThere(path)) return { keys: {} };
+  if (!isThere(path)) return { keys: {}, oidc: {} };
   const { mode, uid } = statSync(path);
   if ((mode & 0o077) !== 0 || uid !== process.getuid?.()) {
     throw new CommandError(

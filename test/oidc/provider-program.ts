@@ -11,6 +11,7 @@ import Provider from "oidc-provider";
 const claims: Record<string, object> = JSON.parse(process.env.CLAIMS ?? "{}");
 /** Where the provider may send browsers back to. */
 const redirectUris: string[] = JSON.parse(process.env.REDIRECT_URIS ?? "[]");
+const ACCESS_SECONDS = Number(process.env.ACCESS_SECONDS ?? 300);
 const AUDIENCE = process.env.AUDIENCE ?? "tenancy-api";
 
 let rotations = 0;
@@ -47,24 +48,35 @@ async function start(issuer: string) {
     grant_types: ["authorization_code"],
     redirect_uris: redirectUris,
   };
+  const commandLine = {
+    client_id: "cli",
+    token_endpoint_auth_method: "none",
+    grant_types: ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"],
+    redirect_uris: [],
+    response_types: [],
+  };
   const provider = new Provider(issuer, {
-    clients: [...programs, ...(redirectUris.length > 0 ? [dashboard] : [])],
+    clients: [...programs, commandLine, ...(redirectUris.length > 0 ? [dashboard] : [])],
     jwks: { keys: [key] },
     cookies: { keys: ["not a secret"] },
     claims: { openid: ["sub", "groups", "tenants"] },
     conformIdTokenClaims: false,
     pkce: { required: () => true },
     findAccount: (_: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id, ...claims[id] }) }),
-    extraTokenClaims: (_: unknown, token: { clientId: string }) => claims[token.clientId],
+    // Of a person's token those of the person.
+    extraTokenClaims: (_: unknown, { clientId, accountId }: { clientId: string; accountId?: string }) =>
+      claims[accountId ?? clientId],
+    issueRefreshToken: (_: unknown, { clientId }: { clientId: string }) => clientId === "cli",
     features: {
       clientCredentials: { enabled: true },
+      deviceFlow: { enabled: true },
       resourceIndicators: {
         enabled: true,
         getResourceServerInfo: (_: unknown, audience: string) => ({
           scope: "",
           audience: audience === "urn:tenancy" ? AUDIENCE : audience,
           accessTokenFormat: "jwt",
-          accessTokenTTL: 300,
+          accessTokenTTL: ACCESS_SECONDS,
         }),
       },
     },

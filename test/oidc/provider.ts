@@ -16,6 +16,12 @@ export interface OidcProvider {
    * @returns the address that the provider sends the browser back to
    */
   signIn(account: string, address: string): Promise<string>;
+  /**
+   * Confirms the code of a device as a person does in a browser.
+   *
+   * @param address with the code
+   */
+  confirm(account: string, address: string): Promise<void>;
   /** Replaces the signing keys while it runs. */
   rotate(): Promise<void>;
   stop(): Promise<void>;
@@ -25,15 +31,21 @@ export interface OidcProvider {
  * Starts a provider on Node.
  *
  * @param claims of each account and program, by its id
- * @param redirectUris of the client `dashboard`. @default there is no such client
+ * @param options.accessSeconds how long an access token is valid
+ * @param options.redirectUris of the client `dashboard`. @default there is no such client
  */
 export async function startOidcProvider(
   claims: Record<string, object>,
-  { redirectUris = [] }: { redirectUris?: string[] } = {},
+  { redirectUris = [], accessSeconds = 300 }: { redirectUris?: string[]; accessSeconds?: number } = {},
 ): Promise<OidcProvider> {
   const child = spawn("node", ["--import", "tsx", join(import.meta.dirname, "provider-program.ts")], {
     cwd: repository,
-    env: { PATH: process.env.PATH, CLAIMS: JSON.stringify(claims), REDIRECT_URIS: JSON.stringify(redirectUris) },
+    env: {
+      PATH: process.env.PATH,
+      CLAIMS: JSON.stringify(claims),
+      REDIRECT_URIS: JSON.stringify(redirectUris),
+      ACCESS_SECONDS: String(accessSeconds),
+    },
     stdio: ["pipe", "pipe", "pipe"],
   });
   const printed: string[] = [];
@@ -72,6 +84,22 @@ export async function startOidcProvider(
         if (location === null) throw new Error(`the provider answered ${status}: ${text}`);
         url = new URL(location, url).href;
         if (new URL(url).origin !== issuer) return url;
+      }
+      throw new Error(`the login of ${account} does not end`);
+    },
+    async confirm(account, address) {
+      const cookies = new Map<string, string>();
+      let [url, body]: [string, URLSearchParams | undefined] = [address, undefined];
+      for (let step = 0; step < 15; step += 1) {
+        const { location, text, status } = await visit(url, cookies, body);
+        if (text.includes("Sign-in Success")) return;
+        if (location === null && status !== 200) throw new Error(`the provider answered ${status}: ${text}`);
+        const action = /<form[^>]* action="([^"]+)"/.exec(text)?.[1];
+        url = new URL(location ?? action ?? "", url).href;
+        const inputs = [...text.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+        const hidden = inputs.map(([, name = "", value = ""]) => [name, value] as [string, string]);
+        body =
+          location === null ? new URLSearchParams([...hidden, ["login", account], ["password", account]]) : undefined;
       }
       throw new Error(`the login of ${account} does not end`);
     },

@@ -17,11 +17,13 @@ export interface CliOptions {
   readonly isTerminal?: boolean;
   /** Called with all of standard output so far, and with what sends a signal. */
   readonly onStdout?: (text: string, interrupt: () => void) => void;
+  /** Called with each piece of standard error. */
+  readonly onStderr?: (piece: string) => void;
 }
 
 /** Runs a command line in this process. */
 export async function runCli(argv: readonly string[], options: CliOptions = {}): Promise<CliRun> {
-  const { env = {}, stdin, isTerminal = false, onStdout } = options;
+  const { env = {}, stdin, isTerminal = false, onStdout, onStderr } = options;
   const handlers = new Map<string, () => void>();
   const source: SignalSource = { on: (signal, handle) => handlers.set(signal, handle) };
   const interrupts = createInterrupts(source, { kill: () => undefined });
@@ -29,6 +31,7 @@ export async function runCli(argv: readonly string[], options: CliOptions = {}):
   const stream = (name: "stdout" | "stderr") =>
     Object.assign(new PassThrough(), isTerminal && { isTTY: true }).on("data", (piece: Buffer) => {
       output[name].push(piece);
+      if (name === "stderr") onStderr?.(String(piece));
       if (name === "stdout") onStdout?.(String(Buffer.concat(output.stdout)), () => handlers.get("SIGINT")?.());
     });
   const io = { stdin: new PassThrough(), stdout: stream("stdout"), stderr: stream("stderr"), env };
