@@ -62,6 +62,16 @@ export function queryWords(
   return words;
 }
 
+/** A query parameter that is a whole number up to `most`; undefined without it. @throws HttpError 400 for other values */
+export function queryNumber({ query }: RoutedRequest, name: string, most: number): number | undefined {
+  const value = query[name];
+  if (value === undefined) return undefined;
+  const count = typeof value === "string" && /^\d{1,16}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(count <= most))
+    throw new HttpError(400, `query.${name}: must be a whole number of at most ${most}, got ${quote(String(value))}`);
+  return count;
+}
+
 /** What a tenant id must be, as a check and in words. */
 export const tenantIdRule = {
   accepts: (value: string): boolean => isTenantId(value),

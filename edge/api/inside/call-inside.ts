@@ -39,6 +39,8 @@ interface AskOptions extends Pick<CallOptions, "input"> {
   readonly failure?: InsideFailure;
   /** Milliseconds until the call is over, or fails. @default 15 minutes */
   readonly limitMs?: number;
+  /** Whether the pod counts as in use. @default true */
+  readonly isUse?: boolean;
 }
 
 /** For what its client follows. */
@@ -137,12 +139,12 @@ export function createInsidePlaces(services: InstanceServices & ClaimServices): 
     async function open(
       call: string,
       parameters: object,
-      { input, failure = {}, limitMs = LIMIT_MS }: AskOptions = {},
+      { input, failure = {}, limitMs = LIMIT_MS, isUse = true }: AskOptions = {},
     ): Promise<OpenedCall> {
       const ended = createDeferred<void>();
       const deadline = startDeadline(limitMs, clock);
       const stop = linkSignals(clientGone, deadline.signal);
-      void activity.during(name, () => ended.promise);
+      if (isUse) void activity.during(name, () => ended.promise);
       const onEnd = (): void => {
         ended.resolve();
         deadline.close();

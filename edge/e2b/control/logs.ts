@@ -1,8 +1,6 @@
 import { WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
-import { quote } from "../../../crds/quote.ts";
 import { instanceError } from "../../api/instances/instance.ts";
-import { HttpError } from "../../http/http-error.ts";
-import { queryText, queryWords } from "../../http/parameters.ts";
+import { queryNumber, queryText, queryWords } from "../../http/parameters.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
 import { podLogs } from "../../kubectl/pod-logs.ts";
@@ -29,7 +27,7 @@ export function logRoutes(services: ControlServices): Route[] {
       access: useOne,
       query: { start: {}, limit: {} },
       async handle(request, context) {
-        const from = numberQuery(request, "start", Number.MAX_SAFE_INTEGER) ?? 0;
+        const from = queryNumber(request, "start", Number.MAX_SAFE_INTEGER) ?? 0;
         const lines = (await lastLines(request, context, services)).filter((line) => timeOf(line) >= from);
         const logs = lines.map(({ timestamp, message }) => ({ timestamp, line: message }));
         return jsonResponse({ logs, logEntries: lines.map(entryOf) });
@@ -44,7 +42,7 @@ export function logRoutes(services: ControlServices): Route[] {
         const isBackward = queryWords(request, "direction", ["forward", "backward"])?.[0] === "backward";
         const level = queryWords(request, "level", ["debug", "info", "warn", "error"])?.[0] ?? "info";
         const search = queryText(request, "search", { accepts: () => true, says: "" }) ?? "";
-        const cursor = numberQuery(request, "cursor", Number.MAX_SAFE_INTEGER);
+        const cursor = queryNumber(request, "cursor", Number.MAX_SAFE_INTEGER);
         const lines = (await lastLines(request, context, services)).filter((line) => {
           const time = timeOf(line);
           const isAsked = cursor === undefined || (isBackward ? time <= cursor : time >= cursor);
@@ -71,7 +69,7 @@ async function lastLines(
   { clientGone = request.signal, mayBeSilent }: RequestContext,
   services: ControlServices,
 ): Promise<LogLine[]> {
-  const tail = numberQuery(request, "limit", MOST_LINES) ?? MOST_LINES;
+  const tail = queryNumber(request, "limit", MOST_LINES) ?? MOST_LINES;
   const { claim } = await requireRunning(request, services, clientGone);
   const { instanceId } = claim.status ?? {};
   if (instanceId === undefined) return [];
@@ -101,14 +99,4 @@ function linesOf(text: string): LogLine[] {
     const timestamp = line.slice(0, space);
     return space > 0 && !Number.isNaN(Date.parse(timestamp)) ? [{ timestamp, message: line.slice(space + 1) }] : [];
   });
-}
-
-/** @throws HttpError 400 if it is not a whole number up to `most` */
-function numberQuery(request: RoutedRequest, name: string, most: number): number | undefined {
-  const value = request.query[name];
-  if (value === undefined) return undefined;
-  const count = typeof value === "string" && /^\d{1,16}$/.test(value) ? Number(value) : Number.NaN;
-  if (!(count <= most))
-    throw new HttpError(400, `query.${name}: must be a whole number of at most ${most}, got ${quote(String(value))}`);
-  return count;
 }

@@ -80,14 +80,12 @@ function isEmpty(value: unknown): boolean {
 const BUILD = "describe a workload, whose image the cluster builds (docs/how-to/build-an-image.md)";
 const VOLUMES = "a sandbox keeps the folders in its workload's spec.filesystem.overlayDirs";
 const SECRETS = "use Secrets of Kubernetes, which the workload's spec.network.credentials sends along";
-const METRICS = "run a program in the sandbox that reads /sys/fs/cgroup";
 const TEAMS = "there are no teams; keys have tenants and roles (docs/reference/keys.md)";
 
 /** Calls that the SDKs have and that are not done. */
 export const refusedRoutes: readonly Route[] = [
   refused("PUT /sandboxes/:sandbox/network", "a workload's spec.network says what its instances reach"),
-  refused("GET /sandboxes/:sandbox/metrics", METRICS),
-  refused("GET /sandboxes/metrics", METRICS),
+  refused("GET /sandboxes/metrics", "ask for the metrics of each sandbox"),
   refused("POST /templates", BUILD),
   refused("POST /v2/templates", BUILD),
   refused("POST /v3/templates", BUILD),

@@ -6,6 +6,7 @@ import { killRoute } from "./kill.ts";
 import { lifetimeRoutes } from "./lifetime.ts";
 import { listRoutes } from "./lists/list.ts";
 import { logRoutes } from "./logs.ts";
+import { metricsRoute } from "./metrics.ts";
 import { refusedRoutes } from "./not-done.ts";
 import { snapshotRoutes } from "./templates/snapshots.ts";
 import { templateRoutes } from "./templates/templates.ts";
@@ -20,6 +21,7 @@ export function controlRoutes(services: ControlServices): Route[] {
     forkRoute(services),
     ...snapshotRoutes(services),
     ...logRoutes(services),
+    metricsRoute(services),
     ...templateRoutes(services),
     ...refusedRoutes,
   ];

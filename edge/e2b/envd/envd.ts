@@ -2,12 +2,12 @@ import type { Clock } from "../../../crds/client/clock.ts";
 import type { Log } from "../../../crds/log.ts";
 import type { Authorize } from "../../access/authorize.ts";
 import type { Attachments } from "../../api/inside/attachments.ts";
-import { createInsidePlaces } from "../../api/inside/call-inside.ts";
 import { createHandler, type Handler, pathOf } from "../../http/handler.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { insideCodeOf } from "../connect/connect-error.ts";
 import { failedCall } from "../connect/connect-route.ts";
+import { tenantPlace } from "../tenant-place.ts";
 import { createEnvdCheck, type EnvdAccess } from "./authenticate.ts";
 import { fileRoutes } from "./file-routes.ts";
 import { filesystemCalls } from "./filesystem-calls.ts";
@@ -20,7 +20,7 @@ import { watchCalls } from "./watch-calls.ts";
 export const ENVD_VERSION = "0.6.1";
 const PORT = "49983";
 
-type InsideServices = Parameters<typeof createInsidePlaces>[0] & { readonly attachments: Attachments };
+type InsideServices = Parameters<typeof tenantPlace>[0] & { readonly attachments: Attachments };
 type HandlerOptions = Parameters<typeof createHandler>[0];
 
 /** What a handler of envd is made of: that of the API's handler, but for the routes and the access. */
@@ -42,10 +42,7 @@ export interface EnvdOptions
  * Follows https://github.com/e2b-dev/infra/tree/main/packages/envd/spec
  */
 export function createEnvd({ services, authorize, onAnswered, ...options }: EnvdOptions): Handler {
-  const places = createInsidePlaces(services);
-  const place = places.find(({ base }) => base.startsWith("/api/v1/tenants/"));
-  if (place === undefined) throw new Error("Cannot serve envd: no address of instances names a tenant");
-  const find = createFindSandbox(place);
+  const find = createFindSandbox(tenantPlace(services));
   const { clock, log } = options;
   const check = createEnvdCheck(options);
   return createHandler({
@@ -55,7 +52,7 @@ export function createEnvd({ services, authorize, onAnswered, ...options }: Envd
       ...filesystemCalls(find, { clock }),
       ...watchCalls(find, { clock, log }),
       ...fileRoutes(find),
-      ...statusRoutes(find),
+      ...statusRoutes(find, services),
     ],
     async authenticate(request, context = {}) {
       const caller = await check(request, context);

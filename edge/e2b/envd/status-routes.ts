@@ -1,9 +1,11 @@
 import { tenantUse, tenantView } from "../../access/route-access.ts";
+import type { ClaimServices } from "../../api/claims/claim-services.ts";
 import { bounded } from "../../api/inside/pod-answer.ts";
 import { HttpError } from "../../http/http-error.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { Route } from "../../http/router.ts";
 import { insideCodeOf } from "../connect/connect-error.ts";
+import { readUsage } from "../usage.ts";
 import type { FindSandbox } from "./sandbox.ts";
 
 /** Where a launcher keeps the claim's variables: `NAME=value`, and a zero byte. */
@@ -11,7 +13,7 @@ const VARIABLES = "/run/tenancy/variables";
 const MAX_BYTES = 1024 * 1024;
 
 /** The routes that say how a sandbox is. */
-export function statusRoutes(find: FindSandbox): Route[] {
+export function statusRoutes(find: FindSandbox, { timeOfDay }: Pick<ClaimServices, "timeOfDay">): Route[] {
   return [
     {
       method: "GET",
@@ -42,15 +44,24 @@ export function statusRoutes(find: FindSandbox): Route[] {
     {
       method: "GET",
       path: "/metrics",
-      access: tenantView,
+      access: tenantUse,
       act: "none",
-      handle() {
-        throw new HttpError(501, "/metrics is not implemented by tenancy: ask for the metrics of the sandbox", {
-          expected: true,
+      async handle(request, context) {
+        const usage = await readUsage(await find(request, context));
+        return jsonResponse({
+          ts: Math.floor(timeOfDay() / 1000),
+          ...{ cpu_count: usage.cpus, cpu_used_pct: usage.cpuPercent },
+          ...{ mem_total: usage.memoryLimitBytes, mem_used: usage.memoryBytes, mem_cache: usage.cacheBytes },
+          ...{ disk_total: usage.diskTotalBytes, disk_used: usage.diskBytes },
+          ...{ mem_total_mib: mebibytes(usage.memoryLimitBytes), mem_used_mib: mebibytes(usage.memoryBytes) },
         });
       },
     },
   ];
+}
+
+function mebibytes(bytes: number): number {
+  return Math.floor(bytes / 2 ** 20);
 }
 
 function variablesOf(text: string): Record<string, string> {

@@ -32,6 +32,8 @@ func answerCall(s *stream, payload []byte, table *processes) error {
 		return table.list(s)
 	case "background":
 		return s.answer(table.backgroundUse())
+	case "usage":
+		return answerWith(s, func() (any, error) { return readUsage(s.ctx) })
 	case "signal":
 		return with(payload, func(call signalCall) error {
 			state, err := table.signal(call)

@@ -3,6 +3,7 @@ import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError, Templ
 import * as assert from "uvu/assert";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { KEY, type RestEdge, startRestEdge } from "../../cluster/rest/rest-edge.ts";
+import { eventually } from "../../eventually.ts";
 import { lifeSuite } from "../snapshots/life-suite.ts";
 import { createCalledMethods } from "./called-methods.ts";
 
@@ -210,6 +211,50 @@ test("templates, addresses and older names of methods", async () => {
   assert.is((await Sandbox.getFullInfo(sandboxId, options)).sandboxId, sandboxId);
   assert.is(await sandbox.betaPause(), true);
   await (await Sandbox.connect(sandboxId, options)).kill();
+});
+
+test("metrics follow an allocation and a busy loop, and a paused sandbox has none", async ({ life }) => {
+  const MIB = 2 ** 20;
+  await life.createWorkload("roomy", { ...spec, resources: { ...resources, memoryMb: 512 } });
+  const sandbox = await Sandbox.create("roomy", { ...options, timeoutMs: 600_000 });
+  const now = async () => {
+    const [point, ...more] = await sandbox.getMetrics();
+    assert.equal(more, []);
+    assert.ok(point);
+    return point;
+  };
+  const background = { background: true, timeoutMs: 0 } as const;
+
+  await eventually(async () => (await now()).cpuUsedPct < 10);
+  const before = await now();
+  assert.equal([before.cpuCount, before.memTotal], [1, 512 * MIB]);
+  // It holds what may be the end of its input.
+  const script = `{ head -c ${200 * MIB} /dev/zero; sleep 1000; } | tail -c ${200 * MIB}`;
+  const holder = await sandbox.commands.run(script, background);
+  await eventually(async () => (await now()).memUsed >= before.memUsed + 195 * MIB);
+  const grown = ((await now()).memUsed - before.memUsed) / MIB;
+  assert.ok(grown < 220, `${grown} MiB for 200`);
+  await holder.kill();
+  await eventually(async () => (await now()).memUsed < before.memUsed + 20 * MIB);
+  // What the kernel can drop is not used.
+  await run(sandbox, `head -c ${100 * MIB} /dev/zero > /data/file; cat /data/file > /dev/null`);
+  const cached = await now();
+  assert.ok(cached.memCache >= before.memCache + 90 * MIB, `${cached.memCache - before.memCache} bytes`);
+  assert.ok(cached.memUsed < before.memUsed + 50 * MIB, `${cached.memUsed - before.memUsed} bytes`);
+
+  const loop = await sandbox.commands.run("while :; do :; done", background);
+  await eventually(async () => (await now()).cpuUsedPct > 20);
+  await loop.kill();
+  await eventually(async () => (await now()).cpuUsedPct < 10);
+
+  const hourAgo = new Date(Date.now() - 3_600_000);
+  assert.equal(await sandbox.getMetrics({ end: hourAgo }), []);
+  assert.is((await sandbox.getMetrics({ start: hourAgo })).length, 1);
+  await sandbox.pause();
+  assert.equal(await sandbox.getMetrics(), []);
+  assert.is((await sandbox.getInfo()).state, "paused");
+  assert.is(await sandbox.kill(), true);
+  await fails(sandbox.getMetrics(), SandboxNotFoundError, /not found/);
 });
 
 test("each method that docs/reference/e2b.md says works was called", () => {

@@ -126,6 +126,7 @@ test("a pause saves the files or is refused, and connecting brings them back", a
   const [paused] = await Promise.all([pause({ memory: false }), endRelease(edge, claim, saved)]);
   isDone(paused);
   assert.is((await pause()).status, 409);
+  assert.equal((await ask(edge, `GET /sandboxes/${id}/metrics`)).json, []);
   assert.is((await ask(edge, `POST /sandboxes/${id}/timeout`, { body: { timeout: 60 } })).status, 404);
   assert.is((await ask(edge, `POST /sandboxes/${id}/connect`, { body: { memory: true } })).status, 501);
   const [resumed, again] = await Promise.all([
@@ -258,7 +259,7 @@ test("a fork fails alone, and leaves nothing", async ({ edge, served }) => {
 test("calls that are not done say so, also for a tag, a build or a volume", async ({ edge }) => {
   const { claim } = await create(edge, { templateID: "forgets" });
   for (const target of [
-    ...[`PUT /sandboxes/${idOf(claim)}/network`, `GET /sandboxes/${idOf(claim)}/metrics`, "GET /sandboxes/metrics"],
+    ...[`PUT /sandboxes/${idOf(claim)}/network`, "GET /sandboxes/metrics"],
     ...["POST /v3/templates", "POST /v2/templates/app/builds/1", "GET /templates/app/builds/1/status?logsOffset=0"],
     ...["POST /volumes", "GET /volumes", "GET /secrets", "GET /teams", "DELETE /templates/app", "PATCH /templates/app"],
   ]) {

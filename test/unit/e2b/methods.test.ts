@@ -68,7 +68,6 @@ test("what the page says is not done fails with 501, by the SDK itself", async (
   const template = Template().fromImage("debian:12");
   const build = { templateId: "app", buildId: "b" };
   const calls: Record<string, () => Promise<unknown>> = {
-    "Sandbox.getMetrics": () => sandbox.getMetrics(),
     "Sandbox.updateNetwork": () => sandbox.updateNetwork({ allowInternetAccess: false }),
     "Template.build": () => Template.build(template, "app", options),
     "Template.buildInBackground": () => Template.buildInBackground(template, "app", options),

@@ -43,6 +43,7 @@ test("an account that may only claim gets no token, and cannot look into sandbox
     [`POST /sandboxes/${id}/fork`, 403],
     [`POST /sandboxes/${id}/snapshots`, 403],
     [`GET /sandboxes/${id}/logs`, 403],
+    [`GET /sandboxes/${id}/metrics`, 403],
     ["GET /templates", 403],
     [`DELETE /templates/${id}:v1`, 403],
   ] as const) {

@@ -36,6 +36,8 @@ async def main():
     sandbox = await AsyncSandbox.connect(sys.argv[1], timeout=3600, request_timeout=LONG)
     commands, files, pty = sandbox.commands, sandbox.files, sandbox.pty
     assert await sandbox.is_running()
+    [metrics] = await sandbox.get_metrics()
+    assert metrics.mem_total == 128 << 20 and 0 < metrics.mem_used < metrics.mem_total, metrics
     result = await commands.run('echo "$A"; pwd; echo problem >&2', envs={"A": "ü"}, cwd="/tmp", timeout=LONG)
     assert (result.stdout, result.stderr, result.exit_code) == ("ü\n/tmp\n", "problem\n", 0), result
     error = await fails(CommandExitException, commands.run("exit 7", timeout=LONG))

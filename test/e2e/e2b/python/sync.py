@@ -35,6 +35,9 @@ def until(condition):
 
 
 assert sandbox.is_running()
+[metrics] = sandbox.get_metrics()
+assert metrics.mem_total == 128 << 20 and 0 < metrics.mem_used < metrics.mem_total, metrics
+assert metrics.cpu_count == 1 and 0 <= metrics.cpu_used_pct <= 100, metrics
 result = sandbox.commands.run('echo "$A"; pwd; echo problem >&2', envs={"A": "ü"}, cwd="/tmp", timeout=LONG)
 assert (result.stdout, result.stderr, result.exit_code) == ("ü\n/tmp\n", "problem\n", 0), result
 error = fails(CommandExitException, lambda: sandbox.commands.run("echo out; exit 7", timeout=LONG))
