@@ -1,5 +1,6 @@
 // @limit 1800
 // Commands, terminals and files of a sandbox by E2B's own SDKs, in real containers.
+import { createHash, randomInt } from "node:crypto";
 import { join } from "node:path";
 import {
   AuthenticationError,
@@ -18,6 +19,7 @@ import { methodRows } from "../../e2b-methods.ts";
 import { eventually } from "../../eventually.ts";
 import { lifeSuite } from "../snapshots/life-suite.ts";
 import { createCalledMethods } from "./called-methods.ts";
+import { startFakeModel } from "./fake-model.ts";
 import { pythonSdk } from "./python-sdk.ts";
 
 const idle = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done";
@@ -44,6 +46,8 @@ const test = lifeSuite("envd by E2B's SDKs", {
     const environment = { KUBECONFIG: life.cluster.kubeconfigPath };
     const started = Promise.all([startRestEdge("bun", environment), startRestEdge("bun", environment)]);
     await life.createWorkload("code", spec);
+    await life.createWorkload("base", spec);
+    await life.createPool("base", "base", 1);
     const [first, second] = await started;
     edges = [first, second];
     sandbox = await Sandbox.create("code", { ...connection(first), timeoutMs: HOUR_MS });
@@ -60,6 +64,11 @@ test.after(async () => {
 /** What a user of the SDK sets. */
 function connection({ process: { url } }: RestEdge) {
   return { apiKey: KEY, apiUrl: `${url}/e2b`, sandboxUrl: url, requestTimeoutMs: LIMIT_MS };
+}
+
+/** The same as variables. */
+function environmentOf({ process: { url } }: RestEdge) {
+  return { E2B_API_KEY: KEY, E2B_API_URL: `${url}/e2b`, E2B_SANDBOX_URL: url };
 }
 
 async function failure(promise: Promise<unknown>): Promise<Error> {
@@ -294,11 +303,57 @@ test("the same by the SDK for Python, synchronous and not", async () => {
   const program = await pythonSdk();
   for (const name of ["sync.py", "async.py"]) {
     const script = join(import.meta.dirname, "python", name);
-    const { url } = edge.process;
-    const environment = { E2B_API_KEY: KEY, E2B_API_URL: `${url}/e2b`, E2B_SANDBOX_URL: url };
+    const environment = environmentOf(edge);
     const output = await runCommand(program, [script, sandbox.sandboxId], { environment, limitMs: LIMIT_MS });
     assert.match(output, /^done$/m);
   }
 });
+
+const programs = join(import.meta.dirname, "../../../node_modules/.bin");
+for (const [name, program, ...words] of [
+  ["node", process.execPath, "--import", "tsx"],
+  ["bun", join(programs, "bun")],
+  ["deno", join(programs, "deno"), "run", "-A", "--quiet"],
+] as const) {
+  test(`the agent with a shell, as it is, on ${name}: what it answers comes from its sandbox`, async ({ life }) => {
+    await life.untilPool("base", 1);
+    const numbers = Array.from({ length: 100 }, () => randomInt(2 ** 32));
+    const content = `${numbers.join("\n")}\n`;
+    const command = "sort -n numbers.txt | tail -n 1 > largest.txt; sha256sum numbers.txt; exit 3";
+    const model = await startFakeModel((results) => {
+      const [, printed, largest, missing] = results;
+      switch (results.length) {
+        case 0:
+          return { tool: "write_file", input: { path: "numbers.txt", content } };
+        case 1:
+          return { tool: "run_command", input: { command } };
+        case 2:
+          return { tool: "read_file", input: { path: "largest.txt" } };
+        case 3:
+          return { tool: "read_file", input: { path: "missing.txt" } };
+        default:
+          return { text: `answer: ${printed} ${largest?.trim()} ${missing}` };
+      }
+    });
+    const [edge] = edges as [RestEdge];
+    try {
+      const environment = { ...environmentOf(edge), ...model.environment };
+      const agent = join(import.meta.dirname, "agents/shell-agent.ts");
+      const output = await runCommand(program, [...words, agent], { environment, limitMs: LIMIT_MS });
+      const hash = createHash("sha256").update(content).digest("hex");
+      assert.match(
+        output,
+        new RegExp(`^answer: {"exitCode":3,"stdout":"${hash} .*} ${Math.max(...numbers)} .*missing.txt`, "m"),
+      );
+    } finally {
+      await model.close();
+    }
+    const left = await Sandbox.list({ ...connection(edge), query: { state: ["running"] } }).nextItems();
+    assert.equal(
+      left.map(({ templateId }) => templateId),
+      ["code"],
+    );
+  });
+}
 
 test.run();
