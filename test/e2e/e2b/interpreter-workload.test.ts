@@ -2,7 +2,8 @@
 // @limit 2700
 // @own-cluster
 import { execFile } from "node:child_process";
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createHash, randomUUID } from "node:crypto";
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -15,7 +16,9 @@ import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { cachedInstall } from "../../cluster/rest/cached-install.ts";
 import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
+import { startFakeModel } from "./fake-model.ts";
 import { EXAMPLE } from "./interpreter/installed.ts";
+import { pythonAgent } from "./python-sdk.ts";
 
 const NAME = "e2e-interpreter";
 const WORKLOAD = "code-interpreter-v1";
@@ -99,6 +102,38 @@ test("files of the home are there after a release; nothing of the kernels is", a
   const { text } = await sandbox.runCode("import os\nsorted(os.listdir())");
   assert.match(text ?? "", /'kept.txt'/);
   assert.not.match(text ?? "", /ipython|kernel|jupyter|\.cache|\.config/);
+});
+
+test("the agent that analyses data, as it is: what it answers comes from the kernel of its sandbox", async () => {
+  const word = randomUUID();
+  const code = [
+    `import hashlib\nhash = hashlib.sha256(b"${word}").hexdigest()\nprint("kept")`,
+    "import matplotlib.pyplot as plt\nplt.hist([1, 2, 2, 3])\nplt.show()\nhash",
+    "1 / 0",
+  ];
+  const model = await startFakeModel((results) => {
+    const next = code[results.length];
+    if (next !== undefined) return { tool: "execute_python", input: { code: next } };
+    return { text: `answer: ${results.join(" ").replaceAll("\n", " ")}` };
+  });
+  try {
+    const environment = { E2B_API_KEY: "any", E2B_API_URL: `${stack.url}/e2b`, E2B_SANDBOX_URL: frontDoor };
+    const output = await runCommand(await pythonAgent(), [join(import.meta.dirname, "agents/data_analyst.py")], {
+      ...{ folder, limitMs: LIMIT_MS },
+      environment: { ...environment, ...model.environment },
+    });
+    const hash = createHash("sha256").update(word).digest("hex");
+    assert.match(output, new RegExp(`^answer: kept +\\[chart] ${hash} .*ZeroDivisionError`, "m"));
+    assert.is(readFileSync(join(folder, "chart-1.png")).toString("latin1", 1, 4), "PNG");
+  } finally {
+    await model.close();
+  }
+  const left = await Sandbox.list({ ...options(), query: { state: ["running"] } }).nextItems();
+  const ofTemplate = left.filter(({ templateId }) => templateId === WORKLOAD);
+  assert.equal(
+    ofTemplate.map(({ metadata }) => metadata),
+    [{ tenant: "ann" }],
+  );
 });
 
 test.run();
