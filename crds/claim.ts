@@ -87,7 +87,7 @@ export const claimStatusSchema = Type.Object(
     resources: Type.Optional(
       Type.Object(
         {
-          vcpus: Type.Integer({ description: "CPU count.", minimum: 0 }),
+          vcpus: Type.Number({ description: "CPU count, which may have thousandths.", minimum: 0 }),
           memoryMb: Type.Integer({ description: "Memory in MB.", minimum: 0 }),
         },
         { description: "What the instance may use, which its tenant's quota and usage records count." },

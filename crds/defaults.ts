@@ -1,4 +1,5 @@
 import type { WorkloadNetwork } from "./network.ts";
+import type { Scheduling } from "./scheduling.ts";
 import type { WorkloadSpec } from "./workload.ts";
 
 /** Between checkpoints. */
@@ -21,7 +22,11 @@ export interface ClaimHook {
 export interface ResolvedWorkloadSpec {
   version?: string;
   image: WorkloadSpec["image"];
-  resources: { vcpus: number; memoryMb: number; diskGb: number };
+  /** `vcpus` may be a fraction, in thousandths. */
+  resources: { vcpus: number; memoryMb: number; diskGb: number } & Pick<
+    NonNullable<WorkloadSpec["resources"]>,
+    "requests" | "extended"
+  >;
   network: Required<WorkloadNetwork>;
   /** Without `timeoutSeconds`, idleness never releases the claim. */
   idle: { timeoutSeconds?: number; action: "hibernate" | "destroy"; countBackgroundProcesses: boolean };
@@ -51,6 +56,7 @@ export interface ResolvedWorkloadSpec {
     stopGraceSeconds: number;
   };
   runtimeClassName?: string;
+  scheduling?: Scheduling;
 }
 
 /** Applies the defaults of the CRD, and the defaults derived from other fields, to a workload's spec. */
@@ -62,9 +68,11 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     ...(spec.version !== undefined && { version: spec.version }),
     image: spec.image,
     resources: {
-      vcpus: resources?.vcpus ?? 1,
+      vcpus: resources?.milliCpus === undefined ? (resources?.vcpus ?? 1) : resources.milliCpus / 1000,
       memoryMb: resources?.memoryMb ?? 512,
       diskGb: resources?.diskGb ?? 1,
+      ...(resources?.requests !== undefined && { requests: resources.requests }),
+      ...(resources?.extended !== undefined && { extended: resources.extended }),
     },
     network: {
       access: network?.access ?? "none",
@@ -103,6 +111,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       stopGraceSeconds: entrypoint.stopGraceSeconds ?? 20,
     },
     ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),
+    ...(spec.scheduling !== undefined && { scheduling: spec.scheduling }),
   };
 }
 

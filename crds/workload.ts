@@ -2,9 +2,11 @@ import { type Static, Type } from "@sinclair/typebox";
 import { claimHookSchema } from "./claims/claim-hook.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { networkSchema } from "./network.ts";
+import { schedulingSchema } from "./scheduling.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
-import { commandWords, rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
+import { commandWords, mapList, mapOf, rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
+import { patternHints } from "./schema/schema-problems.ts";
 
 const gitSchema = Type.Object(
   {
@@ -61,6 +63,9 @@ const buildContextSchema = Type.Object(
   },
 );
 
+export const PULL_SECRETS_OF_REF =
+  "pullSecrets are only for ref: nodes pull an image that is built with TENANCY_REGISTRY_PULL_SECRET of the operator";
+
 const imageSchema = Type.Object(
   {
     ref: Type.Optional(Type.String({ description: "Image in a registry.", pattern: pattern.word, maxLength: 512 })),
@@ -78,6 +83,26 @@ const imageSchema = Type.Object(
         { description: "Build arguments; never for secrets, since an image shows them.", maxProperties: 64 },
       ),
     ),
+    pullPolicy: Type.Optional(
+      stringEnum(["Always", "IfNotPresent", "Never"], {
+        description:
+          "When nodes pull the image. When absent: Always for the tag latest, IfNotPresent for other tags and for digests.",
+      }),
+    ),
+    pullSecrets: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { name: Type.String({ description: "Its name.", pattern: pattern.subdomain, maxLength: 253 }) },
+          { description: "A Secret of the type kubernetes.io/dockerconfigjson." },
+        ),
+        {
+          description:
+            "Secrets in the workload's namespace with the logins of registries, for ref. The pods then do not use those of the ServiceAccount default.",
+          maxItems: 8,
+          ...mapList("name"),
+        },
+      ),
+    ),
   },
   {
     description: "The container's image: exactly one of ref and dockerfile.",
@@ -88,19 +113,83 @@ const imageSchema = Type.Object(
         rule: "has(self.dockerfile) || !has(self.context) && !has(self.args)",
         message: "context and args are only for an image that is built: set dockerfile, or remove them",
       },
+      {
+        rule: "has(self.ref) || !has(self.pullSecrets)",
+        message: PULL_SECRETS_OF_REF,
+      },
     ),
+  },
+);
+
+/** What is said of resources that contradict each other. */
+export const resourceWords = {
+  cpus: "give one of vcpus and milliCpus: remove the other (by a merge patch: set it to null)",
+  requestedCpus: "requests.milliCpus must not be higher than the limit, 1000 for each of vcpus, or milliCpus",
+  requestedMemory: "requests.memoryMb must not be higher than the limit, memoryMb",
+  extended: `each name must be ${patternHints[pattern.resourceName]}, and no domain of kubernetes.io`,
+} as const;
+
+const requestsSchema = Type.Object(
+  {
+    milliCpus: Type.Optional(Type.Integer({ description: "CPU in thousandths.", minimum: 1, maximum: 1024000 })),
+    memoryMb: Type.Optional(Type.Integer({ description: "Memory in MB.", minimum: 1, maximum: 16777216 })),
+  },
+  {
+    description:
+      "What a node must have free for an instance, where that is less than its limit. When absent, it is the limit, divided by the operator's overcommit.",
   },
 );
 
 const resourcesSchema = Type.Object(
   {
-    vcpus: Type.Optional(Type.Integer({ description: "CPU count.", minimum: 1, maximum: 1024, default: 1 })),
+    vcpus: Type.Optional(
+      Type.Integer({ description: "CPU count; 1 without vcpus and milliCpus.", minimum: 1, maximum: 1024 }),
+    ),
+    milliCpus: Type.Optional(
+      Type.Integer({
+        description: "CPU in thousandths, in place of vcpus: 250 is a quarter of a CPU.",
+        minimum: 1,
+        maximum: 1024000,
+      }),
+    ),
     memoryMb: Type.Optional(
       Type.Integer({ description: "Memory in MB.", minimum: 1, maximum: 16777216, default: 512 }),
     ),
-    diskGb: Type.Optional(Type.Integer({ description: "Disk in GB.", minimum: 1, maximum: 65536, default: 1 })),
+    diskGb: Type.Optional(
+      Type.Integer({
+        description: "Disk in GB (ephemeral-storage), for the overlay directories, logs and all else that is written.",
+        minimum: 1,
+        maximum: 65536,
+        default: 1,
+      }),
+    ),
+    requests: Type.Optional(requestsSchema),
+    extended: Type.Optional(
+      mapOf(Type.Integer({ description: "How many.", minimum: 1, maximum: 1000000 }), {
+        description: "Extended resources of nodes by name, such as nvidia.com/gpu; each as request and limit.",
+        maxProperties: 16,
+        ...rules({
+          rule: `self.all(name, name.matches(r'${pattern.resourceName}') && !name.contains('kubernetes.io/'))`,
+          message: resourceWords.extended,
+        }),
+      }),
+    ),
   },
-  { description: "Resources of each instance, as requests and limits.", default: {} },
+  {
+    description: "Resources of each instance, as limits and, without requests, as requests.",
+    default: {},
+    ...rules(
+      { rule: "!has(self.vcpus) || !has(self.milliCpus)", message: resourceWords.cpus },
+      {
+        rule: "!has(self.requests) || !has(self.requests.milliCpus) || self.requests.milliCpus <= (has(self.milliCpus) ? self.milliCpus : has(self.vcpus) ? self.vcpus * 1000 : 1000)",
+        message: resourceWords.requestedCpus,
+      },
+      {
+        rule: "!has(self.requests) || !has(self.requests.memoryMb) || self.requests.memoryMb <= (has(self.memoryMb) ? self.memoryMb : 512)",
+        message: resourceWords.requestedMemory,
+      },
+    ),
+  },
 );
 
 const idleSchema = Type.Object(
@@ -340,6 +429,7 @@ export const workloadSpecSchema = Type.Object(
         maxLength: 253,
       }),
     ),
+    scheduling: Type.Optional(schedulingSchema),
   },
   {
     description: "A declarative description of a container.",

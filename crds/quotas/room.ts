@@ -26,11 +26,14 @@ export function usageOf(workload: Workload | undefined): Usage {
   return { activeClaims: 1, vcpus, memoryMb };
 }
 
-/** What a pod's program may use; undefined if that is not in whole CPUs. */
+/** What a pod's program may use: its limits, also where it requests less. Undefined if it has none. */
 export function resourcesOf({ spec }: Pick<Pod, "spec">): ClaimStatus["resources"] {
   const { cpu = "", memory = "" } = programContainer(spec)?.resources?.limits ?? {};
-  const [vcpus, memoryMb] = [Number(cpu), bytesOf(memory) / 2 ** 20];
-  return Number.isInteger(vcpus) && Number.isInteger(memoryMb) ? { vcpus, memoryMb } : undefined;
+  // The API server writes 1000 CPUs as 1k.
+  const [, count, unit = ""] = /^(\d+)([mk]?)$/.exec(cpu) ?? [];
+  const thousandths = Number(count) * ({ m: 1, k: 1_000_000 }[unit] ?? 1000);
+  const [vcpus, memoryMb] = [thousandths / 1000, bytesOf(memory) / 2 ** 20];
+  return Number.isFinite(vcpus) && Number.isInteger(memoryMb) ? { vcpus, memoryMb } : undefined;
 }
 
 /** What the instance of a claim takes, as its status says. */
@@ -45,7 +48,8 @@ export function sum(usages: Iterable<Usage>): Usage {
     vcpus += each.vcpus;
     memoryMb += each.memoryMb;
   }
-  return { activeClaims, vcpus, memoryMb };
+  // Thousandths have no exact sum: three of 0.1 and one of 0.7 must fit into 1.
+  return { activeClaims, vcpus: Math.round(vcpus * 1000) / 1000, memoryMb };
 }
 
 /** What may be kept of a tenant's saved files: the lower of both limits. */

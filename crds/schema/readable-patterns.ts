@@ -8,6 +8,7 @@ import { patternHints } from "./schema-problems.ts";
  * string where the value goes into the configuration of a proxy or into a script: old API servers check it too.
  */
 const UNREADABLE: Readonly<Record<string, string | undefined>> = {
+  [pattern.labelKey]: undefined,
   [pattern.directory]: undefined,
   [pattern.absolutePath]: undefined,
   [pattern.oneLine]: undefined,

@@ -1,5 +1,7 @@
-import { type WorkloadSpec, workloadSpecSchema } from "../workload.ts";
+import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
+import { PULL_SECRETS_OF_REF, resourceWords, type WorkloadSpec, workloadSpecSchema } from "../workload.ts";
 import { isImageReference } from "./image-reference.ts";
+import { pattern } from "./patterns.ts";
 import { plainSchema } from "./schema.ts";
 import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
 
@@ -9,6 +11,9 @@ const TOOLS_DIRECTORY = /^\/(\.tenancy(\/|$)|run\/?$|run\/tenancy(\/|$))/;
 const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
+const LABEL_KEY = new RegExp(pattern.labelKey);
+const RESOURCE_NAME = new RegExp(pattern.resourceName);
+const CLOSED_TAINT = new RegExp(CLOSED_TAINTS);
 
 /**
  * The problems of a workload's spec: sentences that name the field and say what to change; empty if it is valid.
@@ -23,6 +28,8 @@ export function workloadProblems(spec: unknown, options: ProblemOptions = {}): s
 function ruleProblems(spec: WorkloadSpec): string[] {
   return [
     ...imageProblems(spec.image),
+    ...resourceProblems(spec.resources),
+    ...schedulingProblems(spec.scheduling),
     ...domainProblems(spec),
     ...unusedProblems(spec),
     ...nestedProblems(spec.filesystem?.overlayDirs ?? []),
@@ -111,7 +118,118 @@ function nestedProblems(directories: readonly string[]): string[] {
   });
 }
 
-function imageProblems({ ref, dockerfile, context, args = {} }: WorkloadSpec["image"]): string[] {
+function resourceProblems({
+  vcpus,
+  milliCpus,
+  memoryMb = 512,
+  requests,
+  extended = {},
+}: NonNullable<WorkloadSpec["resources"]> = {}): string[] {
+  const isNamed = (name: string) => RESOURCE_NAME.test(name) && !name.includes("kubernetes.io/");
+  return [
+    ...(vcpus !== undefined && milliCpus !== undefined ? [resourceWords.cpus] : []),
+    ...((requests?.milliCpus ?? 0) > (milliCpus ?? (vcpus ?? 1) * 1000) ? [resourceWords.requestedCpus] : []),
+    ...((requests?.memoryMb ?? 0) > memoryMb ? [resourceWords.requestedMemory] : []),
+  ]
+    .map((words) => `spec.resources: ${words}`)
+    .concat(Object.keys(extended).every(isNamed) ? [] : [`spec.resources.extended: ${resourceWords.extended}`]);
+}
+
+interface Requirement {
+  readonly operator: string;
+  readonly values?: readonly string[];
+}
+
+function schedulingProblems({
+  nodeSelector,
+  tolerations = [],
+  affinity,
+  topologySpreadConstraints: spread = [],
+  priorityClassName,
+}: Scheduling = {}): string[] {
+  const at = "spec.scheduling";
+  return [
+    ...keyProblems(`${at}.nodeSelector`, nodeSelector),
+    ...tolerations.flatMap((toleration, index) => tolerationProblems(`${at}.tolerations[${index}]`, toleration)),
+    ...nodeAffinityProblems(`${at}.affinity.nodeAffinity`, affinity?.nodeAffinity),
+    ...podAffinityProblems(`${at}.affinity.podAffinity`, affinity?.podAffinity),
+    ...podAffinityProblems(`${at}.affinity.podAntiAffinity`, affinity?.podAntiAffinity),
+    ...spread.flatMap(({ labelSelector, minDomains, whenUnsatisfiable }, index) => {
+      const place = `${at}.topologySpreadConstraints[${index}]`;
+      const isLoose = minDomains !== undefined && whenUnsatisfiable !== "DoNotSchedule";
+      return [
+        ...(isLoose ? [`${place}: ${schedulingWords.domains}`] : []),
+        ...selectorProblems(`${place}.labelSelector`, labelSelector),
+      ];
+    }),
+    ...(priorityClassName?.startsWith("system-") ? [`${at}.priorityClassName: ${schedulingWords.system}`] : []),
+  ];
+}
+
+function keyProblems(path: string, labels: Readonly<Record<string, string>> = {}): string[] {
+  return Object.keys(labels).every((key) => LABEL_KEY.test(key)) ? [] : [`${path}: ${schedulingWords.labelKeys}`];
+}
+
+function tolerationProblems(
+  path: string,
+  { key, operator, value = "", effect, tolerationSeconds }: NonNullable<Scheduling["tolerations"]>[number],
+): string[] {
+  const isOfLeaving = LEAVING_TAINTS.includes(key) && effect === "NoExecute";
+  return [
+    ...(operator === "Exists" && value !== "" ? [schedulingWords.exists] : []),
+    ...(tolerationSeconds !== undefined && effect !== "NoExecute" ? [schedulingWords.seconds] : []),
+    ...(CLOSED_TAINT.test(key) && !isOfLeaving ? [schedulingWords.closed] : []),
+  ].map((words) => `${path}: ${words}`);
+}
+
+type Affinity = NonNullable<Scheduling["affinity"]>;
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
+
+function nodeAffinityProblems(path: string, given: Affinity["nodeAffinity"] = {}): string[] {
+  const terms = [
+    ...(given[REQUIRED]?.nodeSelectorTerms ?? []).map(
+      (term, index) => [`${path}.${REQUIRED}.nodeSelectorTerms[${index}]`, term] as const,
+    ),
+    ...(given[PREFERRED] ?? []).map(
+      ({ preference }, index) => [`${path}.${PREFERRED}[${index}].preference`, preference] as const,
+    ),
+  ];
+  return terms.flatMap(([place, { matchExpressions }]) =>
+    requirementProblems(`${place}.matchExpressions`, matchExpressions, schedulingWords.nodeValues),
+  );
+}
+
+function podAffinityProblems(path: string, given: Affinity["podAffinity"] = {}): string[] {
+  const terms = [
+    ...(given[REQUIRED] ?? []).map((term, index) => [`${path}.${REQUIRED}[${index}]`, term] as const),
+    ...(given[PREFERRED] ?? []).map(
+      ({ podAffinityTerm }, index) => [`${path}.${PREFERRED}[${index}].podAffinityTerm`, podAffinityTerm] as const,
+    ),
+  ];
+  return terms.flatMap(([place, { labelSelector }]) => selectorProblems(`${place}.labelSelector`, labelSelector));
+}
+
+function selectorProblems(
+  path: string,
+  selector: { matchLabels?: Record<string, string>; matchExpressions?: readonly Requirement[] } = {},
+): string[] {
+  return [
+    ...keyProblems(`${path}.matchLabels`, selector.matchLabels),
+    ...requirementProblems(`${path}.matchExpressions`, selector.matchExpressions, schedulingWords.values),
+  ];
+}
+
+function requirementProblems(path: string, requirements: readonly Requirement[] = [], words: string): string[] {
+  return requirements.flatMap(({ operator, values = [] }, index) => {
+    const needsValues = ["In", "NotIn", "Gt", "Lt"].includes(operator);
+    const isNumber = values.length === 1 && /^[0-9]+$/.test(values[0] ?? "");
+    const fits = needsValues === values.length > 0 && (isNumber || (operator !== "Gt" && operator !== "Lt"));
+    return fits ? [] : [`${path}[${index}]: ${words}`];
+  });
+}
+
+function imageProblems({ ref, dockerfile, context, args = {}, pullSecrets }: WorkloadSpec["image"]): string[] {
   if ((ref === undefined) === (dockerfile === undefined)) {
     return ["spec.image: give exactly one of ref and dockerfile"];
   }
@@ -122,6 +240,7 @@ function imageProblems({ ref, dockerfile, context, args = {} }: WorkloadSpec["im
   }
   const git = context?.git;
   return [
+    ...(pullSecrets === undefined ? [] : [`spec.image: ${PULL_SECRETS_OF_REF}`]),
     ...pathProblems("spec.image.dockerfile", dockerfile, "the build context"),
     ...(context !== undefined && (context.configMapRef === undefined) === (git === undefined)
       ? ["spec.image.context: give exactly one of configMapRef and git"]

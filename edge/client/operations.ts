@@ -164,15 +164,42 @@ export type WorkloadSpec = {
     };
     /** Build arguments; never for secrets, since an image shows them. */
     args?: Record<string, string>;
+    /**
+     * When nodes pull the image. When absent: Always for the tag latest, IfNotPresent for other tags and for
+     * digests.
+     */
+    pullPolicy?: "Always" | "IfNotPresent" | "Never";
+    /**
+     * Secrets in the workload's namespace with the logins of registries, for ref. The pods then do not use those of
+     * the ServiceAccount default.
+     */
+    pullSecrets?: {
+      /** Its name. */
+      name: string;
+    }[];
   };
-  /** Resources of each instance, as requests and limits. */
+  /** Resources of each instance, as limits and, without requests, as requests. */
   resources?: {
-    /** CPU count. */
+    /** CPU count; 1 without vcpus and milliCpus. */
     vcpus?: number;
+    /** CPU in thousandths, in place of vcpus: 250 is a quarter of a CPU. */
+    milliCpus?: number;
     /** Memory in MB. */
     memoryMb?: number;
-    /** Disk in GB. */
+    /** Disk in GB (ephemeral-storage), for the overlay directories, logs and all else that is written. */
     diskGb?: number;
+    /**
+     * What a node must have free for an instance, where that is less than its limit. When absent, it is the limit,
+     * divided by the operator's overcommit.
+     */
+    requests?: {
+      /** CPU in thousandths. */
+      milliCpus?: number;
+      /** Memory in MB. */
+      memoryMb?: number;
+    };
+    /** Extended resources of nodes by name, such as nvidia.com/gpu; each as request and limit. */
+    extended?: Record<string, number>;
   };
   /** What the container may reach and where it listens. */
   network?: {
@@ -333,6 +360,205 @@ export type WorkloadSpec = {
   tools?: boolean;
   /** RuntimeClass of the pods, for stronger isolation such as gVisor or Kata. */
   runtimeClassName?: string;
+  /** On which nodes the pods run, in the words of Kubernetes. */
+  scheduling?: {
+    /** Labels that a node must have, all of them. */
+    nodeSelector?: Record<string, string>;
+    /** Taints of nodes that the pods tolerate. */
+    tolerations?: {
+      /** Key of the taint. */
+      key: string;
+      /** Whether the taint's value counts; Equal when absent. */
+      operator?: "Equal" | "Exists";
+      /** Value of the taint, for Equal. */
+      value?: string;
+      /** Effect of the taint; every effect when absent. */
+      effect?: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
+      /** Seconds that a pod stays on a node that gets a taint NoExecute; for good when absent. */
+      tolerationSeconds?: number;
+    }[];
+    /** What nodes must or should be, and which pods of the workload are there. */
+    affinity?: {
+      /** On which nodes pods run, by the labels of the nodes. */
+      nodeAffinity?: {
+        /** Nodes that pods may run on. */
+        requiredDuringSchedulingIgnoredDuringExecution?: {
+          /** Terms, of which a node must match at least one. */
+          nodeSelectorTerms: {
+            /** What the node's labels must be, all of it. */
+            matchExpressions?: {
+              /** Label of the node. */
+              key: string;
+              /** How the label compares with the values. */
+              operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
+              /** Values to compare with; none for Exists and DoesNotExist. */
+              values?: string[];
+            }[];
+            /** What the node's name must be, all of it. */
+            matchFields?: {
+              /** Field of the node. */
+              key: "metadata.name";
+              /** How the field compares with the value. */
+              operator: "In" | "NotIn";
+              /** One value. */
+              values: string[];
+            }[];
+          }[];
+        };
+        /** Nodes that pods should run on. */
+        preferredDuringSchedulingIgnoredDuringExecution?: {
+          /** How much it counts against the other preferences. */
+          weight: number;
+          /** What a node must be, all of it; a term without an entry matches no node. */
+          preference: {
+            /** What the node's labels must be, all of it. */
+            matchExpressions?: {
+              /** Label of the node. */
+              key: string;
+              /** How the label compares with the values. */
+              operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
+              /** Values to compare with; none for Exists and DoesNotExist. */
+              values?: string[];
+            }[];
+            /** What the node's name must be, all of it. */
+            matchFields?: {
+              /** Field of the node. */
+              key: "metadata.name";
+              /** How the field compares with the value. */
+              operator: "In" | "NotIn";
+              /** One value. */
+              values: string[];
+            }[];
+          };
+        }[];
+      };
+      /** Near which other pods of the workload its pods run. */
+      podAffinity?: {
+        /** What must hold for each pod. */
+        requiredDuringSchedulingIgnoredDuringExecution?: {
+          /** Label of nodes: nodes with the same value are one place. */
+          topologyKey: string;
+          /** Which of the workload's own pods count; all of them by default, and no other pods. */
+          labelSelector?: {
+            /** Labels that a pod must have. */
+            matchLabels?: Record<string, string>;
+            /** What a pod's labels must be, all of it. */
+            matchExpressions?: {
+              /** Label of the pod. */
+              key: string;
+              /** How the label compares with the values. */
+              operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+              /** Values to compare with; none for Exists and DoesNotExist. */
+              values?: string[];
+            }[];
+          };
+        }[];
+        /** What should hold for each pod. */
+        preferredDuringSchedulingIgnoredDuringExecution?: {
+          /** How much it counts against the other preferences. */
+          weight: number;
+          /** Pods of the workload in the same place. */
+          podAffinityTerm: {
+            /** Label of nodes: nodes with the same value are one place. */
+            topologyKey: string;
+            /** Which of the workload's own pods count; all of them by default, and no other pods. */
+            labelSelector?: {
+              /** Labels that a pod must have. */
+              matchLabels?: Record<string, string>;
+              /** What a pod's labels must be, all of it. */
+              matchExpressions?: {
+                /** Label of the pod. */
+                key: string;
+                /** How the label compares with the values. */
+                operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+                /** Values to compare with; none for Exists and DoesNotExist. */
+                values?: string[];
+              }[];
+            };
+          };
+        }[];
+      };
+      /** Away from which other pods of the workload its pods run. */
+      podAntiAffinity?: {
+        /** What must hold for each pod. */
+        requiredDuringSchedulingIgnoredDuringExecution?: {
+          /** Label of nodes: nodes with the same value are one place. */
+          topologyKey: string;
+          /** Which of the workload's own pods count; all of them by default, and no other pods. */
+          labelSelector?: {
+            /** Labels that a pod must have. */
+            matchLabels?: Record<string, string>;
+            /** What a pod's labels must be, all of it. */
+            matchExpressions?: {
+              /** Label of the pod. */
+              key: string;
+              /** How the label compares with the values. */
+              operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+              /** Values to compare with; none for Exists and DoesNotExist. */
+              values?: string[];
+            }[];
+          };
+        }[];
+        /** What should hold for each pod. */
+        preferredDuringSchedulingIgnoredDuringExecution?: {
+          /** How much it counts against the other preferences. */
+          weight: number;
+          /** Pods of the workload in the same place. */
+          podAffinityTerm: {
+            /** Label of nodes: nodes with the same value are one place. */
+            topologyKey: string;
+            /** Which of the workload's own pods count; all of them by default, and no other pods. */
+            labelSelector?: {
+              /** Labels that a pod must have. */
+              matchLabels?: Record<string, string>;
+              /** What a pod's labels must be, all of it. */
+              matchExpressions?: {
+                /** Label of the pod. */
+                key: string;
+                /** How the label compares with the values. */
+                operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+                /** Values to compare with; none for Exists and DoesNotExist. */
+                values?: string[];
+              }[];
+            };
+          };
+        }[];
+      };
+    };
+    /** How evenly the workload's pods are spread over nodes or zones. */
+    topologySpreadConstraints?: {
+      /** By how many pods two places may differ. */
+      maxSkew: number;
+      /** Label of nodes: nodes with the same value are one place. */
+      topologyKey: string;
+      /** Whether a pod that would exceed it waits. */
+      whenUnsatisfiable: "DoNotSchedule" | "ScheduleAnyway";
+      /** Which of the workload's own pods count; all of them by default, and no other pods. */
+      labelSelector?: {
+        /** Labels that a pod must have. */
+        matchLabels?: Record<string, string>;
+        /** What a pod's labels must be, all of it. */
+        matchExpressions?: {
+          /** Label of the pod. */
+          key: string;
+          /** How the label compares with the values. */
+          operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+          /** Values to compare with; none for Exists and DoesNotExist. */
+          values?: string[];
+        }[];
+      };
+      /** The least number of places; fewer count as places without pods. */
+      minDomains?: number;
+      /** Whether only nodes that nodeSelector and nodeAffinity allow count; Honor when absent. */
+      nodeAffinityPolicy?: "Honor" | "Ignore";
+      /** Whether only nodes whose taints are tolerated count; Ignore when absent. */
+      nodeTaintsPolicy?: "Honor" | "Ignore";
+    }[];
+    /** PriorityClass of the pods. Pods of a higher one than the operator's and the edge's can take their place. */
+    priorityClassName?: string;
+    /** The scheduler that chooses nodes for the pods; the cluster's default one when absent. */
+    schedulerName?: string;
+  };
 };
 
 /** A declarative description of a container. */
@@ -382,15 +608,42 @@ export type Workload = {
       };
       /** Build arguments; never for secrets, since an image shows them. */
       args?: Record<string, string>;
+      /**
+       * When nodes pull the image. When absent: Always for the tag latest, IfNotPresent for other tags and for
+       * digests.
+       */
+      pullPolicy?: "Always" | "IfNotPresent" | "Never";
+      /**
+       * Secrets in the workload's namespace with the logins of registries, for ref. The pods then do not use those
+       * of the ServiceAccount default.
+       */
+      pullSecrets?: {
+        /** Its name. */
+        name: string;
+      }[];
     };
-    /** Resources of each instance, as requests and limits. */
+    /** Resources of each instance, as limits and, without requests, as requests. */
     resources?: {
-      /** CPU count. */
+      /** CPU count; 1 without vcpus and milliCpus. */
       vcpus?: number;
+      /** CPU in thousandths, in place of vcpus: 250 is a quarter of a CPU. */
+      milliCpus?: number;
       /** Memory in MB. */
       memoryMb?: number;
-      /** Disk in GB. */
+      /** Disk in GB (ephemeral-storage), for the overlay directories, logs and all else that is written. */
       diskGb?: number;
+      /**
+       * What a node must have free for an instance, where that is less than its limit. When absent, it is the
+       * limit, divided by the operator's overcommit.
+       */
+      requests?: {
+        /** CPU in thousandths. */
+        milliCpus?: number;
+        /** Memory in MB. */
+        memoryMb?: number;
+      };
+      /** Extended resources of nodes by name, such as nvidia.com/gpu; each as request and limit. */
+      extended?: Record<string, number>;
     };
     /** What the container may reach and where it listens. */
     network?: {
@@ -551,6 +804,205 @@ export type Workload = {
     tools?: boolean;
     /** RuntimeClass of the pods, for stronger isolation such as gVisor or Kata. */
     runtimeClassName?: string;
+    /** On which nodes the pods run, in the words of Kubernetes. */
+    scheduling?: {
+      /** Labels that a node must have, all of them. */
+      nodeSelector?: Record<string, string>;
+      /** Taints of nodes that the pods tolerate. */
+      tolerations?: {
+        /** Key of the taint. */
+        key: string;
+        /** Whether the taint's value counts; Equal when absent. */
+        operator?: "Equal" | "Exists";
+        /** Value of the taint, for Equal. */
+        value?: string;
+        /** Effect of the taint; every effect when absent. */
+        effect?: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
+        /** Seconds that a pod stays on a node that gets a taint NoExecute; for good when absent. */
+        tolerationSeconds?: number;
+      }[];
+      /** What nodes must or should be, and which pods of the workload are there. */
+      affinity?: {
+        /** On which nodes pods run, by the labels of the nodes. */
+        nodeAffinity?: {
+          /** Nodes that pods may run on. */
+          requiredDuringSchedulingIgnoredDuringExecution?: {
+            /** Terms, of which a node must match at least one. */
+            nodeSelectorTerms: {
+              /** What the node's labels must be, all of it. */
+              matchExpressions?: {
+                /** Label of the node. */
+                key: string;
+                /** How the label compares with the values. */
+                operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
+                /** Values to compare with; none for Exists and DoesNotExist. */
+                values?: string[];
+              }[];
+              /** What the node's name must be, all of it. */
+              matchFields?: {
+                /** Field of the node. */
+                key: "metadata.name";
+                /** How the field compares with the value. */
+                operator: "In" | "NotIn";
+                /** One value. */
+                values: string[];
+              }[];
+            }[];
+          };
+          /** Nodes that pods should run on. */
+          preferredDuringSchedulingIgnoredDuringExecution?: {
+            /** How much it counts against the other preferences. */
+            weight: number;
+            /** What a node must be, all of it; a term without an entry matches no node. */
+            preference: {
+              /** What the node's labels must be, all of it. */
+              matchExpressions?: {
+                /** Label of the node. */
+                key: string;
+                /** How the label compares with the values. */
+                operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
+                /** Values to compare with; none for Exists and DoesNotExist. */
+                values?: string[];
+              }[];
+              /** What the node's name must be, all of it. */
+              matchFields?: {
+                /** Field of the node. */
+                key: "metadata.name";
+                /** How the field compares with the value. */
+                operator: "In" | "NotIn";
+                /** One value. */
+                values: string[];
+              }[];
+            };
+          }[];
+        };
+        /** Near which other pods of the workload its pods run. */
+        podAffinity?: {
+          /** What must hold for each pod. */
+          requiredDuringSchedulingIgnoredDuringExecution?: {
+            /** Label of nodes: nodes with the same value are one place. */
+            topologyKey: string;
+            /** Which of the workload's own pods count; all of them by default, and no other pods. */
+            labelSelector?: {
+              /** Labels that a pod must have. */
+              matchLabels?: Record<string, string>;
+              /** What a pod's labels must be, all of it. */
+              matchExpressions?: {
+                /** Label of the pod. */
+                key: string;
+                /** How the label compares with the values. */
+                operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+                /** Values to compare with; none for Exists and DoesNotExist. */
+                values?: string[];
+              }[];
+            };
+          }[];
+          /** What should hold for each pod. */
+          preferredDuringSchedulingIgnoredDuringExecution?: {
+            /** How much it counts against the other preferences. */
+            weight: number;
+            /** Pods of the workload in the same place. */
+            podAffinityTerm: {
+              /** Label of nodes: nodes with the same value are one place. */
+              topologyKey: string;
+              /** Which of the workload's own pods count; all of them by default, and no other pods. */
+              labelSelector?: {
+                /** Labels that a pod must have. */
+                matchLabels?: Record<string, string>;
+                /** What a pod's labels must be, all of it. */
+                matchExpressions?: {
+                  /** Label of the pod. */
+                  key: string;
+                  /** How the label compares with the values. */
+                  operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+                  /** Values to compare with; none for Exists and DoesNotExist. */
+                  values?: string[];
+                }[];
+              };
+            };
+          }[];
+        };
+        /** Away from which other pods of the workload its pods run. */
+        podAntiAffinity?: {
+          /** What must hold for each pod. */
+          requiredDuringSchedulingIgnoredDuringExecution?: {
+            /** Label of nodes: nodes with the same value are one place. */
+            topologyKey: string;
+            /** Which of the workload's own pods count; all of them by default, and no other pods. */
+            labelSelector?: {
+              /** Labels that a pod must have. */
+              matchLabels?: Record<string, string>;
+              /** What a pod's labels must be, all of it. */
+              matchExpressions?: {
+                /** Label of the pod. */
+                key: string;
+                /** How the label compares with the values. */
+                operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+                /** Values to compare with; none for Exists and DoesNotExist. */
+                values?: string[];
+              }[];
+            };
+          }[];
+          /** What should hold for each pod. */
+          preferredDuringSchedulingIgnoredDuringExecution?: {
+            /** How much it counts against the other preferences. */
+            weight: number;
+            /** Pods of the workload in the same place. */
+            podAffinityTerm: {
+              /** Label of nodes: nodes with the same value are one place. */
+              topologyKey: string;
+              /** Which of the workload's own pods count; all of them by default, and no other pods. */
+              labelSelector?: {
+                /** Labels that a pod must have. */
+                matchLabels?: Record<string, string>;
+                /** What a pod's labels must be, all of it. */
+                matchExpressions?: {
+                  /** Label of the pod. */
+                  key: string;
+                  /** How the label compares with the values. */
+                  operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+                  /** Values to compare with; none for Exists and DoesNotExist. */
+                  values?: string[];
+                }[];
+              };
+            };
+          }[];
+        };
+      };
+      /** How evenly the workload's pods are spread over nodes or zones. */
+      topologySpreadConstraints?: {
+        /** By how many pods two places may differ. */
+        maxSkew: number;
+        /** Label of nodes: nodes with the same value are one place. */
+        topologyKey: string;
+        /** Whether a pod that would exceed it waits. */
+        whenUnsatisfiable: "DoNotSchedule" | "ScheduleAnyway";
+        /** Which of the workload's own pods count; all of them by default, and no other pods. */
+        labelSelector?: {
+          /** Labels that a pod must have. */
+          matchLabels?: Record<string, string>;
+          /** What a pod's labels must be, all of it. */
+          matchExpressions?: {
+            /** Label of the pod. */
+            key: string;
+            /** How the label compares with the values. */
+            operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+            /** Values to compare with; none for Exists and DoesNotExist. */
+            values?: string[];
+          }[];
+        };
+        /** The least number of places; fewer count as places without pods. */
+        minDomains?: number;
+        /** Whether only nodes that nodeSelector and nodeAffinity allow count; Honor when absent. */
+        nodeAffinityPolicy?: "Honor" | "Ignore";
+        /** Whether only nodes whose taints are tolerated count; Ignore when absent. */
+        nodeTaintsPolicy?: "Honor" | "Ignore";
+      }[];
+      /** PriorityClass of the pods. Pods of a higher one than the operator's and the edge's can take their place. */
+      priorityClassName?: string;
+      /** The scheduler that chooses nodes for the pods; the cluster's default one when absent. */
+      schedulerName?: string;
+    };
   };
   /** The operator's result. */
   status: {
@@ -1176,7 +1628,7 @@ export type TenantLimits = {
     vcpus?: {
       /** The limit. */
       limit: number;
-      /** What is used. */
+      /** What is used, in thousandths. */
       used: number;
     };
     /** Memory of their instances together, in MB. */

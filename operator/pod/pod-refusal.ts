@@ -15,6 +15,8 @@ export function podRefusal(error: unknown): PodRefusal | undefined {
   const isQuota = status === 403 && /exceeded quota|failed quota|maximum|minimum/.test(message);
   const field = /RuntimeClass "[^"]*" not found/.test(message)
     ? ": change spec.runtimeClassName of the workload, or create the RuntimeClass that it names"
-    : "";
+    : /no PriorityClass with name/.test(message)
+      ? ": change spec.scheduling.priorityClassName of the workload, or create the PriorityClass that it names"
+      : "";
   return { reason: isQuota ? "QuotaExceeded" : "PodRefused", message: `${message}${field}` };
 }

@@ -115,15 +115,32 @@ function endOf(status: PodStatus): string {
 /** The scheduler's message, without its part on preemption, and the pod's requests of what is short. */
 function shortage(pod: Pod, said = "no reason given"): string {
   const why = said.replace(/,? *(no new claims to deallocate, *)?preemption: .*$/s, "").replace(/[. ]+$/, "");
-  const own = programContainer(pod.spec);
-  const { cpu, memory, "ephemeral-storage": disk } = own?.resources?.requests ?? {};
+  const { limits, requests = {} } = programContainer(pod.spec)?.resources ?? {};
+  const { cpu, memory, "ephemeral-storage": disk, ...others } = requests;
+  const cpuField = limits?.cpu?.endsWith("m") ? "milliCpus" : "vcpus";
   const asked = [
-    /Insufficient cpu/.test(why) && cpu !== undefined && `${cpu} CPU by spec.resources.vcpus`,
+    /Insufficient cpu/.test(why) && cpu !== undefined && `${cpu} CPU by spec.resources.${cpuField}`,
     /Insufficient memory/.test(why) && memory !== undefined && `${megabytes(memory)} memory by spec.resources.memoryMb`,
     /Insufficient ephemeral-storage/.test(why) && disk !== undefined && `${disk} disk by spec.resources.diskGb`,
+    ...Object.entries(others).map(
+      ([name, count]) => why.includes(`Insufficient ${name}`) && `${count} ${name} by spec.resources.extended`,
+    ),
   ].filter(Boolean);
-  return asked.length === 0 ? why : `${why}; the pod asks for ${asked.join(", ")} of its workload`;
+  const chosen = NODE_FIELDS.flatMap(([words, field]) => (words.test(why) ? [field] : []));
+  return [
+    why,
+    ...(asked.length === 0 ? [] : [`the pod asks for ${asked.join(", ")} of its workload`]),
+    ...(chosen.length === 0 ? [] : [`fields of its workload that choose nodes: ${chosen.join(", ")}`]),
+  ].join("; ");
 }
+
+/** What the scheduler says of nodes that do not match, and the workload's fields that it is about. */
+const NODE_FIELDS: readonly [RegExp, string][] = [
+  [/untolerated taint/, "spec.scheduling.tolerations"],
+  [/node affinity\/selector/, "spec.scheduling.nodeSelector and affinity.nodeAffinity"],
+  [/pod (anti-)?affinity rules/, "spec.scheduling.affinity"],
+  [/pod topology spread constraints/, "spec.scheduling.topologySpreadConstraints"],
+];
 
 /** A pod's memory request, in the unit of workloads: the pod has it in Ki. */
 function megabytes(quantity: string): string {
@@ -131,9 +148,15 @@ function megabytes(quantity: string): string {
   return kibibytes === undefined ? quantity : `${Math.ceil(Number(kibibytes) / 1024)} MB`;
 }
 
+const DEFAULT_SCHEDULER = "default-scheduler";
+
 /** What a starting pod waits for, from its status alone. */
 function waitingMessage(pod: Pod): string {
-  const { status } = pod;
+  const { status, spec } = pod;
+  const { schedulerName = DEFAULT_SCHEDULER } = spec;
+  if (schedulerName !== DEFAULT_SCHEDULER && spec.nodeName === undefined) {
+    return `no scheduler named "${schedulerName}" has taken the pod yet: check that it runs, or change spec.scheduling.schedulerName of its workload`;
+  }
   const init = status?.initContainerStatuses?.find(({ state }) => state?.terminated?.exitCode !== 0);
   const own = programStatus(pod) ?? status?.containerStatuses?.[0];
   const held = [init, own].find((container) => isBlocked(container));

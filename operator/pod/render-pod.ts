@@ -17,6 +17,7 @@ import { healthProbe } from "../launcher/health-check.ts";
 import { LAUNCHER_FOLDER, launchCommand, preStopHook, startsOnClaim } from "../launcher/launch-command.ts";
 import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
+import { schedulingOf } from "./scheduling.ts";
 
 /** The name, labels and annotations that distinguish a pod from others of the same workload. */
 export interface PodIdentity {
@@ -101,8 +102,8 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 }
 
 /**
- * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the security
- * contexts, the proxy's credentials, the overlay directories, preSave and onClaim. Two pods of a workload with the same
+ * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the nodes that
+ * it may run on, the security contexts, the proxy's credentials, the overlay directories, preSave and onClaim. Two pods of a workload with the same
  * hash are alike in these. The hash leaves out `network.access`, since the network policy applies to all pods of the
  * workload at once, and the allowlist, which the proxies of running pods follow. Undefined if no pod can be rendered.
  */
@@ -133,7 +134,7 @@ function renderTemplate(workload: Workload, config: OperatorConfig): Template {
     const { onClaim } = entrypoint;
     // A warm pod whose claim or release would not run them is an old one.
     const stamped = [preSave, onClaim].map((hook) => (hook === undefined ? "" : JSON.stringify(hook))).join("");
-    const { runtimeClassName, securityContext } = rendered;
+    const { runtimeClassName, securityContext, nodeSelector, tolerations, affinity } = rendered;
     const isolation = {
       filesystem: { overlayDirs, preSave },
       // A pod whose program has started for no one is none for a claim that the program is to start with.
@@ -146,6 +147,8 @@ function renderTemplate(workload: Workload, config: OperatorConfig): Template {
         domain.text,
         headers.map(({ value }) => value),
       ]),
+      // Tenants may have nodes of their own.
+      ...{ nodeSelector, tolerations, nodeAffinity: affinity?.nodeAffinity },
     };
     return { hash: hashOf(JSON.stringify(rendered) + stamped), isolation: hashOf(JSON.stringify(isolation)) };
   } catch (error) {
@@ -165,14 +168,25 @@ function renderPodSpec(
   const { resources, network, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
+  const { vcpus, memoryMb, requests } = resources;
+  const milliCpus = requests?.milliCpus ?? (vcpus * 1000) / config.cpuOvercommit;
+  const memoryKi =
+    requests?.memoryMb === undefined ? (memoryMb * 1024) / config.memoryOvercommit : requests.memoryMb * 1024;
   const requirements = {
-    limits: { cpu: String(resources.vcpus), memory: `${resources.memoryMb}Mi`, "ephemeral-storage": disk },
+    limits: {
+      cpu: Number.isInteger(vcpus) ? String(vcpus) : `${Math.round(vcpus * 1000)}m`,
+      memory: `${memoryMb}Mi`,
+      "ephemeral-storage": disk,
+    },
     requests: {
-      cpu: `${Math.max(1, Math.round((resources.vcpus * 1000) / config.cpuOvercommit))}m`,
-      memory: `${Math.max(1, Math.round((resources.memoryMb * 1024) / config.memoryOvercommit))}Ki`,
+      cpu: `${Math.max(1, Math.round(milliCpus))}m`,
+      memory: `${Math.max(1, Math.round(memoryKi))}Ki`,
       "ephemeral-storage": disk,
     },
   };
+  const extended = Object.fromEntries(
+    Object.entries(resources.extended ?? {}).map(([name, count]) => [name, String(count)]),
+  );
   const launched = programToLaunch(workload);
   // The tools run when the workload does not, so they may have what it has.
   const tools = podTools({
@@ -195,6 +209,7 @@ function renderPodSpec(
         });
   const volumes = [...tools.volumes, ...(egress?.volumes ?? [])];
   const volumeMounts = [...tools.volumeMounts, ...(egress?.workloadMounts ?? [])];
+  const pulledWith = pullSecretsOf(workload, config.builds);
   const own = Object.entries(entrypoint.env).map(([name, value]) => ({ name, value }));
   const given = (egress?.workloadEnv ?? []).filter(({ name }) => entrypoint.env[name] === undefined);
   return {
@@ -205,7 +220,8 @@ function renderPodSpec(
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
     securityContext: { seccompProfile: { type: "RuntimeDefault" } },
-    ...pullSecrets(workload, config),
+    ...(pulledWith !== undefined && { imagePullSecrets: pulledWith.map((name) => ({ name })) }),
+    ...schedulingOf(workload),
     ...(initContainers.length > 0 && { initContainers }),
     ...(volumes.length > 0 && { volumes }),
     containers: [
@@ -213,6 +229,7 @@ function renderPodSpec(
       {
         name: WORKLOAD_CONTAINER,
         image: imageOfPods(workload, launched?.digest),
+        ...(workload.spec.image.pullPolicy !== undefined && { imagePullPolicy: workload.spec.image.pullPolicy }),
         ...(launched !== undefined
           ? { command: launchCommand(launched) }
           : {
@@ -224,7 +241,10 @@ function renderPodSpec(
         ...(launched !== undefined && { lifecycle: { preStop: preStopHook() } }),
         env: [...given, ...own],
         ports: ports.map((containerPort) => ({ containerPort })),
-        resources: requirements,
+        resources: {
+          limits: { ...requirements.limits, ...extended },
+          requests: { ...requirements.requests, ...extended },
+        },
         // The claim's message shows the last lines that a failing program wrote.
         terminationMessagePolicy: "FallbackToLogsOnError",
         securityContext: {
@@ -248,9 +268,11 @@ function imageOfPods(workload: Workload, digest: string | undefined): string {
   return digest === undefined || image.includes("@") ? image : `${image}@${digest}`;
 }
 
-function pullSecrets({ spec }: Workload, { builds }: OperatorConfig): Pick<PodSpec, "imagePullSecrets"> {
-  if (spec.image.dockerfile === undefined || builds?.pullSecret === undefined) return {};
-  return { imagePullSecrets: [{ name: builds.pullSecret }] };
+/** Names of the Secrets that a workload's pods pull with; undefined for those of their ServiceAccount. */
+export function pullSecretsOf({ spec }: Workload, builds: OperatorConfig["builds"]): string[] | undefined {
+  const { dockerfile, pullSecrets = [] } = spec.image;
+  if (dockerfile !== undefined) return builds?.pullSecret === undefined ? undefined : [builds.pullSecret];
+  return pullSecrets.length === 0 ? undefined : pullSecrets.map(({ name }) => name);
 }
 
 /**

@@ -22,6 +22,12 @@ const NOT_STARTED = [
   /executable file [`'"]([^`'"]+)[`'"] not found(?: in \$PATH)?: (No such file or directory)/,
 ];
 
+/** By the cause of a failed pull: the workload's fields to change. */
+const PULL_FIELDS: readonly [RegExp, string][] = [
+  [/^access denied/, "spec.image.ref, or spec.image.pullSecrets"],
+  [/pulls no images$/, "spec.image.pullPolicy, or load the image onto the node"],
+];
+
 /** Of an image that cannot be pulled. @param said by the kubelet */
 export function pullFailure(container: ContainerStatus, said: string): Failure {
   const { name, image } = container;
@@ -29,7 +35,8 @@ export function pullFailure(container: ContainerStatus, said: string): Failure {
   if (name === WORKLOAD_CONTAINER) {
     // A built image is named by its digest, and the registry may have deleted it.
     const built = `; if the image is built from a Dockerfile: TENANCY_REGISTRY_PULL_SECRET of the operator, or build it again with another value of the annotation ${annotation.rebuild}`;
-    const fix = `the workload's spec.image.ref${image.includes("@sha256:") ? built : ""}`;
+    const field = PULL_FIELDS.find(([words]) => words.test(detail))?.[1] ?? "spec.image.ref";
+    const fix = `the workload's ${field}${image.includes("@sha256:") ? built : ""}`;
     return { message: `image ${image} cannot be pulled: ${detail}`, fix };
   }
   const variable = name === TOOLS_CONTAINER ? "TENANCY_TOOLS_IMAGE" : "TENANCY_PROXY_IMAGE";

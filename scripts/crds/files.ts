@@ -35,6 +35,13 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
 const EXAMPLE = "manifests/examples/every-field-workload.yaml";
 /** A workload has one call of a program that is told of its claim, and this example has the other. */
 const TOLD_EXAMPLE = "manifests/examples/welcome-workload.yaml";
+/** A workload has `vcpus` or `milliCpus`, and this example has the other. */
+const WHOLE_EXAMPLE = "manifests/examples/gpu-workload.yaml";
+/** Fields of this form are Kubernetes' own, and are described there. */
+const OF_KUBERNETES: readonly [path: RegExp, page: string][] = [
+  [/^scheduling\.affinity\.\w+$/, "concepts/scheduling-eviction/assign-pod-node/#affinity-and-anti-affinity"],
+  [/\.labelSelector$/, "reference/kubernetes-api/common-definitions/label-selector/"],
+];
 const BUILT_EXAMPLES = ["manifests/examples/built-workload.yaml", "manifests/examples/git-workload.yaml"];
 
 /** The page of a workload's fields. The fields of an image that is built are in separate examples. */
@@ -45,7 +52,8 @@ async function workloadPage(): Promise<string> {
   const context = Object.assign({}, ...built.map((image) => image.context));
   const onClaim = { ...spec.entrypoint?.onClaim, ...(await exampleSpec(TOLD_EXAMPLE)).entrypoint?.onClaim };
   const image = Object.assign({ ...spec.image }, ...built, { context });
-  const shown = { ...spec, image, entrypoint: { ...spec.entrypoint, onClaim } };
+  const resources = { ...(await exampleSpec(WHOLE_EXAMPLE)).resources, ...spec.resources };
+  const shown = { ...spec, image, resources, entrypoint: { ...spec.entrypoint, onClaim } };
   const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: shown });
   const program = workloadStatusSchema.properties.entrypoint.properties;
   const statusRows = Object.entries(program).map(
@@ -94,8 +102,8 @@ The condition \`EntrypointKnown\` says whether it is known. While it is false, t
 
 ## All fields in one workload
 
-Except those of an image that is built (\`${BUILT_EXAMPLES[0]}\`, [how to build](../how-to/build-an-image.md)), and
-\`entrypoint.onClaim.httpPost\` (\`${TOLD_EXAMPLE}\`):
+Except those of an image that is built (\`${BUILT_EXAMPLES[0]}\`, [how to build](../how-to/build-an-image.md)),
+\`resources.vcpus\` (\`${WHOLE_EXAMPLE}\`) and \`entrypoint.onClaim.httpPost\` (\`${TOLD_EXAMPLE}\`):
 
 \`\`\`yaml
 ${example.trimEnd()}
@@ -111,6 +119,9 @@ async function exampleSpec(path: string): Promise<WorkloadSpec> {
 
 function fieldRows(schema: JsonSchema, { path, example }: { path: string; example: unknown }): string[] {
   const { items, properties } = schema;
+  const [, page] = OF_KUBERNETES.find(([form]) => form.test(path)) ?? [];
+  if (page !== undefined)
+    return [row(schema, { path, example, type: `[of Kubernetes](https://kubernetes.io/docs/${page})` })];
   if (items?.properties !== undefined)
     return fieldRows(items, { path: `${path}[]`, example: Array.isArray(example) ? example[0] : undefined });
   if (properties === undefined) return [row(schema, { path, example })];
@@ -120,10 +131,13 @@ function fieldRows(schema: JsonSchema, { path, example }: { path: string; exampl
   });
 }
 
-function row(schema: JsonSchema, { path, example }: { path: string; example: unknown }): string {
+function row(
+  schema: JsonSchema,
+  { path, example, type = typeOf(schema) }: { path: string; example: unknown; type?: string },
+): string {
   const fallback = schema.default === undefined ? "" : code(schema.default);
   const shown = example === undefined ? "" : code(example);
-  return `| \`${path}\` | ${typeOf(schema)} | ${fallback} | ${shown} | ${schema.description ?? ""} |`;
+  return `| \`${path}\` | ${type} | ${fallback} | ${shown} | ${schema.description ?? ""} |`;
 }
 
 function typeOf({ type, enum: words, items, additionalProperties, ...limits }: JsonSchema): string {
@@ -131,7 +145,7 @@ function typeOf({ type, enum: words, items, additionalProperties, ...limits }: J
   if (words !== undefined) return words.map(code).join(", ");
   const inner = items ?? additionalProperties;
   const most = maxItems ?? maxProperties;
-  const several = type === "object" ? "texts by name" : inner?.type === "integer" ? "numbers" : "texts";
+  const several = `${inner?.type === "integer" ? "numbers" : "texts"}${type === "object" ? " by name" : ""}`;
   if (inner !== undefined) return `${range(minItems, most)} ${several}, each ${typeOf(inner)}`.trim();
   if (type === "integer") return range(minimum, maximum);
   if (type === "boolean") return "true, false";

@@ -1,3 +1,4 @@
+import { CLOSED_TAINTS, LEAVING_TAINTS } from "../../../crds/scheduling.ts";
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import type { JsonSchema } from "../../../crds/schema/schema.ts";
@@ -44,6 +45,49 @@ function ofInputs(path: string): Readonly<Record<string, OpenApiSchema>> {
   };
 }
 
+const labelKeys: OpenApiSchema = { propertyNames: { pattern: pattern.labelKey } };
+const ofEffect = (effect: string): OpenApiSchema => ({
+  required: ["effect"],
+  properties: { effect: { const: effect } },
+});
+/** A requirement of labels: which operators have values. */
+const requirement: OpenApiSchema = {
+  anyOf: [
+    { ...needs("values"), properties: { operator: { enum: ["In", "NotIn"] }, values: { minItems: 1 } } },
+    { properties: { operator: { enum: ["Exists", "DoesNotExist"] }, values: { maxItems: 0 } } },
+  ],
+};
+const nodeRequirement: OpenApiSchema = {
+  anyOf: [
+    ...(requirement.anyOf ?? []),
+    {
+      ...needs("values"),
+      properties: {
+        operator: { enum: ["Gt", "Lt"] },
+        values: { minItems: 1, maxItems: 1, items: { pattern: "^[0-9]+$" } },
+      },
+    },
+  ],
+};
+
+function nodeTerms(path: string): Readonly<Record<string, OpenApiSchema>> {
+  return {
+    [`${path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[].matchExpressions[]`]: nodeRequirement,
+    [`${path}.preferredDuringSchedulingIgnoredDuringExecution[].preference.matchExpressions[]`]: nodeRequirement,
+  };
+}
+
+function podSelector(path: string): Readonly<Record<string, OpenApiSchema>> {
+  return { [`${path}.matchLabels`]: labelKeys, [`${path}.matchExpressions[]`]: requirement };
+}
+
+function podTerms(path: string): Readonly<Record<string, OpenApiSchema>> {
+  return {
+    ...podSelector(`${path}.requiredDuringSchedulingIgnoredDuringExecution[].labelSelector`),
+    ...podSelector(`${path}.preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm.labelSelector`),
+  };
+}
+
 /**
  * JSON Schema of what `crds/validate-*.ts` refuse in addition to the kinds' schemas, by path in the spec; a test
  * compares both. The descriptions contain what no schema can express.
@@ -61,6 +105,35 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.image.ref": { pattern: imageReferencePattern },
   "WorkloadSpec.image": {
     anyOf: [needs("dockerfile"), { properties: { args: { maxProperties: 0 } }, not: needs("context") }],
+    allOf: [{ anyOf: [needs("ref"), { not: needs("pullSecrets") }] }],
+  },
+  // What no schema can say of requests: they must not be higher than the limits.
+  "WorkloadSpec.resources": { not: needs("vcpus", "milliCpus") },
+  "WorkloadSpec.resources.extended": {
+    propertyNames: { pattern: pattern.resourceName, not: { pattern: "kubernetes\\.io/" } },
+  },
+  "WorkloadSpec.scheduling.nodeSelector": labelKeys,
+  "WorkloadSpec.scheduling.priorityClassName": { not: { pattern: "^system-" } },
+  "WorkloadSpec.scheduling.tolerations[]": {
+    allOf: [
+      {
+        anyOf: [{ properties: { operator: { const: "Equal" } } }, { properties: { value: { maxLength: 0 } } }],
+      },
+      { anyOf: [{ not: needs("tolerationSeconds") }, ofEffect("NoExecute")] },
+      {
+        anyOf: [
+          { properties: { key: { not: { pattern: CLOSED_TAINTS } } } },
+          { ...ofEffect("NoExecute"), properties: { effect: { const: "NoExecute" }, key: { enum: LEAVING_TAINTS } } },
+        ],
+      },
+    ],
+  },
+  ...nodeTerms("WorkloadSpec.scheduling.affinity.nodeAffinity"),
+  ...podTerms("WorkloadSpec.scheduling.affinity.podAffinity"),
+  ...podTerms("WorkloadSpec.scheduling.affinity.podAntiAffinity"),
+  ...podSelector("WorkloadSpec.scheduling.topologySpreadConstraints[].labelSelector"),
+  "WorkloadSpec.scheduling.topologySpreadConstraints[]": {
+    anyOf: [{ not: needs("minDomains") }, { properties: { whenUnsatisfiable: { const: "DoNotSchedule" } } }],
   },
   "WorkloadSpec.image.dockerfile": notUpwards,
   "WorkloadSpec.image.context.git.ref": { not: { pattern: "\\.\\." } },

@@ -1,4 +1,4 @@
-import { type Static, type TProperties, Type } from "@sinclair/typebox";
+import { type Static, type TInteger, type TNumber, type TProperties, Type } from "@sinclair/typebox";
 import { claimSpecSchema, claimStatusSchema } from "../../../crds/claim.ts";
 import { poolSpecSchema, poolStatusSchema } from "../../../crds/pool.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
@@ -21,13 +21,9 @@ const { properties: buildProperties } = buildStatusSchema;
 const time = (description: string) => Type.String({ description, format: "date-time" });
 const text = (description: string) => Type.String({ description });
 const limitValue = Type.Integer({ description: "The limit.", minimum: 0 });
-const usedLimit = (description: string) =>
-  Type.Optional(
-    Type.Object(
-      { limit: limitValue, used: Type.Integer({ description: "What is used.", minimum: 0 }) },
-      { description },
-    ),
-  );
+const whole = Type.Integer({ description: "What is used.", minimum: 0 });
+const usedLimit = (description: string, used: TInteger | TNumber = whole) =>
+  Type.Optional(Type.Object({ limit: limitValue, used }, { description }));
 const limitAlone = (description: string) => Type.Optional(Type.Object({ limit: limitValue }, { description }));
 const podPhase = stringEnum(["Pending", "Running", "Succeeded", "Failed", "Unknown"], {
   description: "Phase of the pod.",
@@ -438,7 +434,10 @@ const shared = {
       limits: Type.Object(
         {
           activeClaims: usedLimit("Claims that have an instance, or get one."),
-          vcpus: usedLimit("vCPUs of their instances together."),
+          vcpus: usedLimit(
+            "vCPUs of their instances together.",
+            Type.Number({ description: "What is used, in thousandths.", minimum: 0 }),
+          ),
           memoryMb: usedLimit("Memory of their instances together, in MB."),
           startsPerMinute: limitAlone("Instances that the tenant gets in 60 seconds."),
           snapshotMb: usedLimit("MB of the tenant's saved files, with older versions."),

@@ -48,10 +48,8 @@ function kindOf({ type, items, additionalProperties, enum: choices }: FieldSchem
   if (type === "integer") return "number";
   if (type === "boolean") return "flag";
   if (type === "array" && (items?.type === "string" || items?.type === "integer")) return "lines";
-  if (type === "object" && typeof additionalProperties === "object" && additionalProperties.type === "string") {
-    return "pairs";
-  }
-  return "json";
+  const one = typeof additionalProperties === "object" ? additionalProperties.type : undefined;
+  return type === "object" && (one === "string" || one === "integer") ? "pairs" : "json";
 }
 
 export function valueAt(spec: Spec, path: string): unknown {
@@ -113,16 +111,19 @@ export function fieldValue({ kind, schema }: SpecField, text: string): unknown {
       const lines = text.split("\n").filter((line) => line !== "");
       return schema.items?.type === "integer" ? lines.map(numberOr) : lines;
     }
-    case "pairs":
+    case "pairs": {
+      const { additionalProperties: one } = schema;
+      const convert = typeof one === "object" && one.type === "integer" ? numberOr : String;
       return Object.fromEntries(
         text
           .split("\n")
           .filter((line) => line.trim() !== "")
           .map((line) => {
             const at = line.indexOf("=");
-            return at === -1 ? [line, ""] : [line.slice(0, at), line.slice(at + 1)];
+            return at === -1 ? [line, ""] : [line.slice(0, at), convert(line.slice(at + 1))];
           }),
       );
+    }
     case "json":
       try {
         return JSON.parse(text) as unknown;

@@ -101,7 +101,7 @@ export function listedSandbox(sandbox: Sandbox, { cache, namespace, timeOfDay }:
     ...templateOf(key),
     state: sandbox.state,
     ...{ startedAt, endAt },
-    cpuCount: given?.vcpus ?? resources?.vcpus ?? 0,
+    cpuCount: Math.ceil(given?.vcpus ?? resources?.vcpus ?? 0),
     memoryMB: given?.memoryMb ?? resources?.memoryMb ?? 0,
     diskSizeMB: (resources?.diskGb ?? 0) * 1024,
     envdVersion: ENVD_VERSION,

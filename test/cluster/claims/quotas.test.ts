@@ -167,6 +167,28 @@ test("vCPU and memory of all instances count together", async () => {
   assert.equal(shown.json, { tenantId: "other", class: "small", limits: { vcpus: { limit: 4, used: 4 } } });
 });
 
+test("parts of a CPU count by the limits, not by lower requests, and their sum is exact", async () => {
+  const resources = { requests: { milliCpus: 1, memoryMb: 1 }, memoryMb: 64 };
+  for (const [name, milliCpus] of Object.entries({ tenth: 100, more: 700, least: 1 }))
+    await tenancy.createWorkload(name, { resources: { ...resources, milliCpus } });
+  for (const name of ["tenth-2", "tenth-3"])
+    await tenancy.createWorkload(name, { resources: { ...resources, milliCpus: 100 } });
+  await setQuotas({ tenants: { parted: { vcpus: 1 } } }, { tenant: "parted", shows: { vcpus: 1 } });
+  for (const name of ["tenth", "tenth-2", "tenth-3", "more"]) assert.is((await claim("parted", name)).status, 201);
+  const refused = await claim("parted", "least");
+  assert.is(refused.status, 429);
+  assert.match(refused.json.error ?? "", /uses 1 of 1 vCPU \(vcpus\), and this instance takes 0\.001/);
+  await release("parted", "more");
+  await tenancy.until("an edge shows what is left", async () => {
+    const { json } = await limits("parted", edges[0]);
+    return JSON.stringify((json as { limits: object }).limits) === '{"vcpus":{"limit":1,"used":0.3}}';
+  });
+  const { status } = await tenancy.untilClaim(claimName({ tenantId: "parted", workloadRef: "tenth" }), {
+    phase: "Active",
+  });
+  assert.equal(status?.resources, { vcpus: 0.1, memoryMb: 64 });
+});
+
 test("starts count also once their claims are released", async () => {
   await setQuotas({ tenants: { hasty: { startsPerMinute: 3 } } }, { tenant: "hasty", shows: { startsPerMinute: 3 } });
   for (const workload of ["w0", "w1", "w0"]) {

@@ -151,6 +151,12 @@ testWithRules(
       ["workload", { image, network: { access: "restricted", allowlist: ["https://api.example.com/v1"] } }],
       ["workload", { image, network: { access: "restricted", allowlist: ["api.example.com:443"] } }],
       ["workload", { image, entrypoint: { workdir: "src" } }],
+      ["workload", { image, resources: { vcpus: 1, milliCpus: 500 } }],
+      ["workload", { image, resources: { extended: { gpu: 1 } } }],
+      ["workload", { image, scheduling: { nodeSelector: { "a b": "c" } } }],
+      ["workload", { image, scheduling: { tolerations: [{ key: "a b" }] } }],
+      ["workload", { image, scheduling: { tolerations: [{ key: "node-role.kubernetes.io/master" }] } }],
+      ["workload", { image, scheduling: { priorityClassName: "system-node-critical" } }],
       ["trigger", { ...trigger, config: { path: "hook" } }],
       ["trigger", { ...trigger, guards: [{ type: "api", config: { url: "guard.example.com" } }] }],
       ["trigger", { ...trigger, type: "cron", config: { schedule: "0 9 * * 1", timezone: "Europe / Berlin" } }],
@@ -283,7 +289,8 @@ test("API server: stores the defaults that withDefaults applies", async () => {
     { image: { ref: "a" }, idle: {}, health: { httpGet: {} }, network: {} },
   ]) {
     const stored = ((await create(workloads, spec)) as Workload).spec;
-    assert.equal(stored.resources, { vcpus: 1, memoryMb: 512, diskGb: 1 });
+    // No `vcpus`, which would contradict `milliCpus`.
+    assert.equal(stored.resources, { memoryMb: 512, diskGb: 1 });
     assert.equal(stored.network, { access: "none", expose: "none" });
     assert.equal(stored.idle, "idle" in spec ? { action: "hibernate", countBackgroundProcesses: false } : undefined);
     const health = { readyWhen: "Healthy", intervalSeconds: 10, unhealthyThreshold: 3, httpGet: { path: "/" } };

@@ -118,8 +118,10 @@ test("operator and edge pass restricted, and the policies take them", async () =
   }
 });
 
+type ManagedWrong = readonly [what: string, values: Record<string, unknown>, says: string];
+
 /** One setting wrong each: what, the values, and what the refusal names. */
-const managedWrongs: readonly [what: string, values: Record<string, unknown>, says: string][] = [
+const managedWrongs: readonly ManagedWrong[] = [
   [
     "a container keeps its capabilities",
     { "spec.containers.0.securityContext.capabilities": undefined },
@@ -187,6 +189,21 @@ const managedWrongs: readonly [what: string, values: Record<string, unknown>, sa
     },
     "spec.volumes",
   ],
+  ["a node of its own choice", { "spec.nodeName": "simulated-1" }, "spec.nodeName"],
+  ["the cluster's own priority", { "spec.priorityClassName": "system-node-critical" }, "spec.priorityClassName"],
+  ...[
+    {},
+    { key: "node-role.kubernetes.io/control-plane" },
+    { key: "node.kubernetes.io/network-unavailable", effect: "NoSchedule" },
+    { key: "node.kubernetes.io/not-ready", effect: "NoSchedule" },
+    { key: "node.cilium.io/agent-not-ready" },
+  ].map(
+    (taint): ManagedWrong => [
+      `tolerates ${JSON.stringify(taint)}`,
+      { "spec.tolerations": [{ operator: "Exists", ...taint }] },
+      "spec.tolerations",
+    ],
+  ),
   ["a folder of the node", { "spec.volumes.9": { name: "v", hostPath: { path: "/" } } }, "hostPath|spec.volumes"],
   ["the node's network", { "spec.hostNetwork": true }, "hostNetwork"],
   ["the node's processes", { "spec.hostPID": true }, "hostPID"],

@@ -8,9 +8,25 @@ import { renderSnapshotsPod } from "../../../operator/snapshots/helper-pod.ts";
 const config = operatorConfig({ TENANCY_PROXY_IMAGE: "simulated/proxy:1" });
 const image = { ref: "simulated/hello:1" };
 const everything: Workload["spec"] = {
-  image,
+  image: { ...image, pullPolicy: "IfNotPresent", pullSecrets: [{ name: "registry" }] },
   version: "2",
-  resources: { vcpus: 2, memoryMb: 64, diskGb: 3 },
+  resources: {
+    ...{ milliCpus: 1500, memoryMb: 64, diskGb: 3 },
+    requests: { milliCpus: 100, memoryMb: 32 },
+    extended: { "example.com/gpu": 1 },
+  },
+  scheduling: {
+    nodeSelector: { pool: "tenants" },
+    tolerations: [
+      { key: "pool", operator: "Exists", effect: "NoSchedule" },
+      { key: "node.kubernetes.io/unreachable", operator: "Exists", effect: "NoExecute", tolerationSeconds: 30 },
+    ],
+    affinity: {
+      podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [{ topologyKey: "kubernetes.io/hostname" }] },
+    },
+    topologySpreadConstraints: [{ maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "DoNotSchedule", minDomains: 2 }],
+    schedulerName: "default-scheduler",
+  },
   network: { access: "unrestricted", ports: [8080, 9000] },
   idle: { timeoutSeconds: 60, action: "destroy" },
   filesystem: { overlayDirs: ["/data", "/home/user"] },

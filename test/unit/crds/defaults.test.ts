@@ -34,7 +34,11 @@ test("withDefaults: keeps what the spec says", () => {
   const spec = {
     version: "2",
     image,
-    resources: { vcpus: 4, memoryMb: 8, diskGb: 3 },
+    resources: {
+      ...{ vcpus: 4, memoryMb: 8, diskGb: 3 },
+      requests: { milliCpus: 100, memoryMb: 4 },
+      extended: { "nvidia.com/gpu": 1 },
+    },
     network: {
       access: "unrestricted" as const,
       allowlist: ["a.b"],
@@ -59,12 +63,21 @@ test("withDefaults: keeps what the spec says", () => {
       stopGraceSeconds: 5,
     },
     runtimeClassName: "kata",
+    scheduling: { nodeSelector: { pool: "tenants" } },
   };
   assert.equal(withDefaults(spec), spec);
   assert.equal(
     withDefaults(withDefaults({ image, health: { httpGet: {} } })),
     withDefaults({ image, health: { httpGet: {} } }),
   );
+});
+
+test("withDefaults: milliCpus are a part of a CPU", () => {
+  const vcpus = (milliCpus: number) => withDefaults({ image, resources: { milliCpus } }).resources;
+  assert.equal([250, 2000].map(vcpus), [
+    { vcpus: 0.25, memoryMb: 512, diskGb: 1 },
+    { vcpus: 2, memoryMb: 512, diskGb: 1 },
+  ]);
 });
 
 test("withDefaults: saves a directory once, when another of the list holds it", () => {

@@ -4,6 +4,7 @@ import { stringify } from "yaml";
 import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { ConfigMap } from "../../../crds/kubernetes.ts";
 import { type CurrentQuotas, followQuotas } from "../../../crds/quotas/follow-quotas.ts";
+import { resourcesOf } from "../../../crds/quotas/room.ts";
 import { readQuotas, type TenantQuota } from "../../../crds/quotas/tenant-quotas.ts";
 import { silentLog } from "../silent-log.ts";
 
@@ -131,6 +132,14 @@ for (const [content, problem] of [
 test("a ConfigMap with another entry is refused", () => {
   assert.is(readQuotas({ data: { quotas: "" } }), "its data must have one entry, quotas.yaml");
   assert.is(readQuotas({ data: { "quotas.yaml": "", more: "" } }), "its data must have one entry, quotas.yaml");
+});
+
+test("what a pod may use is its limit of CPU, in each way that the API server writes it", () => {
+  const vcpusOf = (cpu: string) => {
+    const resources = { limits: { cpu, memory: "64Mi" }, requests: { cpu: "1m", memory: "1Mi" } };
+    return resourcesOf({ spec: { containers: [{ name: "workload", image: "i", resources }] } })?.vcpus;
+  };
+  assert.equal(["2", "250m", "1500m", "1k", "0.5x", ""].map(vcpusOf), [2, 0.25, 1.5, 1000, undefined, undefined]);
 });
 
 test.run();

@@ -16,6 +16,11 @@ const credential = {
   domain: "api.example.com",
   headers: [{ name: "Authorization", valueFrom: { secretKeyRef: secret } }],
 };
+const REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
+const spread = { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway" };
+const scheduled = (scheduling: object): object => ({ image, scheduling });
+const tolerated = (toleration: object): object => scheduled({ tolerations: [toleration] });
 const webhook = { type: "webhook", workloadRef: "agent", tenant: { from: "user.id" }, config: { path: "/hook" } };
 const messenger = { ...webhook, type: "messenger", tenant: { from: "chatId" }, config: { botTokenSecretRef: secret } };
 const cron = { ...webhook, type: "cron", tenant: { static: "alice" }, config: { schedule: "0 9 * * 1-5" } };
@@ -46,8 +51,15 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
     kind: "workload",
     spec: {
       version: "1.0.0",
-      image: { ref: `registry.local:5000/a/b_c.d-e/f:V1.2-x@sha256:${"0".repeat(64)}` },
-      resources: { vcpus: 2, memoryMb: 2048, diskGb: 10 },
+      image: {
+        ref: `registry.local:5000/a/b_c.d-e/f:V1.2-x@sha256:${"0".repeat(64)}`,
+        ...{ pullPolicy: "Always", pullSecrets: [{ name: "registry" }, { name: "registry.2" }] },
+      },
+      resources: {
+        ...{ vcpus: 2, memoryMb: 2048, diskGb: 10 },
+        requests: { milliCpus: 2000, memoryMb: 2048 },
+        extended: { "nvidia.com/gpu": 1, "example.com/Fast_nic.2": 1_000_000 },
+      },
       network: {
         access: "restricted",
         allowlist: ["example.com", "*.Example.org", "xn--bcher-kva.example"],
@@ -73,7 +85,44 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         workdir: "/",
       },
       runtimeClassName: "gvisor",
+      scheduling: {
+        nodeSelector: { pool: "", "example.com/pool": "tenants" },
+        tolerations: [
+          { key: "spot", effect: "PreferNoSchedule" },
+          { key: "node-role.kubernetes.io/gpu", operator: "Exists", value: "" },
+          { key: "node.kubernetes.io/not-ready", operator: "Exists", effect: "NoExecute", tolerationSeconds: 0 },
+        ],
+        affinity: {
+          nodeAffinity: {
+            [REQUIRED]: {
+              nodeSelectorTerms: [{}, { matchExpressions: [{ key: "a", operator: "Exists", values: [] }] }],
+            },
+            [PREFERRED]: [
+              { weight: 100, preference: { matchFields: [{ key: "metadata.name", operator: "In", values: ["n.1"] }] } },
+              { weight: 1, preference: { matchExpressions: [{ key: "a/b", operator: "Lt", values: ["08"] }] } },
+            ],
+          },
+          podAffinity: { [REQUIRED]: [{ topologyKey: "zone" }] },
+          podAntiAffinity: {
+            [PREFERRED]: [{ weight: 2, podAffinityTerm: { topologyKey: "zone", labelSelector: {} } }],
+          },
+        },
+        topologySpreadConstraints: [
+          { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "DoNotSchedule", minDomains: 3 },
+          {
+            ...{ maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway", nodeTaintsPolicy: "Honor" },
+            labelSelector: { matchExpressions: [{ key: "a", operator: "NotIn", values: ["b", ""] }] },
+          },
+        ],
+        priorityClassName: "not-system-x",
+        schedulerName: "my.scheduler",
+      },
     },
+  },
+  {
+    title: "less than a CPU, and requests of less than the defaults",
+    kind: "workload",
+    spec: { image, resources: { milliCpus: 250, requests: { milliCpus: 250, memoryMb: 512 } } },
   },
   {
     title: "lists without entries under another access",
@@ -176,6 +225,39 @@ export const badSpecs: readonly BadSpec[] = [
       "spec.image.args.A",
     ],
     ["zero vcpus", { image, resources: { vcpus: 0 } }, "spec.resources.vcpus"],
+    ["an unknown pull policy", { image: { ...image, pullPolicy: "Sometimes" } }, "spec.image.pullPolicy"],
+    ["a pull Secret without a name", { image: { ...image, pullSecrets: [{}] } }, "spec.image.pullSecrets[0].name"],
+    [
+      "a pull Secret twice",
+      { image: { ...image, pullSecrets: [{ name: "a" }, { name: "a" }] } },
+      "spec.image.pullSecrets[1]",
+    ],
+    ["zero thousandths of a CPU", { image, resources: { milliCpus: 0 } }, "spec.resources.milliCpus"],
+    ["half a GPU", { image, resources: { extended: { "a.b/c": 0.5 } } }, "spec.resources.extended.a.b/c"],
+    ["no GPU", { image, resources: { extended: { "a.b/c": 0 } } }, "spec.resources.extended.a.b/c"],
+    ["a node label's value with a space", scheduled({ nodeSelector: { a: "b c" } }), "spec.scheduling.nodeSelector.a"],
+    ["a toleration of every taint", tolerated({ operator: "Exists" }), "spec.scheduling.tolerations[0].key"],
+    ["a toleration's unknown effect", tolerated({ key: "a", effect: "None" }), "spec.scheduling.tolerations[0].effect"],
+    [
+      "an affinity without a term",
+      scheduled({ affinity: { nodeAffinity: { [REQUIRED]: { nodeSelectorTerms: [] } } } }),
+      `spec.scheduling.affinity.nodeAffinity.${REQUIRED}.nodeSelectorTerms`,
+    ],
+    [
+      "a preference without a weight",
+      scheduled({ affinity: { podAffinity: { [PREFERRED]: [{ podAffinityTerm: { topologyKey: "a" } }] } } }),
+      `spec.scheduling.affinity.podAffinity.${PREFERRED}[0].weight`,
+    ],
+    [
+      "a spread twice",
+      scheduled({ topologySpreadConstraints: [spread, spread] }),
+      "spec.scheduling.topologySpreadConstraints[1]",
+    ],
+    [
+      "a spread over nothing",
+      scheduled({ topologySpreadConstraints: [{ ...spread, topologyKey: undefined }] }),
+      "spec.scheduling.topologySpreadConstraints[0].topologyKey",
+    ],
     ["half a vcpu", { image, resources: { vcpus: 0.5 } }, "spec.resources.vcpus"],
     ["memory in words", { image, resources: { memoryMb: "512" } }, "spec.resources.memoryMb"],
     ["no disk", { image, resources: { diskGb: 0 } }, "spec.resources.diskGb"],
@@ -261,6 +343,94 @@ export const badSpecs: readonly BadSpec[] = [
       ["an address with a scheme", { image, network: { allowlist: ["https://a.b"] } }, "spec.network.allowlist[0]"],
       ["a star alone", { image, network: { allowlist: ["a.b", "*"] } }, "spec.network.allowlist[1]"],
       ["a relative workdir", { image, entrypoint: { workdir: "src" } }, "spec.entrypoint.workdir"],
+      [
+        "a pull Secret of an image that is built",
+        { image: { dockerfile: "Dockerfile", pullSecrets: [{ name: "a" }] } },
+        "spec.image",
+      ],
+      ["two numbers of CPUs", { image, resources: { vcpus: 1, milliCpus: 500 } }, "spec.resources"],
+      ["a request above the vcpus", { image, resources: { requests: { milliCpus: 1001 } } }, "spec.resources"],
+      [
+        "a request above the thousandths",
+        { image, resources: { milliCpus: 250, requests: { milliCpus: 251 } } },
+        "spec.resources",
+      ],
+      ["a request above the memory", { image, resources: { requests: { memoryMb: 513 } } }, "spec.resources"],
+      ["a resource without a domain", { image, resources: { extended: { gpu: 1 } } }, "spec.resources.extended"],
+      [
+        "a resource of Kubernetes' own domain",
+        { image, resources: { extended: { "x.kubernetes.io/gpu": 1 } } },
+        "spec.resources.extended",
+      ],
+      ["a node label that is none", scheduled({ nodeSelector: { "a/b/c": "" } }), "spec.scheduling.nodeSelector"],
+      ["a taint's key that is none", tolerated({ key: "a b" }), "spec.scheduling.tolerations[0].key"],
+      [
+        "a value of a taint that only has to be there",
+        tolerated({ key: "a", operator: "Exists", value: "b" }),
+        "spec.scheduling.tolerations[0]",
+      ],
+      [
+        "seconds for a taint that evicts no pod",
+        tolerated({ key: "a", effect: "NoSchedule", tolerationSeconds: 1 }),
+        "spec.scheduling.tolerations[0]",
+      ],
+      ...[
+        "node-role.kubernetes.io/control-plane",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/unschedulable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cilium.io/agent-not-ready",
+      ].map(
+        (key): Row => [
+          `a toleration of ${key}`,
+          tolerated({ key, effect: "NoExecute" }),
+          "spec.scheduling.tolerations[0]",
+        ],
+      ),
+      [
+        "pods on a node whose network is not ready",
+        tolerated({ key: "node.kubernetes.io/not-ready", operator: "Exists" }),
+        "spec.scheduling.tolerations[0]",
+      ],
+      [
+        "the cluster's own priority",
+        scheduled({ priorityClassName: "system-node-critical" }),
+        "spec.scheduling.priorityClassName",
+      ],
+      [
+        "a comparison with two numbers",
+        scheduled({
+          affinity: {
+            nodeAffinity: {
+              [PREFERRED]: [
+                { weight: 1, preference: { matchExpressions: [{ key: "a", operator: "Gt", values: ["1", "2"] }] } },
+              ],
+            },
+          },
+        }),
+        `spec.scheduling.affinity.nodeAffinity.${PREFERRED}[0].preference.matchExpressions[0]`,
+      ],
+      [
+        "a choice without values",
+        scheduled({
+          affinity: {
+            podAntiAffinity: {
+              [REQUIRED]: [{ topologyKey: "a", labelSelector: { matchExpressions: [{ key: "a", operator: "In" }] } }],
+            },
+          },
+        }),
+        `spec.scheduling.affinity.podAntiAffinity.${REQUIRED}[0].labelSelector.matchExpressions[0]`,
+      ],
+      [
+        "a pod's label that is none",
+        scheduled({ topologySpreadConstraints: [{ ...spread, labelSelector: { matchLabels: { "-": "" } } }] }),
+        "spec.scheduling.topologySpreadConstraints[0].labelSelector.matchLabels",
+      ],
+      [
+        "a number of places for a spread that holds nothing back",
+        scheduled({ topologySpreadConstraints: [{ ...spread, minDomains: 2 }] }),
+        "spec.scheduling.topologySpreadConstraints[0]",
+      ],
       ["an allowlist under no access", { image, network: { allowlist: ["a.b"] } }, "spec.network.allowlist"],
       [
         "credentials under access none",

@@ -40,6 +40,9 @@ test("the form has a field for each part of the spec, of its kind", () => {
     ["entrypoint.env", "pairs"],
     ["service", "flag"],
     ["runtimeClassName", "text"],
+    ["resources.extended", "pairs"],
+    ["scheduling.nodeSelector", "pairs"],
+    ["scheduling.tolerations", "json"],
   ] as const) {
     assert.is(field(path).kind, kind, path);
     assert.is.not(field(path).help, "", path);
@@ -55,6 +58,7 @@ test("fieldText and fieldValue are each other's reverse", () => {
     ["network.ports", [80, 443]],
     ["network.allowlist", ["a.example", "*.b.example"]],
     ["entrypoint.env", { A: "1", B: "x=y" }],
+    ["resources.extended", { "nvidia.com/gpu": 1 }],
     ["service", true],
     ["network.credentials", [{ domain: "a.example", headers: [] }]],
   ] as const) {

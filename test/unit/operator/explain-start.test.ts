@@ -162,6 +162,15 @@ test("an image that cannot be pulled names its field, and an image of the operat
   const state = podState(recordedPod("no-image"));
   assert.is(state.state === "failed" && state.fix, "the workload's spec.image.ref");
   assert.match(state.state === "failed" ? state.message : "", /^image localhost\/does-not-exist:1 cannot be pulled: /);
+  const fixOf = (message: string) => {
+    const refused = recordedPod("no-image");
+    for (const status of refused.status?.containerStatuses ?? [])
+      status.state = { waiting: { reason: "ImagePullBackOff", message } };
+    const of = podState(refused);
+    return of.state === "failed" ? of.fix : of.state;
+  };
+  assert.match(fixOf("unexpected status: 401 Unauthorized"), /spec\.image\.ref, or spec\.image\.pullSecrets$/);
+  assert.match(fixOf('Container image "i" is not present with pull policy of Never'), /spec\.image\.pullPolicy/);
   const built = recordedPod("no-image");
   for (const status of built.status?.containerStatuses ?? []) status.image = `r.example/w@sha256:${"1".repeat(64)}`;
   const gone = podState(built);

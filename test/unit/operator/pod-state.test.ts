@@ -51,6 +51,12 @@ const table: { name: string; pod: Pod; is: PodState["state"]; says?: RegExp }[] 
     is: "unschedulable",
     says: /no node.*0\/1 nodes/,
   },
+  {
+    name: "no scheduler of its name runs",
+    pod: { metadata: { name: "p" }, spec: { containers: [], schedulerName: "own" }, status: { phase: "Pending" } },
+    is: "starting",
+    says: /no scheduler named "own" .*spec\.scheduling\.schedulerName/,
+  },
   { name: "pulling", pod: pod(container({ waiting: { reason: "ContainerCreating" } })), is: "starting" },
   {
     name: "the first failed pull",

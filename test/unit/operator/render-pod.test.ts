@@ -32,6 +32,73 @@ test("requests are divided by the overcommit", () => {
   assert.equal([limits?.cpu, requests?.cpu, requests?.memory], ["1", "250m", "262144Ki"]);
 });
 
+test("a part of a CPU is a limit, own requests are taken as they are, and only the program gets extended resources", () => {
+  const by = operatorConfig({ TENANCY_CPU_OVERCOMMIT: "4", TENANCY_MEMORY_OVERCOMMIT: "2" });
+  const resources = { milliCpus: 250, requests: { memoryMb: 100 }, extended: { "nvidia.com/gpu": 2 } };
+  const { containers, initContainers = [] } = renderPod(workload({ resources, tools: true }), identity, by).spec;
+  const own = { "ephemeral-storage": "1Gi", "nvidia.com/gpu": "2" };
+  assert.equal(containers[0]?.resources, {
+    limits: { cpu: "250m", memory: "512Mi", ...own },
+    requests: { cpu: "63m", memory: "102400Ki", ...own },
+  });
+  assert.equal(Object.keys(initContainers[0]?.resources?.limits ?? {}), ["cpu", "memory", "ephemeral-storage"]);
+});
+
+test("an image is pulled as the workload says, and one that is built with the operator's Secret", () => {
+  const pulled = (image: Workload["spec"]["image"], by = config) => {
+    const { imagePullSecrets, containers } = renderPod(workload({ image }, { image: "b" }), identity, by).spec;
+    return [containers[0]?.imagePullPolicy, imagePullSecrets];
+  };
+  const pullSecrets = [{ name: "a" }, { name: "b" }];
+  assert.equal(pulled({ ref: "i", pullPolicy: "Never", pullSecrets }), ["Never", pullSecrets]);
+  assert.equal(pulled({ ref: "i", pullSecrets: [] }), [undefined, undefined]);
+  const builds = operatorConfig({ TENANCY_REGISTRY: "r.example/t", TENANCY_REGISTRY_PULL_SECRET: "built" });
+  assert.equal(pulled({ dockerfile: "D", pullPolicy: "Always" }, builds), ["Always", [{ name: "built" }]]);
+});
+
+test("scheduling is the pod's own, and its selectors of pods match none of another workload", () => {
+  const required = "requiredDuringSchedulingIgnoredDuringExecution";
+  const preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+  const plain = {
+    nodeSelector: { pool: "tenants" },
+    tolerations: [{ key: "pool", operator: "Exists" as const }],
+    ...{ priorityClassName: "tenants", schedulerName: "own" },
+  };
+  const nodeAffinity = { [required]: { nodeSelectorTerms: [{}] } };
+  const chosen = { key: "claim.tenancy.dev/plan", operator: "Exists" as const };
+  const spread = { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway" as const };
+  const { spec } = renderPod(
+    workload({
+      scheduling: {
+        ...plain,
+        affinity: {
+          nodeAffinity,
+          podAffinity: { [required]: [{ topologyKey: "zone", labelSelector: { matchExpressions: [chosen] } }] },
+          podAntiAffinity: { [preferred]: [{ weight: 3, podAffinityTerm: { topologyKey: "node" } }] },
+        },
+        topologySpreadConstraints: [{ ...spread, labelSelector: { matchLabels: { a: "b" } } }],
+      },
+    }),
+    identity,
+    config,
+  );
+  const own = { key: "tenancy.dev/workload", operator: "In", values: ["hello"] };
+  const { nodeSelector, tolerations, priorityClassName, schedulerName, affinity, topologySpreadConstraints } = spec;
+  assert.equal({ nodeSelector, tolerations, priorityClassName, schedulerName }, plain);
+  assert.equal(affinity, {
+    nodeAffinity,
+    podAffinity: { [required]: [{ topologyKey: "zone", labelSelector: { matchExpressions: [chosen, own] } }] },
+    podAntiAffinity: {
+      [preferred]: [
+        { weight: 3, podAffinityTerm: { topologyKey: "node", labelSelector: { matchExpressions: [own] } } },
+      ],
+    },
+  });
+  assert.equal(topologySpreadConstraints, [
+    { ...spread, labelSelector: { matchLabels: { a: "b" }, matchExpressions: [own] } },
+  ]);
+});
+
 test("the first port is the endpoint's, without ports the health port, else 8080", () => {
   const ports = (spec: Partial<Workload["spec"]>) =>
     containerOf(workload(spec))?.ports?.map(({ containerPort }) => containerPort);
@@ -214,6 +281,8 @@ test("the isolation hash is the pod's, and differs where the isolation does, not
   const distinct = [
     workload(),
     workload({ runtimeClassName: "gvisor" }),
+    workload({ scheduling: { nodeSelector: { pool: "a" } } }),
+    workload({ scheduling: { tolerations: [{ key: "a" }] } }),
     workload({ entrypoint: { cmd: "run", start: "OnClaim" } }),
     workload({}, { runsAsRoot: true }),
     proxied({ allowlist: ["a.b"] }),
@@ -223,6 +292,7 @@ test("the isolation hash is the pod's, and differs where the isolation does, not
   ].map(isolation);
   assert.is(new Set(distinct).size, distinct.length);
   assert.is(isolation(workload({ image: { ref: "j" }, entrypoint: { env: { A: "b" } } })), isolation(workload()));
+  assert.is(isolation(workload({ scheduling: { priorityClassName: "a" } })), isolation(workload()));
   assert.is(isolation(proxied({ allowlist: ["c.d"] })), isolation(proxied({ allowlist: ["a.b"] })));
 });
 

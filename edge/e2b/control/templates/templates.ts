@@ -110,7 +110,8 @@ function templateOf({ metadata, spec, status }: Workload) {
     buildID: uid,
     buildStatus: buildStatusOf(status?.phase),
     buildCount: 1,
-    cpuCount: vcpus,
+    // E2B counts whole CPUs.
+    cpuCount: Math.ceil(vcpus),
     memoryMB: memoryMb,
     diskSizeMB: diskGb * 1024,
     envdVersion: ENVD_VERSION,
