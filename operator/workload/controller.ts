@@ -34,6 +34,7 @@ import {
   holdMs,
   startProblem,
 } from "./ensure-entrypoint.ts";
+import { findPullSecrets, PULL_SECRETS_CONDITION, type PullSecretsOutcome } from "./find-pull-secrets.ts";
 import { renderPolicy } from "./render-policy.ts";
 
 // Backstop: poll, in case an event is missed.
@@ -121,17 +122,21 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     if (refused === undefined && built === undefined) return undefined;
     if (refused !== undefined) await leaveWaiting(workload, context);
     const image = workload.spec.image.ref ?? built?.image;
-    const program = refused === undefined ? ensureEntrypoint(workload, { image, context }) : undefined;
+    const secrets = refused === undefined ? await findPullSecrets(workload, context) : undefined;
+    const pulledWith = secrets?.condition.message;
+    const program = refused === undefined ? ensureEntrypoint(workload, { image, pulledWith, context }) : undefined;
     const invalid = refused ?? (program && startProblem(workload, program));
     const heldMs = program === undefined ? 0 : holdMs(program, workload, context.serverNow());
     const state = stateOf(workload, { built, refused: invalid, isHeld: heldMs > 0 });
-    const isNews = await writeStatus(workload, { ...state, built, program }, context);
+    const isNews = await writeStatus(workload, { ...state, built, program, secrets }, context);
+    reportPullSecrets(workload, secrets, context);
     if (invalid !== undefined && isNews)
       context.events.record({ resource: workloads, object: workload, type: "Warning", ...invalid });
     if (built?.build !== undefined && isNews) reportBuild(workload, built.build, context);
-    const waits = [egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs, heldMs || undefined].filter(
-      (wait) => wait !== undefined,
-    );
+    const waits = [
+      ...[egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs],
+      ...[secrets?.requeueAfterMs, heldMs || undefined],
+    ].filter((wait) => wait !== undefined);
     return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
   } catch (error) {
     if (isConflict(error) || isNotFound(error)) return { requeueAfterMs: 1000 };
@@ -216,9 +221,11 @@ async function writeStatus(
     message,
     built,
     program = formerEntrypoint(workload),
+    secrets,
   }: Pick<WorkloadStatus, "phase" | "reason" | "message"> & {
     built?: BuildOutcome | undefined;
     program?: EntrypointOutcome | undefined;
+    secrets?: PullSecretsOutcome | undefined;
   },
   { cluster }: WorkloadContext,
 ): Promise<boolean> {
@@ -230,7 +237,8 @@ async function writeStatus(
   const state = phase === "Ready" ? "ready" : isDeadEnd ? "stalled" : "reconciling";
   const ready = readiness(state, { reason: reason ?? "Valid", message: message ?? "The workload can be claimed" });
   const { entrypoint, condition } = program;
-  const conditions = [...ready, ...builtConditions(image, build), ...(condition === undefined ? [] : [condition])];
+  const others = [condition, secrets?.condition].filter((other) => other !== undefined);
+  const conditions = [...ready, ...builtConditions(image, build), ...others];
   const status = {
     phase,
     reason: reason ?? null,
@@ -261,6 +269,19 @@ async function writeStatus(
     .of(workload)
     .patchStatus({ ...status, build: build === undefined ? null : { ...left, ...build }, ...forgotten });
   return true;
+}
+
+/** Records that pull Secrets are missing, once for each cause. */
+function reportPullSecrets(
+  workload: Workload,
+  secrets: PullSecretsOutcome | undefined,
+  { events }: WorkloadContext,
+): void {
+  if (secrets?.condition.status !== "False") return;
+  const { reason, message } = secrets.condition;
+  const former = workload.status?.conditions?.find(({ type }) => type === PULL_SECRETS_CONDITION);
+  if (former?.status === "False" && former.message === message) return;
+  events.record({ resource: workloads, object: workload, type: "Warning", reason, message });
 }
 
 /** Keeps a deleted workload until no claim, pool or pod uses it. The end of the last one starts the next run. */

@@ -3,7 +3,8 @@ import type { ConditionNow } from "../../crds/schema/condition.ts";
 import type { EntrypointStatus, Workload } from "../../crds/workload.ts";
 import type { WorkState } from "../background-work.ts";
 import { programToLaunch } from "../launcher/program-to-launch.ts";
-import { readPullSecrets } from "../registry/pull-secrets.ts";
+import { pullSecretsOf } from "../pod/render-pod.ts";
+import { pullSecretProblems, readPullSecrets } from "../registry/pull-secrets.ts";
 import type { ImageConfig } from "../registry/read-image-config.ts";
 import { RegistryError } from "../registry/registry-error.ts";
 import { readRegistrySettings } from "../registry/registry-settings.ts";
@@ -32,11 +33,16 @@ const NOTHING: EntrypointOutcome = { entrypoint: undefined, condition: undefined
  * for each image and generation of the spec, since a tag may lead elsewhere by then; an image with a digest is read
  * once. A registry that cannot be asked is asked again, and the workload is ready all the same.
  *
- * @param image of the pods. @default none: it is not built yet
+ * @param options.image of the pods. @default none: it is not built yet
+ * @param options.pulledWith what is known of the Secrets that it is pulled with: it is read again when that changes
  */
 export function ensureEntrypoint(
   workload: Workload,
-  { image, context }: { image: string | undefined; context: WorkloadContext },
+  {
+    image,
+    pulledWith,
+    context,
+  }: { image: string | undefined; pulledWith?: string | undefined; context: WorkloadContext },
 ): EntrypointOutcome {
   const { name, generation = 0 } = workload.metadata;
   const { filesystem, entrypoint } = withDefaults(workload.spec);
@@ -51,7 +57,7 @@ export function ensureEntrypoint(
     forgetEntrypoint(workload, context);
     return { entrypoint: known, condition: conditionOf(workload, known) };
   }
-  const work = lookUp(workload, { image, context });
+  const work = lookUp(workload, { image, pulledWith, context });
   switch (work.state) {
     case "done": {
       const { digest, command, args } = work.value;
@@ -115,36 +121,35 @@ export function forgetEntrypoint({ metadata: { uid = "" } }: Workload, context: 
 
 function lookUp(
   workload: Workload,
-  { image, context }: { image: string; context: WorkloadContext },
+  { image, pulledWith = "", context }: { image: string; pulledWith: string | undefined; context: WorkloadContext },
 ): WorkState<ImageConfig> {
   const { imageLookups, imageReads, enqueueWorkload } = context;
   const { name, uid = "", generation = 0 } = workload.metadata;
-  const id = `${uid} ${generation} ${image}`;
+  const id = `${uid} ${generation} ${image} ${pulledWith}`;
   if (imageLookups.get(uid) !== id) forgetEntrypoint(workload, context);
   imageLookups.set(uid, id);
-  const isBuilt = workload.spec.image.dockerfile !== undefined;
   return imageReads.run(
     id,
-    (signal) => readImage({ ref: image, isBuilt, signal }, context),
+    (signal) => readImage({ ref: image, workload, signal }, context),
     () => enqueueWorkload(name),
   );
 }
 
 async function readImage(
-  { ref, isBuilt, signal }: { ref: string; isBuilt: boolean; signal: AbortSignal },
+  { ref, workload, signal }: { ref: string; workload: Workload; signal: AbortSignal },
   { cluster, config: { builds }, readImageConfig }: WorkloadContext,
 ): Promise<ImageConfig> {
   const settings = await readRegistrySettings(cluster, { builds, signal });
-  const named = isBuilt ? builds?.pullSecret : undefined;
-  const { logins, forbidden } = await readPullSecrets(cluster, { named, signal });
+  const named = pullSecretsOf(workload, builds);
+  const secrets = await readPullSecrets(cluster, { named, signal });
   try {
-    return await readImageConfig({ ref, logins, settings, signal });
+    return await readImageConfig({ ref, logins: secrets.logins, settings, signal });
   } catch (error) {
-    if (!(error instanceof RegistryError) || error.reason !== "RegistryUnauthorized" || forbidden.length === 0) {
+    const problems = pullSecretProblems(secrets);
+    if (!(error instanceof RegistryError) || error.reason !== "RegistryUnauthorized" || problems.length === 0) {
       throw error;
     }
-    const rights = `the operator may not read the Secret ${forbidden.join(", ")}`;
-    throw new RegistryError(error.reason, `${error.message}; ${rights}`, { cause: error });
+    throw new RegistryError(error.reason, [error.message, ...problems].join("; "), { cause: error });
   }
 }
 

@@ -105,4 +105,35 @@ test("with the Secrets of the ServiceAccount, which the status does not show", a
   assert.ok(registry.requests.some(({ path }) => path.endsWith(`/private/app/blobs/${digestOf(first.config)}`)));
 });
 
+test("with the Secrets that the workload names: one that is missing is said, and when it is there all goes on", async () => {
+  const spec = { image: { ref: `${registry.host}/private/app:1`, pullSecrets: [{ name: "own" }] } };
+  const secretsOf = ({ status }: Workload) => status?.conditions?.find(({ type }) => type === "PullSecretsFound");
+  await create("own", spec);
+  const without = await tenancy.untilWorkload("own", (workload) => conditionOf(workload)?.status === "False");
+  assert.equal([without.status?.phase, secretsOf(without)?.reason], ["Ready", "PullSecretUnusable"]);
+  assert.match(secretsOf(without)?.message ?? "", /spec\.image\.pullSecrets: the Secret own does not exist/);
+  assert.match(conditionOf(without)?.message ?? "", /the Secret own does not exist/);
+  const told = async (message: RegExp) =>
+    (await tenancy.eventsOf(without.metadata.uid)).some(
+      (event) => event.reason === "PullSecretUnusable" && event.type === "Warning" && message.test(event.message ?? ""),
+    );
+  await tenancy.until("an Event of it", () => told(/does not exist/));
+
+  const content = JSON.stringify({ auths: { [registry.host]: { username: "puller", password: PASSWORD } } });
+  const metadata = { name: "own", namespace: NAMESPACE };
+  // Any event of the workload has it looked at; without one it is in 30 s.
+  const touch = (at: string) =>
+    tenancy.client.patch(workloads, metadata, { type: "merge", body: { metadata: { annotations: { at } } } });
+  await tenancy.client.create(secrets, { metadata, type: "Opaque", stringData: { ".dockerconfigjson": content } });
+  await touch("1");
+  await tenancy.until("an Event of its type", () => told(/is not of the type kubernetes\.io\/dockerconfigjson/));
+  await tenancy.client.delete(secrets, metadata);
+  const type = "kubernetes.io/dockerconfigjson";
+  await tenancy.client.create(secrets, { metadata, type, stringData: { ".dockerconfigjson": content } });
+  await touch("2");
+  const found = await tenancy.untilWorkload("own", ({ status }) => status?.entrypoint !== undefined);
+  assert.equal([secretsOf(found)?.status, conditionOf(found)?.status], ["True", "True"]);
+  assert.not.ok(JSON.stringify(found).includes(PASSWORD));
+});
+
 test.run();
