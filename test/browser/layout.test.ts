@@ -96,14 +96,19 @@ test("a form shows what is needed first, folds the rest, and keeps its button in
     const box = (await button.boundingBox()) ?? { y: height, height: 0 };
     assert.ok(box.y + box.height <= height, `${width}: the button is at ${box.y} px`);
     assert.ok(Number(await page.evaluate("document.documentElement.scrollHeight")) < 2 * height);
-    assert.is(await page.getByLabel("memoryMb").filter({ visible: true }).count(), 0);
+    assert.is(await page.getByLabel("memoryMb", { exact: true }).filter({ visible: true }).count(), 0);
     await assertAccessible();
     // A wrong value in a field that was folded again is unfolded.
     const group = page.locator("details.group", { hasText: "vcpus" });
     await group.locator("summary").click();
-    await page.getByLabel("memoryMb").fill("-1");
+    await page.getByLabel("memoryMb", { exact: true }).fill("-1");
     await group.locator("summary").click();
     await group.getByText("body.spec.resources.memoryMb").waitFor();
+    // The names of Kubernetes' fields are longer than a phone is wide.
+    await page.locator("details.group", { hasText: "nodeSelector" }).locator("summary").click();
+    await page.getByLabel("nodeSelector", { exact: true }).waitFor();
+    assert.is(await page.evaluate("document.documentElement.scrollWidth"), width);
+    await assertAccessible();
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.getByRole("heading", { level: 1, name: "Workloads" }).waitFor();
   }

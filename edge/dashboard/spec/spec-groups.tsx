@@ -34,7 +34,7 @@ export function SpecGroups(props: {
           <Folded
             key={name}
             name={name === "" ? "In general" : name}
-            holds={own.map(({ path }) => labelOf(path)).join(", ")}
+            holds={[...new Set(own.map(({ path }) => labelOf(path).split(".")[0]))].join(", ")}
             isFilled={own.some(({ path }) => valueAt(spec, path) !== undefined)}
             hasProblem={own.some(({ path }) => problems.has(path))}
           >

@@ -50,6 +50,19 @@ test("a sandbox is a claim of a tenant that is made for it, with an end, variabl
   assert.equal(json, expected);
 });
 
+test("parts of a CPU are rounded up, since E2B counts whole ones", async () => {
+  const edge = testEdge({ apiKey: ROOT, hasKeys: true });
+  edge.cluster.addWorkload("app", { entrypoint: { start: "OnClaim" }, resources: { milliCpus: 1500 } });
+  const { sandboxID } = (await create(edge, {})).answer.json as Made;
+  const { json: sandbox } = await ask(edge, `GET /sandboxes/${sandboxID}`);
+  const { json: templates } = await ask(edge, "GET /templates");
+  const counted = [sandbox, ...(templates as object[])] as { cpuCount: number }[];
+  assert.equal(
+    counted.map(({ cpuCount }) => cpuCount),
+    [2, 2],
+  );
+});
+
 test("the tenant is one that the key reaches", async () => {
   const edge = edgeWithApp();
   const tenantOf = async (key: string, metadata = {}) => (await create(edge, { key, metadata })).claim.spec.tenantId;
