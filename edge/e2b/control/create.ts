@@ -6,7 +6,7 @@ import { takesClaimInputs } from "../../../crds/defaults.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { type Actor, root } from "../../access/actor.ts";
 import { requireWorkload } from "../../access/authorize.ts";
-import { type ClaimRequest, claimTenant } from "../../api/claims/claim-tenant.ts";
+import type { ClaimRequest } from "../../api/claims/claim-tenant.ts";
 import { secondsSchema } from "../../api/claims/expiry.ts";
 import { lookAtSnapshots } from "../../api/snapshots/store.ts";
 import { copySnapshot, findVersion } from "../../api/snapshots/versions.ts";
@@ -17,6 +17,7 @@ import { jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
 import { sandboxId } from "../sandbox-id.ts";
 import { recordAnnotation } from "../sandbox-record.ts";
+import { claimSandbox } from "./claim-sandbox.ts";
 import type { ControlServices } from "./control-services.ts";
 import { requireKeptFiles } from "./kept-files.ts";
 import { killSandbox } from "./kill.ts";
@@ -93,7 +94,7 @@ async function createSandbox(
  * Claims the workload of a sandbox and waits for it. Of one that fails nothing stays if its tenant was made for it: its
  * creator does not get its id.
  *
- * @throws HttpError as {@link claimTenant} does
+ * @throws HttpError as {@link claimSandbox} does
  */
 export async function startSandbox(
   claim: ClaimRequest,
@@ -104,7 +105,7 @@ export async function startSandbox(
   const gone = () => context.clientGone ?? request.signal;
   services.channelsAhead.begin(claim.workloadRef);
   try {
-    const { instanceId, source } = await claimTenant(claim, services, { clientGone: gone, span: context.span });
+    const { instanceId, source } = await claimSandbox(claim, services, { clientGone: gone, span: context.span });
     request.audit?.about({ instance: instanceId });
     request.audit?.from(source);
     // A new claim counts by its own time.

@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { claims } from "../../../crds/kinds.ts";
 import { root } from "../../access/actor.ts";
-import { claimTenant } from "../../api/claims/claim-tenant.ts";
 import { expiryIn, extendClaim, secondsSchema } from "../../api/claims/expiry.ts";
 import { changePresentClaim } from "../../api/claims/present-claim.ts";
 import { releaseTenant } from "../../api/claims/release-tenant.ts";
@@ -12,6 +11,7 @@ import { readJson } from "../../http/read-json.ts";
 import { jsonResponse } from "../../http/response.ts";
 import type { RequestContext, Route, RoutedRequest } from "../../http/router.ts";
 import { recordAnnotation } from "../sandbox-record.ts";
+import { claimSandbox } from "./claim-sandbox.ts";
 import type { ControlServices } from "./control-services.ts";
 import { DEFAULT_SECONDS } from "./create.ts";
 import { requireKeptFiles, requireSavable } from "./kept-files.ts";
@@ -146,7 +146,7 @@ async function pause(
  * Connects to a sandbox: a paused one gets an instance with its files, and the time of a running one is only extended.
  *
  * @param services.isPausedOnly whether a running sandbox is refused. @default false
- * @throws HttpError 404 for no sandbox; as `claimTenant` does
+ * @throws HttpError 404 for no sandbox; as `claimSandbox` does
  */
 async function resume(
   request: RoutedRequest,
@@ -178,7 +178,7 @@ async function resume(
     expiresInSeconds: body.timeout ?? DEFAULT_SECONDS,
     annotations: recordAnnotation({ metadata: record?.metadata ?? {}, by: actor, autoPause, made: isMade(found) }),
   };
-  const { instanceId, source } = await claimTenant(claim, services, { clientGone: () => clientGone, span });
+  const { instanceId, source } = await claimSandbox(claim, services, { clientGone: () => clientGone, span });
   request.audit?.about({ instance: instanceId });
   request.audit?.from(source);
   if (source === "existing" && instanceId !== undefined) services.activity.touch(instanceId);

@@ -1,9 +1,13 @@
 // @runtimes bun node deno
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { systemClock } from "../../../crds/client/clock.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation } from "../../../crds/labels.ts";
+import { sleep } from "../../../crds/waits.ts";
 import { readSandboxId } from "../../../edge/e2b/sandbox-id.ts";
+import { eventually } from "../../eventually.ts";
+import { active } from "../edge/claim-calls.ts";
 import { snapshotsFolder } from "../edge/snapshots-folder.ts";
 import { type TestEdge, testEdge } from "../edge/test-edge.ts";
 import { serveStore } from "../snapshots/store-server.ts";
@@ -48,6 +52,25 @@ test("a sandbox is a claim of a tenant that is made for it, with an end, variabl
     lifecycle: { onTimeout: "kill", autoResume: false },
   };
   assert.equal(json, expected);
+});
+
+test("a start that takes longer than a claim call is waited for", async () => {
+  const edge = testEdge({ apiKey: ROOT, waitLimitMs: 50, clock: systemClock });
+  edge.cluster.addWorkload("app", {});
+  let isAnswered = false;
+  const creating = ask(edge, "POST /v2/sandboxes", { body: { templateID: "app" } }).finally(() => {
+    isAnswered = true;
+  });
+  await eventually(() => allClaims(edge).length === 1);
+  const [claim] = allClaims(edge);
+  // Several limits of a claim call.
+  await sleep(500, { clock: systemClock });
+  assert.is(isAnswered, false);
+  const name = claim?.metadata.name ?? "";
+  edge.cluster.setStatus(name, { ...active, instanceId: `inst-${name}` });
+  edge.cluster.podOf(edge.cluster.claim(name));
+  const { status, text } = await creating;
+  assert.is(status, 201, text);
 });
 
 test("parts of a CPU are rounded up, since E2B counts whole ones", async () => {
