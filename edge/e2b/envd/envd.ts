@@ -16,8 +16,6 @@ import { createFindSandbox, nameSandbox, notRunning } from "./sandbox.ts";
 import { statusRoutes } from "./status-routes.ts";
 import { watchCalls } from "./watch-calls.ts";
 
-/** The version of envd whose calls are served, for E2B's SDKs: they refuse by themselves what a later one has. */
-export const ENVD_VERSION = "0.6.1";
 const PORT = "49983";
 
 type InsideServices = Parameters<typeof tenantPlace>[0] & { readonly attachments: Attachments };
