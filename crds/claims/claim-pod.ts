@@ -58,7 +58,9 @@ export function isPodReady(pod: WithoutSpec): boolean {
  */
 export function unprobedRun(pod: Pod): string | undefined {
   const program = programContainer(pod.spec);
-  return program === undefined || program.readinessProbe !== undefined ? undefined : containerRun(pod);
+  return program === undefined || (program.readinessProbe ?? program.startupProbe) !== undefined
+    ? undefined
+    : containerRun(pod);
 }
 
 /** Identifies the current run of a pod's container; undefined if it is not running. */

@@ -101,8 +101,8 @@ export function healthProbe({ port, path, isUnproven = false }: HealthCheck): Pi
 
 /** The check of a pod's program, from its probe: its workload may have changed since. */
 export function healthOf(spec: PodSpec): HealthCheck {
-  const { readinessProbe } = programContainer(spec) ?? {};
-  const words = readinessProbe?.exec?.command?.slice(-2) ?? [];
+  const { startupProbe } = programContainer(spec) ?? {};
+  const words = startupProbe?.exec?.command?.slice(-2) ?? [];
   const [port = "", path = ""] = words.map((word) => word.replaceAll("$$", "$"));
   if (port === "") return path === UNPROVEN ? { isUnproven: true } : {};
   return { port: Number(port), ...(path !== "" && { path }) };

@@ -29,8 +29,6 @@ export interface PodIdentity {
 /** Grace period of a pod with nothing to save: a program that ignores SIGTERM does not hold it for long. */
 export const END_GRACE_SECONDS = 10;
 
-/** How the launcher is checked of a program without a health check of its own. */
-const LAUNCHER_HEALTH = { intervalSeconds: 10, unhealthyThreshold: 3, httpGet: undefined };
 /** A claim waits that long at most for the probe of a program that has become healthy late. */
 const LONGEST_INTERVAL_SECONDS = 60;
 
@@ -305,20 +303,22 @@ function probesOf(
   const { health } = withDefaults(spec);
   const isChecked = health !== undefined && health.readyWhen === "Healthy";
   if (!isChecked && !startsOnClaim) return {};
-  const { httpGet, intervalSeconds, unhealthyThreshold } = health ?? LAUNCHER_HEALTH;
+  const httpGet = health?.httpGet;
   const port = endpointPort(spec);
-  const check = startsOnClaim
-    ? healthProbe(isChecked ? (httpGet ?? { port }) : { isUnproven: health !== undefined })
-    : httpGet === undefined
-      ? { tcpSocket: { port } }
-      : { httpGet };
+  const own = httpGet === undefined ? { tcpSocket: { port } } : { httpGet };
+  const inside = isChecked ? (httpGet ?? { port }) : { isUnproven: health !== undefined };
+  const check = startsOnClaim ? healthProbe(inside) : own;
+  const startupProbe = {
+    ...check,
+    periodSeconds: 1,
+    timeoutSeconds: 2,
+    failureThreshold: Math.ceil(startTimeoutMs / 1000) + 60,
+  };
+  // A launcher that has started stays; more looks at it would only cost the node an exec each.
+  if (!isChecked) return { startupProbe };
+  const { intervalSeconds, unhealthyThreshold } = health;
   return {
-    startupProbe: {
-      ...check,
-      periodSeconds: 1,
-      timeoutSeconds: 2,
-      failureThreshold: Math.ceil(startTimeoutMs / 1000) + 60,
-    },
+    startupProbe,
     readinessProbe: {
       ...check,
       periodSeconds: startsOnClaim ? Math.min(intervalSeconds, LONGEST_INTERVAL_SECONDS) : intervalSeconds,

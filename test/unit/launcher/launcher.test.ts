@@ -291,7 +291,7 @@ function startClaimed(
   check: HealthCheck = {},
   options: Partial<StartOptions> = {},
 ): Promise<void> {
-  const containers = [{ name: WORKLOAD_CONTAINER, readinessProbe: healthProbe(check) }];
+  const containers = [{ name: WORKLOAD_CONTAINER, startupProbe: healthProbe(check) }];
   const pod = { metadata: { name: "this", uid: "this" }, spec: { containers } } as Pod;
   const where = { namespace: "here", busybox: staticBusybox, root: container.root };
   const starter = createProgramStarter({ exec: container.exec, ...where });

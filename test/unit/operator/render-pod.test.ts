@@ -140,6 +140,15 @@ test("health without httpGet looks whether the endpoint's port takes connections
   });
 });
 
+test("a launcher whose program has no check is looked at until it has started, and not again and again", () => {
+  const entrypoint = { cmd: "run", start: "OnClaim" as const };
+  const unchecked: Partial<Workload["spec"]>[] = [{}, { network: { ports: [81] }, health: { readyWhen: "Running" } }];
+  for (const spec of unchecked) {
+    const { startupProbe, readinessProbe } = containerOf(workload({ entrypoint, ...spec })) ?? {};
+    assert.equal([startupProbe?.exec !== undefined, readinessProbe], [true, undefined]);
+  }
+});
+
 test("runAsNonRoot is left out only where the kubelet has refused the image", () => {
   assert.is(containerOf(workload())?.securityContext?.runAsNonRoot, true);
   const rooted = containerOf(workload({}, { runsAsRoot: true }))?.securityContext;
