@@ -8,7 +8,7 @@ import { steadyClock } from "../../crds/client/clock.ts";
 import { originOf } from "../client/call.ts";
 import { CommandError, type Input, UsageError } from "./command.ts";
 import { type Io, readAll, withoutLastEnd } from "./io.ts";
-import { isEnding, oidcLoginSchema, refreshLogin } from "./oidc.ts";
+import { isEnding, type OidcLogin, oidcLoginSchema, refreshLogin } from "./oidc.ts";
 
 const DEFAULT_URL = "http://127.0.0.1:8080";
 /** A provider has 30 s for its answer. */
@@ -56,12 +56,11 @@ export async function readSettings(
   const url = addressOf(input.value("url") ?? (io.env.TENANCY_URL || logins.url) ?? DEFAULT_URL);
   if (keyFile !== undefined) return { url, key: await readKey(keyFile, io) };
   const key = io.env.TENANCY_KEY || logins.keys[url];
-  return { url, key: key ?? (needsKey ? await accessTokenFor(url, io.env) : undefined) };
+  return { url, key: key ?? (needsKey ? await accessTokenFor(url, logins.oidc[url], io.env) : undefined) };
 }
 
 /** The access token of the login at a provider for an address, if there is one. */
-async function accessTokenFor(url: string, env: Env): Promise<string | undefined> {
-  const login = readLogins(env).oidc[url];
+async function accessTokenFor(url: string, login: OidcLogin | undefined, env: Env): Promise<string | undefined> {
   if (login === undefined || !isEnding(login)) return login?.accessToken;
   const leave = await lockLogins(env);
   try {

@@ -1,5 +1,6 @@
 import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import type { Log } from "../../crds/log.ts";
+import type { Channel } from "./channel.ts";
 import type { Channels, PodId } from "./channels.ts";
 
 /** How long after a claim the next one of its workload is expected. */
@@ -18,8 +19,8 @@ const MOST = 32;
 export interface ChannelsAhead {
   /** Call this before a claim whose pod will be called: the exec runs beside the claim. */
   begin(workload: string): void;
-  /** Call this when the channel to the pod of a claim was opened. */
-  used(workload: string): void;
+  /** Call this when a call is made on the channel to the pod of a claim: the first one counts. */
+  used(workload: string, channel: Channel): void;
   close(): void;
 }
 
@@ -31,6 +32,7 @@ export function createChannelsAhead(options: {
   clock?: Clock | undefined;
 }): ChannelsAhead {
   const { channels, nextPod, log, clock = steadyClock } = options;
+  const called = new WeakSet<Channel>();
   /** Those expected last are last. */
   const expected = new Map<string, { readonly untilMs: number; cancel: () => void }>();
 
@@ -73,7 +75,9 @@ export function createChannelsAhead(options: {
       expect(workload);
       look(workload);
     },
-    used(workload) {
+    used(workload, channel) {
+      if (called.has(channel)) return;
+      called.add(channel);
       expect(workload);
       lookIn(workload, SOON_MS);
     },

@@ -83,15 +83,12 @@ export interface InsidePlace {
  */
 export function createInsidePlaces(services: InstanceServices & ClaimServices): InsidePlace[] {
   const { channels, channelsAhead, activity, cluster, clock } = services;
-  /** Channels that a call was made on. */
-  const used = new WeakSet<Channel>();
 
   async function channelTo({ metadata }: Pod, signal: AbortSignal): Promise<Channel> {
     const { name, uid = "", labels } = metadata;
     const channel = await channels.channelTo({ name, uid }, signal);
     const workload = labels?.[label.workload];
-    if (workload !== undefined && !used.has(channel)) channelsAhead.used(workload);
-    used.add(channel);
+    if (workload !== undefined) channelsAhead.used(workload, channel);
     return channel;
   }
 

@@ -34,8 +34,12 @@ test("the channel to the next pod is opened with a claim, and to the one after i
   ahead.begin("a");
   assert.equal(asked, ["a-1"]);
   warm.set("a", { name: "a-2", uid: "2" });
-  ahead.used("a");
+  const channel = {} as Channel;
+  ahead.used("a", channel);
   assert.equal(asked, ["a-1"]);
+  await clock.pass(250);
+  assert.equal(asked, ["a-1", "a-2"]);
+  ahead.used("a", channel);
   await clock.pass(250);
   assert.equal(asked, ["a-1", "a-2"]);
 });
