@@ -45,8 +45,10 @@ export interface Access {
 const NO_WORKLOAD = "-";
 /** For a successful response that did not complete, whichever side broke it off: not a success. */
 const CUT = "cut";
-/** Labelled individually: client disconnected, or instance not available in time. */
-const TOLD = new Set([499, 502, 503, 504]);
+/** Instance not available in time. */
+const UNAVAILABLE = ["502", "503", "504"];
+/** Labelled individually; 499: client disconnected. */
+const TOLD = new Set(["499", ...UNAVAILABLE]);
 
 /** @param options.logRate maximum lines per second; omitted lines are counted in the next one */
 export function createAccess(options: {
@@ -111,10 +113,12 @@ export function createAccess(options: {
 
   function count(workload: string, status: number, isComplete = true): void {
     const code =
-      !isComplete && status < 400 ? CUT : TOLD.has(status) ? String(status) : `${Math.floor(status / 100)}xx`;
+      !isComplete && status < 400 ? CUT : TOLD.has(`${status}`) ? `${status}` : `${Math.floor(status / 100)}xx`;
     let ofWorkload = counters.get(workload);
     if (ofWorkload === undefined) {
-      ofWorkload = new Map();
+      // Prometheus sees no increase in a series that begins above zero.
+      for (const one of UNAVAILABLE) requests.inc({ workload, code: one }, 0);
+      ofWorkload = new Map(UNAVAILABLE.map((one) => [one, requests.labels(workload, one)]));
       counters.set(workload, ofWorkload);
     }
     let counter = ofWorkload.get(code);
