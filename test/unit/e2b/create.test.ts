@@ -55,7 +55,7 @@ test("a sandbox is a claim of a tenant that is made for it, with an end, variabl
 });
 
 test("a start that takes longer than a claim call is waited for", async () => {
-  const edge = testEdge({ apiKey: ROOT, waitLimitMs: 50, clock: systemClock });
+  const edge = testEdge({ apiKey: ROOT, waitLimitMs: 200, clock: systemClock });
   edge.cluster.addWorkload("app", {});
   let isAnswered = false;
   const creating = ask(edge, "POST /v2/sandboxes", { body: { templateID: "app" } }).finally(() => {
