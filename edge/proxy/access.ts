@@ -46,9 +46,9 @@ const NO_WORKLOAD = "-";
 /** For a successful response that did not complete, whichever side broke it off: not a success. */
 const CUT = "cut";
 /** Instance not available in time. */
-const UNAVAILABLE = ["502", "503", "504"];
+const UNAVAILABLE = [502, 503, 504];
 /** Labelled individually; 499: client disconnected. */
-const TOLD = new Set(["499", ...UNAVAILABLE]);
+const TOLD = new Set([499, ...UNAVAILABLE]);
 
 /** @param options.logRate maximum lines per second; omitted lines are counted in the next one */
 export function createAccess(options: {
@@ -113,12 +113,12 @@ export function createAccess(options: {
 
   function count(workload: string, status: number, isComplete = true): void {
     const code =
-      !isComplete && status < 400 ? CUT : TOLD.has(`${status}`) ? `${status}` : `${Math.floor(status / 100)}xx`;
+      !isComplete && status < 400 ? CUT : TOLD.has(status) ? String(status) : `${Math.floor(status / 100)}xx`;
     let ofWorkload = counters.get(workload);
     if (ofWorkload === undefined) {
+      ofWorkload = new Map(UNAVAILABLE.map((one) => [String(one), requests.labels(workload, String(one))]));
       // Prometheus sees no increase in a series that begins above zero.
-      for (const one of UNAVAILABLE) requests.inc({ workload, code: one }, 0);
-      ofWorkload = new Map(UNAVAILABLE.map((one) => [one, requests.labels(workload, one)]));
+      for (const unavailable of ofWorkload.values()) unavailable.inc(0);
       counters.set(workload, ofWorkload);
     }
     let counter = ofWorkload.get(code);
