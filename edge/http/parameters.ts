@@ -62,7 +62,7 @@ export function queryWords(
   return words;
 }
 
-/** A query parameter that is a whole number up to `most`; undefined without it. @throws HttpError 400 for other values */
+/** A whole number up to `most` in the query; undefined if absent. @throws HttpError 400 for other values */
 export function queryNumber({ query }: RoutedRequest, name: string, most: number): number | undefined {
   const value = query[name];
   if (value === undefined) return undefined;

@@ -14,7 +14,8 @@ const MOST = 32;
 
 /**
  * Opens the channel to a warm pod before a claim takes the pod: an exec takes several times as long as a claim. It is
- * done for the workloads whose pods were called lately, one pod each. A wrong guess costs an exec that ends in a minute.
+ * done for the workloads whose pods were called lately, one pod each. A wrong guess costs an exec that ends in a
+ * minute.
  */
 export interface ChannelsAhead {
   /** Call this before a claim whose pod will be called: the exec runs beside the claim. */

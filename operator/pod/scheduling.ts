@@ -16,8 +16,8 @@ type Scheduled = Pick<
  */
 export function schedulingOf({ metadata, spec }: Workload): Scheduled {
   const { nodeSelector, tolerations, affinity, priorityClassName, schedulerName } = spec.scheduling ?? {};
+  const spread = spec.scheduling?.topologySpreadConstraints;
   const { nodeAffinity, podAffinity, podAntiAffinity } = affinity ?? {};
-  const { topologySpreadConstraints: spread } = spec.scheduling ?? {};
   const { name } = metadata;
   return {
     ...(nodeSelector !== undefined && { nodeSelector }),

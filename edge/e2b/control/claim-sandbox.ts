@@ -3,8 +3,8 @@ import { HttpError } from "../../http/http-error.ts";
 import type { ControlServices } from "./control-services.ts";
 
 /**
- * Ten minutes, as a claim call waits 30 s: the operator gives up a pod after five minutes on its node, unless it is told
- * otherwise.
+ * Ten minutes, as a claim call waits 30 s: the operator gives up a pod after five minutes on its node, unless it is
+ * told otherwise.
  */
 const CLAIM_CALLS = 20;
 
