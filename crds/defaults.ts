@@ -1,5 +1,6 @@
 import type { WorkloadNetwork } from "./network.ts";
 import type { Scheduling } from "./scheduling.ts";
+import type { VariablesSource, WorkloadVolume } from "./volumes.ts";
 import type { WorkloadSpec } from "./workload.ts";
 
 /** Between checkpoints. */
@@ -39,6 +40,8 @@ export interface ResolvedWorkloadSpec {
     checkpointSeconds: number;
     saveGraceSeconds: number;
   };
+  /** Without a slash at the end of a path. */
+  volumes: WorkloadVolume[];
   /** With ports and no check of the workload's own, a connection to the first port. Absent: no probe. */
   health?: {
     readyWhen: "Healthy" | "Running";
@@ -50,6 +53,7 @@ export interface ResolvedWorkloadSpec {
     cmd?: string;
     args?: string[];
     env: Record<string, string>;
+    envFrom: VariablesSource[];
     workdir?: string;
     start: "Warm" | "OnClaim";
     onClaim?: ClaimHook;
@@ -93,6 +97,10 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       checkpointSeconds: filesystem?.checkpointSeconds ?? CHECKPOINT_SECONDS,
       saveGraceSeconds: filesystem?.saveGraceSeconds ?? 120,
     },
+    volumes: (spec.volumes ?? []).map(({ mountPath, ...source }) => ({
+      mountPath: withoutSlash(mountPath),
+      ...source,
+    })),
     ...(health !== undefined && {
       health: {
         readyWhen: health.readyWhen ?? "Healthy",
@@ -106,6 +114,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     entrypoint: {
       ...entrypoint,
       env: entrypoint.env ?? {},
+      envFrom: entrypoint.envFrom ?? [],
       start: entrypoint.start ?? "Warm",
       ...(onClaim !== undefined && { onClaim: withHookDefaults(onClaim, endpointPort(spec)) }),
       stopGraceSeconds: entrypoint.stopGraceSeconds ?? 20,
@@ -153,6 +162,10 @@ export function servedPort(spec: WorkloadSpec, port: number | undefined): number
 
 /** Drops directories inside another directory of the list, which contains them already. Keeps the order. */
 function outermost(directories: readonly string[]): string[] {
-  const plain = [...new Set(directories.map((directory) => directory.replace(/\/$/, "")))];
+  const plain = [...new Set(directories.map(withoutSlash))];
   return plain.filter((inner) => !plain.some((outer) => inner.startsWith(`${outer}/`)));
+}
+
+function withoutSlash(directory: string): string {
+  return directory.replace(/\/$/, "");
 }

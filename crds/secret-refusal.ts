@@ -1,8 +1,8 @@
-import type { Secret } from "./kubernetes.ts";
+import type { KubernetesObject, Secret } from "./kubernetes.ts";
 import { API_GROUP, label } from "./labels.ts";
 import { NAMES_SECRET, SNAPSHOTS_NAME } from "./snapshots/store-folder.ts";
 
-/** The use of a Secret: a header of a workload's requests, a trigger's signatures and tokens, or a claim's inputs. */
+/** The use of a Secret: what a workload's program reads or sends, a trigger's signatures and tokens, or a claim's inputs. */
 export type SecretUse = "workload" | "trigger" | "claim";
 
 /**
@@ -67,6 +67,24 @@ export function secretRefusal(options: {
   if (type === CLAIM_SECRET_TYPE && !isOwn) return `Secret ${name} belongs to a claim: ${instead}`;
   if (isMeantFor(use, labels) || (labels[USE_LABEL] === undefined && policy === "any")) return undefined;
   return `Secret ${name} is not labelled ${USE_LABEL}=${use}: label it, or name one that is`;
+}
+
+/**
+ * Why a workload cannot mount a ConfigMap or a volume claim, or have its variables: the same as for a Secret. A volume
+ * claim can hold files of tenants, so it must have the label under each policy.
+ */
+export function sourceRefusal(options: {
+  kind: "ConfigMap" | "PersistentVolumeClaim";
+  object: KubernetesObject;
+  policy: SecretPolicy;
+}): string | undefined {
+  const { kind, object, policy } = options;
+  const { name, labels = {} } = object.metadata;
+  if (labels[label.managed] === "true" || name === SNAPSHOTS_NAME)
+    return `${kind} ${name} belongs to the service: name one of your own`;
+  if (isMeantFor("workload", labels)) return undefined;
+  if (kind === "ConfigMap" && labels[USE_LABEL] === undefined && policy === "any") return undefined;
+  return `${kind} ${name} is not labelled ${USE_LABEL}=workload: label it, or name one that is`;
 }
 
 /** Whether the labels of an object say that it may be used so. */

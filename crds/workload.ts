@@ -7,6 +7,7 @@ import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
 import { commandWords, mapList, mapOf, rules, setList, stringEnum, stringMap } from "./schema/schema.ts";
 import { patternHints } from "./schema/schema-problems.ts";
+import { envFromSchema, savedVolumesRule, volumesSchema } from "./volumes.ts";
 
 const gitSchema = Type.Object(
   {
@@ -367,6 +368,7 @@ const entrypointSchema = Type.Object(
         },
       ),
     ),
+    envFrom: Type.Optional(envFromSchema),
     workdir: Type.Optional(
       Type.String({ description: "Absolute working directory.", pattern: pattern.absolutePath, maxLength: 1024 }),
     ),
@@ -406,6 +408,7 @@ export const workloadSpecSchema = Type.Object(
     network: Type.Optional(networkSchema),
     idle: Type.Optional(idleSchema),
     filesystem: Type.Optional(filesystemSchema),
+    volumes: Type.Optional(volumesSchema),
     health: Type.Optional(healthSchema),
     entrypoint: Type.Optional(entrypointSchema),
     service: Type.Optional(
@@ -433,7 +436,7 @@ export const workloadSpecSchema = Type.Object(
   },
   {
     description: "A declarative description of a container.",
-    ...rules({
+    ...rules(savedVolumesRule, {
       rule: "!has(self.entrypoint) || !has(self.entrypoint.start) || self.entrypoint.start != 'OnClaim' || !has(self.filesystem) || !has(self.filesystem.saveWhileRunning) || !self.filesystem.saveWhileRunning",
       message:
         "spec.filesystem.saveWhileRunning: takes effect only with entrypoint.start Warm, not OnClaim: remove one of them",

@@ -27,6 +27,7 @@ export const RUN_PAGES = [
   "docs/how-to/versions-of-files.md",
   "docs/how-to/start-with-the-claim.md",
   "docs/how-to/tell-a-running-program.md",
+  "docs/how-to/mount-settings.md",
   "docs/how-to/work-in-an-instance.md",
   "docs/how-to/give-tenants-urls.md",
   // On a machine that has never built the builder, its image comes minutes after the cluster.

@@ -25,6 +25,8 @@ export const pattern = {
   subdomain: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
   /** A key of a Secret or ConfigMap. */
   dataKey: "^[-._a-zA-Z0-9]+$",
+  /** The name of a file that a key becomes: neither `.` nor two dots first. */
+  fileName: "^\\.?[-_A-Za-z0-9][-._A-Za-z0-9]*$",
   /** A domain name, or `*.` and a domain name. */
   domain: "^(\\*\\.)?[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?(\\.[A-Za-z0-9_]([-A-Za-z0-9_]*[A-Za-z0-9_])?)*$",
   /** The name of an HTTP header (RFC 9110, section 5.6.2). */

@@ -146,6 +146,7 @@ export const patternHints: Readonly<Record<string, string>> = {
   [pattern.time]: "a time such as 2026-11-26T09:30:00Z",
   [pattern.label]: "a name of lower-case letters, digits and '-', with a letter or digit at both ends",
   [pattern.subdomain]: "a name of lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+  [pattern.fileName]: "the name of a file: letters, digits, '-', '_' and '.', of which one may be first",
   [pattern.variable]: "the name of a variable: letters, digits and underscores, and no digit first",
   [pattern.base64]: "base64, such as aGVsbG8=",
   [pattern.dataKey]: "a key of letters, digits, '.', '_' and '-'",

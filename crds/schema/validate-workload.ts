@@ -1,4 +1,5 @@
 import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
+import { volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
 import { PULL_SECRETS_OF_REF, resourceWords, type WorkloadSpec, workloadSpecSchema } from "../workload.ts";
 import { isImageReference } from "./image-reference.ts";
 import { pattern } from "./patterns.ts";
@@ -8,6 +9,8 @@ import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
 const schema = plainSchema(workloadSpecSchema);
 const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
 const TOOLS_DIRECTORY = /^\/(\.tenancy(\/|$)|run\/?$|run\/tenancy(\/|$))/;
+/** The same for volumes, which a container has at the end of a link too. */
+const OWN_DIRECTORY = /^\/(\.tenancy(-trust)?(\/|$)|(var\/)?run(\/?$|\/tenancy(\/|$)))/;
 const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
@@ -40,6 +43,12 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...(spec.filesystem?.preSave !== undefined && (spec.filesystem.overlayDirs ?? []).length === 0
       ? ["spec.filesystem.preSave: requires overlayDirs: without them nothing is saved"]
       : []),
+    ...volumesProblems(spec),
+    ...(spec.entrypoint?.envFrom ?? []).flatMap(({ configMapRef, secretRef }, index) =>
+      (configMapRef === undefined) === (secretRef === undefined)
+        ? [`spec.entrypoint.envFrom[${index}]: ${volumeWords.variables}`]
+        : [],
+    ),
     ...checkpointProblems(spec.filesystem?.checkpointSeconds),
     ...programProblems("spec.filesystem.preSave", spec.filesystem?.preSave?.command),
     ...hookProblems(spec.entrypoint),
@@ -56,6 +65,37 @@ function ruleProblems(spec: WorkloadSpec): string[] {
         ? []
         : [`spec.entrypoint.env: ${JSON.stringify(name)} is not a name: use letters, digits, '_', '-' and '.'`],
     ),
+  ];
+}
+
+function volumesProblems({ volumes = [], filesystem }: WorkloadSpec): string[] {
+  const folders = volumes.map(({ mountPath }) => asFolder(mountPath));
+  const saved = (filesystem?.overlayDirs ?? []).map(asFolder);
+  const isNested = folders.some((inner, index) =>
+    folders.some((outer, other) => other !== index && inner.startsWith(outer)),
+  );
+  const isSaved = folders.some((folder) => saved.some((one) => folder.startsWith(one) || one.startsWith(folder)));
+  return [
+    ...volumes.flatMap((volume, index) => volumeProblems(`spec.volumes[${index}]`, volume)),
+    ...(isNested ? [`spec.volumes: ${volumeWords.nested}`] : []),
+    ...(isSaved ? [`spec.volumes: ${volumeWords.saved}`] : []),
+  ];
+}
+
+function volumeProblems(path: string, { mountPath, ...source }: WorkloadVolume): string[] {
+  const given = volumeSources.filter((name) => source[name] !== undefined);
+  const isReference = source.image === undefined || isImageReference(source.image.reference);
+  return [
+    ...(given.length === 1 ? [] : [`${path}: ${volumeWords.sources}`]),
+    ...(KERNEL_DIRECTORY.test(mountPath)
+      ? [`${path}.mountPath: /proc, /sys and /dev belong to the kernel: choose another directory`]
+      : []),
+    ...(OWN_DIRECTORY.test(mountPath)
+      ? [
+          `${path}.mountPath: /.tenancy, /.tenancy-trust, /run and /run/tenancy are used by the pod itself: choose another directory`,
+        ]
+      : []),
+    ...(isReference ? [] : [`${path}.image.reference: must be an image reference such as ghcr.io/acme/models:1.2`]),
   ];
 }
 
@@ -106,8 +146,12 @@ function unusedProblems({ network }: WorkloadSpec): string[] {
   ];
 }
 
+function asFolder(directory: string): string {
+  return directory.endsWith("/") ? directory : `${directory}/`;
+}
+
 function nestedProblems(directories: readonly string[]): string[] {
-  const folders = directories.map((directory) => (directory.endsWith("/") ? directory : `${directory}/`));
+  const folders = directories.map(asFolder);
   return folders.flatMap((inner, index) => {
     const outer = folders.findIndex((folder, other) => other !== index && inner.startsWith(folder));
     // Of two equal directories only the second is reported.

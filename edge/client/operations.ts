@@ -286,6 +286,68 @@ export type WorkloadSpec = {
     saveGraceSeconds?: number;
   };
   /**
+   * Directories with the platform's files, the same for every tenant. Tenants' own files belong in
+   * filesystem.overlayDirs.
+   */
+  volumes?: {
+    /** Absolute path of a directory in the container. It is read-only, except for emptyDir. */
+    mountPath: string;
+    /** Files from a ConfigMap. */
+    configMap?: {
+      /** Its name. */
+      name: string;
+      /** The keys that become files; all of them, each named as its key, when absent. */
+      items?: {
+        /** The key. */
+        key: string;
+        /** Name of its file. */
+        path: string;
+      }[];
+      /** Permissions of the files as a decimal number; 420 (0644 in octal) when absent, 365 for 0555. */
+      defaultMode?: number;
+    };
+    /** Files from a Secret. */
+    secret?: {
+      /** Its name. */
+      secretName: string;
+      /** The keys that become files; all of them, each named as its key, when absent. */
+      items?: {
+        /** The key. */
+        key: string;
+        /** Name of its file. */
+        path: string;
+      }[];
+      /** Permissions of the files as a decimal number; 420 (0644 in octal) when absent, 365 for 0555. */
+      defaultMode?: number;
+    };
+    /**
+     * A PersistentVolumeClaim with the label tenancy.dev/use=workload, for models and datasets: every instance
+     * reads the same files.
+     */
+    persistentVolumeClaim?: {
+      /** Its name. */
+      claimName: string;
+    };
+    /**
+     * A directory in memory, new with each instance and never saved. What is in it counts as memory of the
+     * instance.
+     */
+    emptyDir?: {
+      /** Its size in MB. */
+      sizeMb: number;
+    };
+    /**
+     * The files of an image. The cluster refuses the pods if it has no image volumes (Kubernetes 1.33 with the
+     * feature gate ImageVolume, or a later version with it on).
+     */
+    image?: {
+      /** The image. */
+      reference: string;
+      /** When nodes pull it. When absent: Always for the tag latest, IfNotPresent for other tags and for digests. */
+      pullPolicy?: "Always" | "IfNotPresent" | "Never";
+    };
+  }[];
+  /**
    * How to determine that the container is healthy. Without it, an instance is ready when its first port accepts
    * connections, or, without ports, when its program has run for 2 s.
    */
@@ -316,6 +378,24 @@ export type WorkloadSpec = {
     args?: string[];
     /** Environment variables; never for secrets, which belong in network.credentials. */
     env?: Record<string, string>;
+    /**
+     * Environment variables from ConfigMaps and Secrets, the same for every tenant, whose programs can read them.
+     * Of two equal names the later one is taken, and env before these.
+     */
+    envFrom?: {
+      /** Text in front of each name. */
+      prefix?: string;
+      /** A ConfigMap in the workload's namespace. */
+      configMapRef?: {
+        /** Its name. */
+        name: string;
+      };
+      /** A Secret in the workload's namespace. */
+      secretRef?: {
+        /** Its name. */
+        name: string;
+      };
+    }[];
     /** Absolute working directory. */
     workdir?: string;
     /**

@@ -18,6 +18,7 @@ import { LAUNCHER_FOLDER, launchCommand, preStopHook, startsOnClaim } from "../l
 import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 import { schedulingOf } from "./scheduling.ts";
+import { variablesOf, volumesOf } from "./volumes.ts";
 
 /** The name, labels and annotations that distinguish a pod from others of the same workload. */
 export interface PodIdentity {
@@ -101,8 +102,8 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 
 /**
  * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the nodes that
- * it may run on, the security contexts, the proxy's credentials, the overlay directories, preSave and onClaim. Two pods
- * of a workload with the same hash are alike in these. The hash leaves out `network.access`, since the network policy
+ * it may run on, the security contexts, the proxy's credentials, the Secrets and other objects that its program can
+ * read, the overlay directories, preSave and onClaim. Two pods of a workload with the same hash are alike in these. The hash leaves out `network.access`, since the network policy
  * applies to all pods of the workload at once, and the allowlist, which the proxies of running pods follow. Undefined
  * if no pod can be rendered.
  */
@@ -128,7 +129,7 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
     const rendered = renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID });
-    const { filesystem, entrypoint } = withDefaults(workload.spec);
+    const { filesystem, entrypoint, volumes } = withDefaults(workload.spec);
     const { overlayDirs, preSave } = filesystem;
     const { onClaim } = entrypoint;
     // A warm pod whose claim or release would not run them is an old one.
@@ -148,6 +149,9 @@ function renderTemplate(workload: Workload, config: OperatorConfig): Template {
       ]),
       // Tenants may have nodes of their own.
       ...{ nodeSelector, tolerations, nodeAffinity: affinity?.nodeAffinity },
+      // What the program can read.
+      ...(volumes.length > 0 && { volumes: volumesOf(volumes) }),
+      ...(entrypoint.envFrom.length > 0 && { envFrom: variablesOf(entrypoint.envFrom) }),
     };
     return { hash: hashOf(JSON.stringify(rendered) + stamped), isolation: hashOf(JSON.stringify(isolation)) };
   } catch (error) {
@@ -164,7 +168,7 @@ function renderPodSpec(
   config: OperatorConfig,
   { restoreAs, proxyUid }: { restoreAs?: FileOwner | undefined; proxyUid: number },
 ): PodSpec {
-  const { resources, network, entrypoint, runtimeClassName, filesystem } = withDefaults(workload.spec);
+  const { resources, network, entrypoint, runtimeClassName, filesystem, volumes: named } = withDefaults(workload.spec);
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
   const { vcpus, memoryMb, requests } = resources;
@@ -206,8 +210,9 @@ function renderPodSpec(
           tools: tools.initContainers,
           isRestored: restoreAs !== undefined,
         });
-  const volumes = [...tools.volumes, ...(egress?.volumes ?? [])];
-  const volumeMounts = [...tools.volumeMounts, ...(egress?.workloadMounts ?? [])];
+  const platform = volumesOf(named);
+  const volumes = [...tools.volumes, ...(egress?.volumes ?? []), ...platform.volumes];
+  const volumeMounts = [...tools.volumeMounts, ...(egress?.workloadMounts ?? []), ...platform.volumeMounts];
   const pulledWith = pullSecretsOf(workload, config.builds);
   const own = Object.entries(entrypoint.env).map(([name, value]) => ({ name, value }));
   const given = (egress?.workloadEnv ?? []).filter(({ name }) => entrypoint.env[name] === undefined);
@@ -238,6 +243,7 @@ function renderPodSpec(
         ...(entrypoint.workdir !== undefined && { workingDir: entrypoint.workdir }),
         ...(volumeMounts.length > 0 && { volumeMounts }),
         ...(launched !== undefined && { lifecycle: { preStop: preStopHook() } }),
+        ...(entrypoint.envFrom.length > 0 && { envFrom: variablesOf(entrypoint.envFrom) }),
         env: [...given, ...own],
         ports: ports.map((containerPort) => ({ containerPort })),
         resources: {

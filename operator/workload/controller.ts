@@ -35,6 +35,7 @@ import {
   startProblem,
 } from "./ensure-entrypoint.ts";
 import { findPullSecrets, PULL_SECRETS_CONDITION, type PullSecretsOutcome } from "./find-pull-secrets.ts";
+import { findSources, readsSecret } from "./find-sources.ts";
 import { renderPolicy } from "./render-policy.ts";
 
 // Backstop: poll, in case an event is missed.
@@ -93,7 +94,8 @@ function* workloadsOfEgress(
   { config, informers }: WorkloadContext,
 ): Iterable<string> {
   for (const workload of informers.workloads.store.values())
-    if (namesSecret(workload.spec, object.metadata.name)) yield keyOf(workload);
+    if (namesSecret(workload.spec, object.metadata.name) || readsSecret(workload.spec, object.metadata.name))
+      yield keyOf(workload);
   // If the label was changed, use the workload that it named before.
   const workload = (previous ?? object).metadata.labels?.[label.workload];
   if (workload !== undefined) yield keyAt({ namespace: config.namespace, name: workload });
@@ -117,7 +119,8 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     const template = withProgram(withImage(workload, context.config));
     const problem = workloadProblem(workload.spec, context.config) ?? renderingProblem(template, context);
     const egress = problem === undefined ? await ensureEgress(template, context) : {};
-    const refused = problem ?? egress.problem;
+    const sources = problem === undefined ? await findSources(template, context) : {};
+    const refused = problem ?? egress.problem ?? sources.problem;
     const built = refused === undefined ? await ensureBuild(workload, context) : undefined;
     if (refused === undefined && built === undefined) return undefined;
     if (refused !== undefined) await leaveWaiting(workload, context);
@@ -135,7 +138,7 @@ async function reconcileWorkload(key: string, context: WorkloadContext): Promise
     if (built?.build !== undefined && isNews) reportBuild(workload, built.build, context);
     const waits = [
       ...[egress.requeueAfterMs, built?.requeueAfterMs, program?.requeueAfterMs],
-      ...[secrets?.requeueAfterMs, heldMs || undefined],
+      ...[secrets?.requeueAfterMs, sources.requeueAfterMs, heldMs || undefined],
     ].filter((wait) => wait !== undefined);
     return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
   } catch (error) {

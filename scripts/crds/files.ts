@@ -122,13 +122,17 @@ function fieldRows(schema: JsonSchema, { path, example }: { path: string; exampl
   const [, page] = OF_KUBERNETES.find(([form]) => form.test(path)) ?? [];
   if (page !== undefined)
     return [row(schema, { path, example, type: `[of Kubernetes](https://kubernetes.io/docs/${page})` })];
-  if (items?.properties !== undefined)
-    return fieldRows(items, { path: `${path}[]`, example: Array.isArray(example) ? example[0] : undefined });
+  if (items?.properties !== undefined) return fieldRows(items, { path: `${path}[]`, example: mergedEntries(example) });
   if (properties === undefined) return [row(schema, { path, example })];
   return Object.entries(properties).flatMap(([name, field]) => {
     const inner = (example as Record<string, unknown> | undefined)?.[name];
     return fieldRows(field, { path: path === "" ? name : `${path}.${name}`, example: inner });
   });
+}
+
+/** The fields of all entries; of the same field, that of the first entry. */
+function mergedEntries(example: unknown): unknown {
+  return Array.isArray(example) ? Object.assign({}, ...example.toReversed()) : undefined;
 }
 
 function row(

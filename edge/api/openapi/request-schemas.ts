@@ -112,6 +112,10 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.resources.extended": {
     propertyNames: { pattern: pattern.resourceName, not: { pattern: "kubernetes\\.io/" } },
   },
+  "WorkloadSpec.volumes[].mountPath": {
+    not: { pattern: "^/(proc|sys|dev|\\.tenancy(-trust)?|(var/)?run/tenancy)(/|$)|^/(var/)?run/?$" },
+  },
+  "WorkloadSpec.volumes[].image.reference": { pattern: imageReferencePattern },
   "WorkloadSpec.scheduling.nodeSelector": labelKeys,
   "WorkloadSpec.scheduling.priorityClassName": { not: { pattern: "^system-" } },
   "WorkloadSpec.scheduling.tolerations[]": {

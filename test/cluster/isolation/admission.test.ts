@@ -170,12 +170,28 @@ const managedWrongs: readonly ManagedWrong[] = [
   ["no memory limit", { "spec.containers.0.resources": { limits: { cpu: "1" } } }, "resources.limits"],
   ["no cpu limit", { "spec.containers.0.resources": { limits: { memory: "64Mi" } } }, "resources.limits"],
   ["an init container without limits", { "spec.initContainers.0.resources": undefined }, "resources.limits"],
-  ["a volume claim", { "spec.volumes.9": { name: "v", persistentVolumeClaim: { claimName: "c" } } }, "spec.volumes"],
+  [
+    "a volume claim to write to",
+    { "spec.volumes.9": { name: "v", persistentVolumeClaim: { claimName: "c" } } },
+    "spec.volumes",
+  ],
   [
     "the archives",
     { "spec.volumes.9": { name: "v", persistentVolumeClaim: { claimName: "tenancy-snapshots" } } },
     "spec.volumes",
   ],
+  ...["tenancy-api-key", "tenancy-object-storage"].flatMap((name): ManagedWrong[] => [
+    [
+      `the Secret ${name} as a volume`,
+      { "spec.volumes.9": { name: "v", secret: { secretName: name } } },
+      "spec: a managed pod may not read",
+    ],
+    [
+      `the Secret ${name} as variables`,
+      { "spec.containers.0.envFrom": [{ secretRef: { name } }] },
+      "spec: a managed pod may not read",
+    ],
+  ]),
   [
     "another kind of volume",
     { "spec.volumes.9": { name: "v", nfs: { server: "10.0.0.1", path: "/" } } },

@@ -30,8 +30,17 @@ const everything: Workload["spec"] = {
   network: { access: "unrestricted", ports: [8080, 9000] },
   idle: { timeoutSeconds: 60, action: "destroy" },
   filesystem: { overlayDirs: ["/data", "/home/user"] },
+  volumes: [
+    { mountPath: "/etc/settings", configMap: { name: "settings", items: [{ key: "a", path: "b" }], defaultMode: 365 } },
+    { mountPath: "/etc/keys", secret: { secretName: "keys" } },
+    { mountPath: "/models", persistentVolumeClaim: { claimName: "models" } },
+    { mountPath: "/scratch", emptyDir: { sizeMb: 16 } },
+  ],
   health: { httpGet: { path: "/health", port: 8080 } },
-  entrypoint: { cmd: "/bin/run", args: ["-x"], env: { A: "b" }, workdir: "/srv" },
+  entrypoint: {
+    ...{ cmd: "/bin/run", args: ["-x"], env: { A: "b" }, workdir: "/srv" },
+    envFrom: [{ prefix: "A_", configMapRef: { name: "settings" } }, { secretRef: { name: "keys" } }],
+  },
 };
 
 const proxied: Workload["spec"] = {

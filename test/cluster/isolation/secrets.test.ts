@@ -1,11 +1,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configMaps, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { configMaps, persistentVolumeClaims, pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { createCluster } from "../../../crds/client/cluster.ts";
 import { workloads } from "../../../crds/kinds.ts";
 import type { ConfigMap, Secret } from "../../../crds/kubernetes.ts";
-import type { WorkloadStatus } from "../../../crds/workload.ts";
+import type { WorkloadSpec, WorkloadStatus } from "../../../crds/workload.ts";
 import { createSecretReaders } from "../../../edge/gateway/triggers/secret-reader.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { silentLog } from "../../unit/silent-log.ts";
@@ -109,6 +109,14 @@ test("a workload that names one is in Error and gets no pod, and a trigger gets 
     assert.match(refusal, says);
     const claim = await tenancy.createClaim("a", `send-${name}`);
     await tenancy.untilClaim(claim.metadata.name, { phase: "Error", reason: "WorkloadNotReady" });
+    await tenancy.createWorkload(`mount-${name}`, { volumes: [{ mountPath: "/keys", secret: { secretName: name } }] });
+    await tenancy.createWorkload(`read-${name}`, { entrypoint: { envFrom: [{ secretRef: { name } }] } });
+    for (const workload of [`mount-${name}`, `read-${name}`]) {
+      const status = await untilWorkload(workload, ({ reason }) => reason === "SecretRefused");
+      assert.match(status.message ?? "", says);
+      await tenancy.createClaim("a", workload);
+      await tenancy.untilClaim(`claim-a-${workload}`, { phase: "Error", reason: "WorkloadNotReady" });
+    }
   }
   const { items } = await tenancy.client.list(pods, { namespace: NAMESPACE });
   assert.equal(items, []);
@@ -129,6 +137,102 @@ test("what takes a name later is judged anew, and no proxy takes its value", asy
   await writeSecret("later");
   await untilWorkload("later", ({ phase }) => phase === "Ready");
   await untilListed("later", true);
+});
+
+test("files and variables of a pod: what is missing, of the service or not labelled holds the workload", async () => {
+  const metadata = (name: string, labels: Record<string, string> = {}) => ({ name, namespace: NAMESPACE, labels });
+  await tenancy.client.create(configMaps, { metadata: metadata("own", { "tenancy.dev/managed": "true" }) });
+  await tenancy.client.create(configMaps, { metadata: metadata("settings"), data: { a: "b" } });
+  await writeSecret("keys");
+  const claimOf = (name: string, labels?: Record<string, string>) =>
+    tenancy.client.create(persistentVolumeClaims, {
+      metadata: metadata(name, labels),
+      spec: { accessModes: ["ReadOnlyMany"], resources: { requests: { storage: "1Gi" } } },
+    });
+  await claimOf("models");
+  await claimOf("tenancy-snapshots", { "tenancy.dev/use": "workload" });
+  const models = { mountPath: "/models", persistentVolumeClaim: { claimName: "models" } };
+  const refused: [name: string, spec: Partial<WorkloadSpec>, reason: string, says: string][] = [
+    [
+      "of-the-service",
+      { volumes: [{ mountPath: "/own", configMap: { name: "own" } }] },
+      "SourceRefused",
+      "spec.volumes[0]: ConfigMap own belongs to the service: name one of your own",
+    ],
+    [
+      "archives",
+      { volumes: [{ ...models, persistentVolumeClaim: { claimName: "tenancy-snapshots" } }] },
+      "SourceRefused",
+      "spec.volumes[0]: PersistentVolumeClaim tenancy-snapshots belongs to the service: name one of your own",
+    ],
+    [
+      "absent",
+      { entrypoint: { envFrom: [{ secretRef: { name: "absent" } }, { configMapRef: { name: "absent" } }] } },
+      "SourceMissing",
+      `spec.entrypoint.envFrom[0]: there is no Secret absent in the namespace ${NAMESPACE}: create it; spec.entrypoint.envFrom[1]: there is no ConfigMap absent in the namespace ${NAMESPACE}: create it`,
+    ],
+    [
+      "files",
+      {
+        volumes: [
+          { mountPath: "/etc/settings/", configMap: { name: "settings", items: [{ key: "a", path: "b" }] } },
+          { mountPath: "/keys", secret: { secretName: "keys", defaultMode: 0o440 } },
+          models,
+          { mountPath: "/scratch", emptyDir: { sizeMb: 8 } },
+        ],
+        entrypoint: {
+          envFrom: [{ prefix: "A_", configMapRef: { name: "settings" } }, { secretRef: { name: "keys" } }],
+        },
+      },
+      "SourceRefused",
+      "spec.volumes[2]: PersistentVolumeClaim models is not labelled tenancy.dev/use=workload: label it, or name one that is",
+    ],
+  ];
+  for (const [name, spec, reason, says] of refused) {
+    await tenancy.createWorkload(name, spec);
+    assert.is((await untilWorkload(name, (status) => status.reason === reason)).message, says);
+  }
+  const patch = { metadata: { labels: { "tenancy.dev/use": "workload" } } };
+  await tenancy.client.patch(persistentVolumeClaims, metadata("models"), { type: "merge", body: patch });
+  // The operator looks again every 30 s, and when the workload changes.
+  await tenancy.client.patch(workloads, metadata("files"), {
+    type: "merge",
+    body: { metadata: { annotations: { "example.com/looked": "again" } } },
+  });
+  await untilWorkload("files", ({ phase }) => phase === "Ready");
+  const claim = await tenancy.createClaim("a", "files");
+  const pod = await tenancy.until("the pod", async () => (await tenancy.podsOf(claim))[0]);
+  const container = pod.spec.containers[0];
+  assert.equal(
+    pod.spec.volumes?.map(({ name, ...source }) => source),
+    [
+      { configMap: { name: "settings", items: [{ key: "a", path: "b" }], defaultMode: 0o644 } },
+      { secret: { secretName: "keys", defaultMode: 0o440 } },
+      { persistentVolumeClaim: { claimName: "models", readOnly: true } },
+      { emptyDir: { medium: "Memory", sizeLimit: "8Mi" } },
+    ],
+  );
+  assert.equal(
+    container?.volumeMounts?.map(({ mountPath, readOnly }) => [mountPath, readOnly]),
+    [
+      ["/etc/settings", true],
+      ["/keys", true],
+      ["/models", true],
+      ["/scratch", undefined],
+    ],
+  );
+  assert.equal(container?.envFrom, [
+    { prefix: "A_", configMapRef: { name: "settings" } },
+    { secretRef: { name: "keys" } },
+  ]);
+});
+
+test("a server that leaves volumes of images out of pods gets none", async () => {
+  await tenancy.createWorkload("image", {
+    volumes: [{ mountPath: "/opt", image: { reference: "a.example/tools:2" } }],
+  });
+  const { message } = await untilWorkload("image", ({ reason }) => reason === "ImageVolumesUnavailable");
+  assert.match(message ?? "", /switch on its feature gate ImageVolume/);
 });
 
 test("under labelled, only those that are labelled for the use", async () => {

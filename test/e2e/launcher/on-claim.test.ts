@@ -1,13 +1,14 @@
 // A program that starts with its claim, or is told of it, in real containers.
-import { readdirSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { configMaps, persistentVolumeClaims, pods, secrets } from "../../../crds/client/built-in-resources.ts";
 import { claims } from "../../../crds/kinds.ts";
-import type { Pod } from "../../../crds/kubernetes.ts";
+import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
+import { defineResource } from "../../../crds/resource.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { readIfThere, unlessGone } from "../../../scripts/cluster/process/read-if-there.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
@@ -18,6 +19,10 @@ import { podProcesses } from "../pod-processes.ts";
 import { type LifeContext, lifeSuite } from "../snapshots/life-suite.ts";
 import { type Lifecycle, NAMESPACE } from "../snapshots/lifecycle.ts";
 
+const persistentVolumes = defineResource<KubernetesObject & { spec: object }>({
+  ...{ group: "", version: "v1", plural: "persistentvolumes", kind: "PersistentVolume" },
+  namespaced: false,
+});
 const USE = "tenancy.dev/use";
 const LIMIT_MS = 180_000;
 const RUNS = "trap 'exit 0' TERM; while :; do sleep 1000 & wait; done";
@@ -402,6 +407,53 @@ async function waitForHook({ life }: LifeContext): Promise<void> {
   await life.release(active);
 }
 
+/** Files and variables that are the same for every tenant, also in a warm pod; none of them is saved. */
+async function haveThePlatforms({ life }: LifeContext): Promise<void> {
+  const { client, cluster } = life;
+  const models = join(cluster.volumesFolder, "models");
+  mkdirSync(life.inNode(models));
+  writeFileSync(life.inNode(join(models, "weights")), "weights");
+  const metadata = (name: string) => ({ name, namespace: NAMESPACE, labels: { [USE]: "workload" } });
+  const room = { accessModes: ["ReadOnlyMany"], storageClassName: "" };
+  await client.create(persistentVolumes, {
+    metadata: { name: "models" },
+    spec: {
+      ...{ ...room, capacity: { storage: "1Mi" }, hostPath: { path: models } },
+      claimRef: { namespace: NAMESPACE, name: "models" },
+    },
+  });
+  await client.create(persistentVolumeClaims, {
+    metadata: metadata("models"),
+    spec: { ...room, volumeName: "models", resources: { requests: { storage: "1Mi" } } },
+  });
+  await client.create(configMaps, { metadata: metadata("settings"), data: { MODE: "fast", other: "unread" } });
+  await client.create(secrets, { metadata: metadata("keys"), stringData: { TOKEN: "of the platform" } });
+  const look = `cd /etc/settings; { echo "$SET_MODE|$TOKEN|$SHARED"; echo *; cat mode /keys/TOKEN /models/weights; } > /data/found
+for place in /etc/settings /keys /models /scratch; do ( : > $place/new ) 2> /tmp/none && echo "$place" >> /data/written; done; ${RUNS}`;
+  const spec = onClaim(look, {
+    volumes: [
+      { mountPath: "/etc/settings", configMap: { name: "settings", items: [{ key: "MODE", path: "mode" }] } },
+      { mountPath: "/keys", secret: { secretName: "keys" } },
+      { mountPath: "/models", persistentVolumeClaim: { claimName: "models" } },
+      { mountPath: "/scratch", emptyDir: { sizeMb: 1 } },
+    ],
+  });
+  const envFrom = [{ prefix: "SET_", configMapRef: { name: "settings" } }, { secretRef: { name: "keys" } }];
+  await life.createWorkload("platform", {
+    ...spec,
+    entrypoint: { ...spec.entrypoint, envFrom, env: { SHARED: "own" } },
+  });
+  await life.createPool("platform", "platform", 1);
+  const claim = await life.claim("lea", "platform", false);
+  assert.is(claim.status?.source, "pool");
+  const found = () => life.run(claim.status?.instanceId, "$b cat /data/found /data/written").catch(() => "");
+  await waitUntil(async () => (await found()).endsWith("/scratch\n"), {
+    ...{ what: "the program to look", limitMs: LIMIT_MS, intervalMs: 200 },
+  });
+  assert.is(await found(), "fast|of the platform|own\nmode\nfastof the platformweights/scratch\n");
+  await life.release(claim);
+}
+
 testAtOnce(test, [
   ["in a warm pod it starts when the pod is claimed, after the files are restored", startWithFiles],
   ["it is started again with its container, also where the launcher has lost its memory", startAgain],
@@ -411,6 +463,7 @@ testAtOnce(test, [
   ["it finds the variables and files of its own claim", bringInputs],
   ["it finds what a claim call brings, and a call that brings something else is refused", bringInputsByApi],
   ["it finds what the claim of a trigger's event brings", bringInputsByTrigger],
+  ["it finds the files and variables of its workload, of which it can change none", haveThePlatforms],
   ["a program that runs already is told of the claim by a command, again after each of its starts", tellRunning],
   ["by a request, where the workload has no files", tellByRequest],
   ["a claim is Active only when the call has succeeded", waitForHook],

@@ -12,7 +12,8 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
     network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
     idle: { action: "hibernate", countBackgroundProcesses: false },
     filesystem: { overlayDirs: [], saveWhileRunning: false, checkpointSeconds: 300, saveGraceSeconds: 120 },
-    entrypoint: { env: {}, start: "Warm", stopGraceSeconds: 20 },
+    volumes: [],
+    entrypoint: { env: {}, envFrom: [], start: "Warm", stopGraceSeconds: 20 },
   });
 });
 
@@ -48,6 +49,7 @@ test("withDefaults: keeps what the spec says", () => {
     },
     idle: { timeoutSeconds: 5, action: "destroy" as const, countBackgroundProcesses: true },
     filesystem: { overlayDirs: ["/data"], saveWhileRunning: true, checkpointSeconds: 0, saveGraceSeconds: 60 },
+    volumes: [{ mountPath: "/models", persistentVolumeClaim: { claimName: "models" } }],
     health: {
       readyWhen: "Running" as const,
       intervalSeconds: 1,
@@ -58,6 +60,7 @@ test("withDefaults: keeps what the spec says", () => {
       cmd: "run",
       args: ["a"],
       env: { A: "b" },
+      envFrom: [{ secretRef: { name: "a" } }],
       workdir: "/w",
       start: "OnClaim" as const,
       stopGraceSeconds: 5,
@@ -70,6 +73,11 @@ test("withDefaults: keeps what the spec says", () => {
     withDefaults(withDefaults({ image, health: { httpGet: {} } })),
     withDefaults({ image, health: { httpGet: {} } }),
   );
+});
+
+test("withDefaults: a volume's path has no slash at its end", () => {
+  const volumes = [{ mountPath: "/scratch/", emptyDir: { sizeMb: 1 } }];
+  assert.equal(withDefaults({ image, volumes }).volumes, [{ mountPath: "/scratch", emptyDir: { sizeMb: 1 } }]);
 });
 
 test("withDefaults: milliCpus are a part of a CPU", () => {

@@ -21,6 +21,8 @@ const PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution";
 const spread = { maxSkew: 1, topologyKey: "zone", whenUnsatisfiable: "ScheduleAnyway" };
 const scheduled = (scheduling: object): object => ({ image, scheduling });
 const tolerated = (toleration: object): object => scheduled({ tolerations: [toleration] });
+const mounted = (...volumes: object[]): object => ({ image, volumes });
+const settings = { mountPath: "/etc/a", configMap: { name: "a" } };
 const webhook = { type: "webhook", workloadRef: "agent", tenant: { from: "user.id" }, config: { path: "/hook" } };
 const messenger = { ...webhook, type: "messenger", tenant: { from: "chatId" }, config: { botTokenSecretRef: secret } };
 const cron = { ...webhook, type: "cron", tenant: { static: "alice" }, config: { schedule: "0 9 * * 1-5" } };
@@ -72,6 +74,13 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         overlayDirs: ["/home/agent", "/var/lib/a b/.config", "/..data", "/data/"],
         preSave: { command: ["sh", "-c", "sync\nsync"], timeoutSeconds: 600, onError: "Continue" },
       },
+      volumes: [
+        { mountPath: "/etc/a b", configMap: { name: "a", items: [{ key: "..b", path: ".b..c" }], defaultMode: 0 } },
+        { mountPath: "/etc/a-keys/", secret: { secretName: "a.keys", defaultMode: 511 } },
+        { mountPath: "/home/agents", persistentVolumeClaim: { claimName: "models" } },
+        { mountPath: "/tmp", emptyDir: { sizeMb: 1 } },
+        { mountPath: "/opt", image: { reference: "ghcr.io/acme/tools:2", pullPolicy: "Never" } },
+      ],
       health: {
         readyWhen: "Healthy",
         intervalSeconds: 5,
@@ -82,6 +91,7 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         cmd: "/bin/sh",
         args: ["-c", "echo one\necho two"],
         env: { LANG: "C" },
+        envFrom: [{ prefix: "A_", configMapRef: { name: "a" } }, { secretRef: { name: "b" } }],
         workdir: "/",
       },
       runtimeClassName: "gvisor",
@@ -300,6 +310,36 @@ export const badSpecs: readonly BadSpec[] = [
     ["a probe of port 0", { image, health: { httpGet: { path: "/", port: 0 } } }, "spec.health.httpGet.port"],
     ["args that are no list", { image, entrypoint: { args: "x" } }, "spec.entrypoint.args"],
     ["a number in the environment", { image, entrypoint: { env: { A: 1 } } }, "spec.entrypoint.env.A"],
+    ["a volume of no place", mounted({ configMap: { name: "a" } }), "spec.volumes[0].mountPath"],
+    ["two volumes in one place", mounted(settings, settings), "spec.volumes[1]"],
+    ["a volume of nothing", mounted({ mountPath: "/a" }), "spec.volumes[0]"],
+    ["a volume of two things", mounted({ ...settings, emptyDir: { sizeMb: 1 } }), "spec.volumes[0]"],
+    [
+      "a volume in memory without a size",
+      mounted({ mountPath: "/a", emptyDir: {} }),
+      "spec.volumes[0].emptyDir.sizeMb",
+    ],
+    [
+      "a file above its volume",
+      mounted({ mountPath: "/a", configMap: { name: "a", items: [{ key: "b", path: ".." }] } }),
+      "spec.volumes[0].configMap.items[0].path",
+    ],
+    [
+      "a file that its owner executes as another",
+      mounted({ mountPath: "/a", secret: { secretName: "a", defaultMode: 0o4755 } }),
+      "spec.volumes[0].secret.defaultMode",
+    ],
+    ["variables from nowhere", { image, entrypoint: { envFrom: [{ prefix: "A" }] } }, "spec.entrypoint.envFrom[0]"],
+    [
+      "variables from two objects",
+      { image, entrypoint: { envFrom: [{ configMapRef: { name: "a" }, secretRef: { name: "a" } }] } },
+      "spec.entrypoint.envFrom[0]",
+    ],
+    [
+      "variables whose names begin with a digit",
+      { image, entrypoint: { envFrom: [{ prefix: "1", secretRef: { name: "a" } }] } },
+      "spec.entrypoint.envFrom[0].prefix",
+    ],
     ["a runtime class in capitals", { image, runtimeClassName: "GVisor" }, "spec.runtimeClassName"],
   ]),
   {
@@ -452,6 +492,18 @@ export const badSpecs: readonly BadSpec[] = [
         { image, filesystem: { overlayDirs: ["/data", "/data/"] } },
         "spec.filesystem.overlayDirs",
       ],
+      ["a volume at the root", mounted({ ...settings, mountPath: "/" }), "spec.volumes[0].mountPath"],
+      ["a volume inside another", mounted(settings, { ...settings, mountPath: "/etc/a/b/" }), "spec.volumes"],
+      [
+        "a volume inside saved files",
+        { image, filesystem: { overlayDirs: ["/data/"] }, volumes: [{ ...settings, mountPath: "/data/models" }] },
+        "spec",
+      ],
+      [
+        "saved files inside a volume",
+        { image, filesystem: { overlayDirs: ["/etc/a/b"] }, volumes: [settings] },
+        "spec",
+      ],
       [
         "a preSave of no program",
         { image, filesystem: preSaving({ command: ["", "x"] }) },
@@ -524,6 +576,19 @@ export const badSpecs: readonly BadSpec[] = [
         "a directory of the kernel",
         { image, filesystem: { overlayDirs: ["/proc/1"] } },
         "spec.filesystem.overlayDirs[0]",
+      ],
+      ["a volume of the kernel", mounted({ ...settings, mountPath: "/sys" }), "spec.volumes[0].mountPath"],
+      ...["/.tenancy", "/.tenancy-trust/a", "/run/", "/var/run", "/run/tenancy/a"].map(
+        (mountPath): Row => [
+          `a volume in the pod's own ${mountPath}`,
+          mounted({ ...settings, mountPath }),
+          "spec.volumes[0].mountPath",
+        ],
+      ),
+      [
+        "a volume of no image",
+        mounted({ mountPath: "/a", image: { reference: "https://a/b" } }),
+        "spec.volumes[0].image.reference",
       ],
       ["an environment name with =", { image, entrypoint: { env: { "A=B": "1" } } }, "spec.entrypoint.env"],
       ["a misspelt field", { image, network: { alowlist: ["a.b"] } }, "spec.network.alowlist"],
