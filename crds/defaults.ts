@@ -48,6 +48,8 @@ export interface ResolvedWorkloadSpec {
     intervalSeconds: number;
     unhealthyThreshold: number;
     httpGet?: { path: string; port: number };
+    tcpSocket?: { port: number };
+    exec?: { command: string[] };
   };
   entrypoint: {
     cmd?: string;
@@ -57,6 +59,7 @@ export interface ResolvedWorkloadSpec {
     workdir?: string;
     start: "Warm" | "OnClaim";
     onClaim?: ClaimHook;
+    startTimeoutSeconds?: number;
     stopGraceSeconds: number;
   };
   runtimeClassName?: string;
@@ -109,6 +112,8 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
         ...(health.httpGet !== undefined && {
           httpGet: { path: health.httpGet.path ?? "/", port: health.httpGet.port ?? endpointPort(spec) },
         }),
+        ...(health.tcpSocket !== undefined && { tcpSocket: health.tcpSocket }),
+        ...(health.exec !== undefined && { exec: health.exec }),
       },
     }),
     entrypoint: {
@@ -145,9 +150,10 @@ export function takesClaimInputs({ entrypoint }: WorkloadSpec): boolean {
   return entrypoint?.start === "OnClaim" || entrypoint?.onClaim !== undefined;
 }
 
-/** The port of a claim's endpoint: the first of `network.ports`, else the health port, else 8080. */
+/** The port of a claim's endpoint: the first of `network.ports`, else that of the health check, else 8080. */
 export function endpointPort(spec: WorkloadSpec): number {
-  return spec.network?.ports?.[0] ?? spec.health?.httpGet?.port ?? 8080;
+  const { httpGet, tcpSocket } = spec.health ?? {};
+  return spec.network?.ports?.[0] ?? httpGet?.port ?? tcpSocket?.port ?? 8080;
 }
 
 /**

@@ -295,6 +295,15 @@ const filesystemSchema = Type.Object(
   },
 );
 
+/** The fields that say what a healthy container does. */
+export const healthChecks = ["httpGet", "tcpSocket", "exec"] as const;
+
+export const healthWords = {
+  checks: "give at most one of httpGet, tcpSocket and exec",
+  running:
+    "httpGet, tcpSocket and exec take effect only with readyWhen Healthy, not Running: set that, or remove the check",
+} as const;
+
 const healthSchema = Type.Object(
   {
     readyWhen: Type.Optional(
@@ -332,14 +341,36 @@ const healthSchema = Type.Object(
         { description: "A GET request to which a healthy container responds with 200 to 399." },
       ),
     ),
+    tcpSocket: Type.Optional(
+      Type.Object(
+        { port: Type.Integer({ description: "The port.", minimum: 1, maximum: 65535 }) },
+        { description: "A port on which a healthy container accepts connections, where it is not the first port." },
+      ),
+    ),
+    exec: Type.Optional(
+      Type.Object(
+        {
+          command: commandWords(
+            "The command. It runs as the container's user, with its environment but not that of the claim.",
+          ),
+        },
+        { description: "A command in the container that ends with 0, within 4 s, if the container is healthy." },
+      ),
+    ),
   },
   {
     description:
       "How to determine that the container is healthy. Without it, an instance is ready when its first port accepts connections, or, without ports, when its program has run for 2 s.",
-    ...rules({
-      rule: "!has(self.httpGet) || !has(self.readyWhen) || self.readyWhen == 'Healthy'",
-      message: "httpGet takes effect only with readyWhen Healthy, not Running: remove one of them",
-    }),
+    ...rules(
+      {
+        rule: `[${healthChecks.map((check) => `has(self.${check})`).join(", ")}].filter(given, given).size() <= 1`,
+        message: healthWords.checks,
+      },
+      {
+        rule: `!has(self.readyWhen) || self.readyWhen == 'Healthy' || ${healthChecks.map((check) => `!has(self.${check})`).join(" && ")}`,
+        message: healthWords.running,
+      },
+    ),
   },
 );
 
@@ -380,6 +411,14 @@ const entrypointSchema = Type.Object(
       }),
     ),
     onClaim: Type.Optional(claimHookSchema),
+    startTimeoutSeconds: Type.Optional(
+      Type.Integer({
+        description:
+          "Seconds from when a node takes a pod until it must be ready, or the claim fails; TENANCY_START_TIMEOUT of the operator when absent. For programs that load for long.",
+        minimum: 1,
+        maximum: 86400,
+      }),
+    ),
     stopGraceSeconds: Type.Optional(
       Type.Integer({
         description: "Seconds between SIGTERM and SIGKILL when the program is stopped before its files are saved.",

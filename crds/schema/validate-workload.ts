@@ -1,6 +1,13 @@
 import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
 import { volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
-import { PULL_SECRETS_OF_REF, resourceWords, type WorkloadSpec, workloadSpecSchema } from "../workload.ts";
+import {
+  healthChecks,
+  healthWords,
+  PULL_SECRETS_OF_REF,
+  resourceWords,
+  type WorkloadSpec,
+  workloadSpecSchema,
+} from "../workload.ts";
 import { isImageReference } from "./image-reference.ts";
 import { pattern } from "./patterns.ts";
 import { plainSchema } from "./schema.ts";
@@ -52,9 +59,7 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...checkpointProblems(spec.filesystem?.checkpointSeconds),
     ...programProblems("spec.filesystem.preSave", spec.filesystem?.preSave?.command),
     ...hookProblems(spec.entrypoint),
-    ...(spec.health?.httpGet !== undefined && spec.health.readyWhen === "Running"
-      ? ["spec.health.httpGet: takes effect only with readyWhen Healthy, not Running: remove one of them"]
-      : []),
+    ...healthProblems(spec.health),
     ...(spec.entrypoint?.start === "OnClaim" && spec.filesystem?.saveWhileRunning === true
       ? [
           "spec.filesystem.saveWhileRunning: takes effect only with entrypoint.start Warm, not OnClaim: remove one of them",
@@ -106,6 +111,15 @@ function checkpointProblems(seconds = 0): string[] {
 
 function programProblems(path: string, command: readonly string[] | undefined): string[] {
   return command?.[0] === "" ? [`${path}.command[0]: must be the name of a program, not empty`] : [];
+}
+
+function healthProblems(health: NonNullable<WorkloadSpec["health"]> = {}): string[] {
+  const given = healthChecks.filter((check) => health[check] !== undefined);
+  return [
+    ...(given.length > 1 ? [`spec.health: ${healthWords.checks}`] : []),
+    ...(given.length > 0 && health.readyWhen === "Running" ? [`spec.health: ${healthWords.running}`] : []),
+    ...programProblems("spec.health.exec", health.exec?.command),
+  ];
 }
 
 function hookProblems({ start, onClaim }: NonNullable<WorkloadSpec["entrypoint"]> = {}): string[] {

@@ -369,6 +369,16 @@ export type WorkloadSpec = {
       /** Port of the probe; the endpoint's port when absent. */
       port?: number;
     };
+    /** A port on which a healthy container accepts connections, where it is not the first port. */
+    tcpSocket?: {
+      /** The port. */
+      port: number;
+    };
+    /** A command in the container that ends with 0, within 4 s, if the container is healthy. */
+    exec?: {
+      /** The command. It runs as the container's user, with its environment but not that of the claim. */
+      command: string[];
+    };
   };
   /** Program of the container. */
   entrypoint?: {
@@ -423,6 +433,11 @@ export type WorkloadSpec = {
       /** Seconds until the call is ended and has failed. */
       timeoutSeconds?: number;
     };
+    /**
+     * Seconds from when a node takes a pod until it must be ready, or the claim fails; TENANCY_START_TIMEOUT of the
+     * operator when absent. For programs that load for long.
+     */
+    startTimeoutSeconds?: number;
     /** Seconds between SIGTERM and SIGKILL when the program is stopped before its files are saved. */
     stopGraceSeconds?: number;
   };

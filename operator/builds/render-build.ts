@@ -6,6 +6,7 @@ import type { Workload } from "../../crds/workload.ts";
 import { closedRanges, partsOf, privateRanges } from "../cluster/address-ranges.ts";
 import { clusterDns } from "../cluster/dns-rule.ts";
 import type { BuildConfig } from "../config.ts";
+import { literally } from "../literally.ts";
 import { buildScript, gitContextScript } from "./build-script.ts";
 
 export const CONTEXT_CONTAINER = "context";
@@ -104,11 +105,6 @@ type GitContext = NonNullable<NonNullable<Workload["spec"]["image"]["context"]>[
 
 function gitWords({ url, ref = "HEAD", path = ".", secretRef }: GitContext): string[] {
   return [url, ref, path, secretRef?.name ?? ""];
-}
-
-/** Escapes a word of a command: Kubernetes turns `$$` into `$`, and `$(NAME)` into the value of a variable. */
-function literally(word: string): string {
-  return word.replaceAll("$", "$$$$");
 }
 
 function buildContainer({ metadata, spec }: Workload, key: string, config: BuildConfig): Container {

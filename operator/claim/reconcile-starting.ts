@@ -9,6 +9,7 @@ import { isHeldByLauncher, keepsFiles, startsOnClaim } from "../launcher/launch-
 import { deletePod } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { failureMessage, type PodState, podState } from "../pod/pod-state.ts";
+import { startTimeoutOf } from "../pod/start-timeout.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { RestoreInto } from "../snapshots/snapshots.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
@@ -132,8 +133,8 @@ async function awaitStart(
   const taken = since ?? creationTimestamp;
   // A warm pod may be days older than its binding.
   const startedAt = Math.max(Date.parse(taken), Date.parse(annotations?.[annotation.claimedAt] ?? taken));
-  const { startTimeoutMs } = context.config;
-  const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + startTimeoutMs - context.serverNow();
+  const limitMs = startTimeoutOf(pod, context);
+  const leftMs = since === undefined ? Number.POSITIVE_INFINITY : startedAt + limitMs - context.serverNow();
   if (leftMs > 0) {
     const reported = await reportStart(claim, { pod, message, startedAt }, context);
     const nextMs = Math.min(leftMs, reported?.requeueAfterMs ?? leftMs);
@@ -142,7 +143,7 @@ async function awaitStart(
   const { message: why, fix } = context.startExplanations.last.get(uid)?.explanation ?? { message, fix: UNKNOWN };
   return {
     ...{ next: "fail", reason: "StartTimeout" },
-    message: `the pod was not ready ${startTimeoutMs / 1000} s after a node took it (${why}): fix ${fix}, then claim again`,
+    message: `the pod was not ready ${limitMs / 1000} s after a node took it (${why}): fix ${fix}, then claim again`,
   };
 }
 

@@ -9,6 +9,7 @@ import { awaitsClaim, hasClaimHook, hookInputs } from "../launcher/claim-hook.ts
 import type { GivenInputs, ReadInputs } from "../launcher/given-inputs.ts";
 import { takesInputs } from "../launcher/launch-command.ts";
 import { hasTaken, isNeverGiven } from "../launcher/program-starter.ts";
+import { startTimeoutOf } from "../pod/start-timeout.ts";
 import { InputsMissing, InputsRefused, readInputs } from "./claim-inputs.ts";
 import type { ClaimContext } from "./context.ts";
 import type { Failure } from "./follow-pod.ts";
@@ -53,7 +54,7 @@ export function activate(
     const message = `pod "${pod.metadata.name}" is of an operator that knew no spec.inputs`;
     return { next: "replace", why: { reason: "PodLost", message } };
   }
-  const { config, programStarted, timelines, serverNow } = context;
+  const { programStarted, timelines, serverNow } = context;
   const { uid = "" } = pod.metadata;
   const work = runStart(pod, { claim, isNew: true, readAhead }, context);
   // It waits while many others start; its limit counts from its own start.
@@ -67,15 +68,16 @@ export function activate(
   }
   if (error instanceof InputsRefused)
     return { next: "fail", reason: "InvalidInputs", message: `${why}; then claim again` };
-  const leftMs = since + config.startTimeoutMs - serverNow();
+  const limitMs = startTimeoutOf(pod, context);
+  const leftMs = since + limitMs - serverNow();
   if (leftMs <= 0 && error instanceof InputsMissing)
     return { next: "fail", reason: "InvalidInputs", message: `${why}, then claim again` };
   if (leftMs <= 0 && isHooked) {
-    const message = `${HOOK_FAILED} for ${config.startTimeoutMs / 1000} s (${why}): fix ${HOOK_FIX}, then claim again`;
+    const message = `${HOOK_FAILED} for ${limitMs / 1000} s (${why}): fix ${HOOK_FIX}, then claim again`;
     return { next: "fail", reason: "OnClaimFailed", message };
   }
   if (leftMs <= 0) {
-    const message = `the program was not ready ${config.startTimeoutMs / 1000} s after its start (${why}): fix the workload's spec.health, or the program in its image, then claim again`;
+    const message = `the program was not ready ${limitMs / 1000} s after its start (${why}): fix the workload's spec.health, or the program in its image, then claim again`;
     return { next: "fail", reason: "StartTimeout", message };
   }
   const requeueAfterMs = Math.min(leftMs, work.state === "failed" ? work.retryInMs : leftMs);

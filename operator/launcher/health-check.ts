@@ -1,5 +1,6 @@
 import { programContainer } from "../../crds/claims/claim-pod.ts";
 import type { PodSpec, Probe } from "../../crds/kubernetes.ts";
+import { literally } from "../literally.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
 
@@ -8,10 +9,14 @@ export interface HealthCheck {
   readonly port?: number | undefined;
   /** Of a GET request. @default a connection is enough */
   readonly path?: string | undefined;
+  /** A command, in the place of a port, that ends with 0. */
+  readonly command?: readonly string[] | undefined;
   /** Whether it is healthy as soon as it runs. @default false */
   readonly isUnproven?: boolean;
 }
 
+/** Name of the check in its own command line. */
+const TITLE = "tenancy-health";
 /** In the place of the path, which counts only with a port. */
 const UNPROVEN = "unproven";
 
@@ -61,12 +66,18 @@ request() {
 
 /**
  * Shell functions with one that makes the check `$port` and `$path` as the kubelet would: at the pod's own address, and
- * with its rule for the status of a response, but that a redirect is not followed. Where it fails, `$why` says why.
+ * with its rule for the status of a response, but that a redirect is not followed. If it has parameters, they are a
+ * command to run in their place. Where it fails, `$why` says why.
  *
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#probe-check-methods
  */
 export const healthyFunction = `${requestFunction}
 healthy() {
+  if [ "$#" -gt 0 ]; then
+    "$b" timeout -s KILL ${ANSWER_SECONDS} "$@" < /dev/null > /dev/null && return
+    why="the command of spec.health.exec ended with $?"
+    return 1
+  fi
   [ -n "$port" ] || return 0
   find_host
   if [ -n "$path" ]; then
@@ -84,26 +95,27 @@ healthy() {
 } 2> /dev/null`;
 
 /** Until the pod is claimed, the launcher that waits is what is healthy. */
-const script = `b="$1"; d="$2"; port="$3"; path="$4"
+const script = `b="$1"; d="$2"; port="$3"; path="$4"; shift 4
 ${healthyFunction}
 [ -e "$d"/claimed ] || { [ -p "$d"/wake ]; exit; }
-healthy || { echo "$why"; exit 1; }`;
+healthy "$@" || { echo "$why"; exit 1; }`;
 
 /** The check of a probe, for a program that starts when its pod is claimed. */
-export function healthProbe({ port, path, isUnproven = false }: HealthCheck): Pick<Probe, "exec"> {
+export function healthProbe({ port, path, command: own = [], isUnproven = false }: HealthCheck): Pick<Probe, "exec"> {
   // As the kubelet requests it.
   const encoded = path?.replace(/[^!-~]/gu, encodeURIComponent) ?? "";
-  const words = [TOOLS_BUSYBOX, `/${LAUNCHER_FOLDER}`, String(port ?? ""), isUnproven ? UNPROVEN : encoded];
-  const command = [TOOLS_BUSYBOX, "sh", "-c", script, "tenancy-health", ...words];
-  // Kubernetes makes one `$` of two, and replaces variables.
-  return { exec: { command: command.map((word) => word.replaceAll("$", "$$$$")) } };
+  const words = [TOOLS_BUSYBOX, `/${LAUNCHER_FOLDER}`, String(port ?? ""), isUnproven ? UNPROVEN : encoded, ...own];
+  const command = [TOOLS_BUSYBOX, "sh", "-c", script, TITLE, ...words];
+  return { exec: { command: command.map(literally) } };
 }
 
 /** The check of a pod's program, from its probe: its workload may have changed since. */
 export function healthOf(spec: PodSpec): HealthCheck {
   const { startupProbe } = programContainer(spec) ?? {};
-  const words = startupProbe?.exec?.command?.slice(-2) ?? [];
-  const [port = "", path = ""] = words.map((word) => word.replaceAll("$$", "$"));
+  const [, , , , title, , , ...words] = startupProbe?.exec?.command ?? [];
+  if (title !== TITLE) return {};
+  const [port = "", path = "", ...command] = words.map((word) => word.replaceAll("$$", "$"));
+  if (command.length > 0) return { command };
   if (port === "") return path === UNPROVEN ? { isUnproven: true } : {};
   return { port: Number(port), ...(path !== "" && { path }) };
 }

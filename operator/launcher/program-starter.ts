@@ -27,7 +27,7 @@ const HOOK_LIMIT_MS = 90_000;
 // A program that ends takes its container with it, and so this command. The operator that began it may be gone, so it
 // also ends by itself: on the files that stop the program, and when its patience is over.
 const script =
-  fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"; proof_ms="$6"
+  fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"; proof_ms="$6"; shift 6
 ${healthyFunction}
 ${NOW_FUNCTION}
 until_so() {
@@ -66,9 +66,9 @@ begin() {
   until_so [ -s $d/program ] || return 1
   [ "$word" = start ] || return 0
   "$b" usleep "\${proof_ms}000"
-  until_so healthy
+  until_so healthy "$@"
 }
-begin`);
+begin "$@"`);
 
 export interface StartOptions {
   /** For a program that has not been started in this pod. @default none */
@@ -123,9 +123,9 @@ const start: Kind = {
   what: "start the program",
   script,
   wordsFor({ spec }, patienceSeconds) {
-    const { port = "", path = "", isUnproven = false } = healthOf(spec);
-    const proofMs = port === "" && !isUnproven ? PROOF_MS : 0;
-    return [String(patienceSeconds), String(port), path, String(proofMs)];
+    const { port = "", path = "", command = [], isUnproven = false } = healthOf(spec);
+    const proofMs = port === "" && command.length === 0 && !isUnproven ? PROOF_MS : 0;
+    return [String(patienceSeconds), String(port), path, String(proofMs), ...command];
   },
   async *pack(inputs) {
     yield* frames([packInputs(inputs)]);

@@ -1,5 +1,6 @@
 import { withDefaults } from "../../crds/defaults.ts";
 import { imageOf, type Workload } from "../../crds/workload.ts";
+import { literally } from "../literally.ts";
 import type { LaunchedProgram } from "./launch-command.ts";
 
 /**
@@ -37,7 +38,6 @@ function programOfImage(
   const { entrypoint } = workload.status ?? {};
   if (entrypoint === undefined || entrypoint.image !== imageOf(workload)) return undefined;
   // Kubernetes replaces variables in a pod's command, and none in an image's own.
-  const literal = (words: readonly string[]) => words.map((word) => word.replaceAll("$", "$$$$"));
-  const words = [...literal(entrypoint.command), ...(args ?? literal(entrypoint.args))];
+  const words = [...entrypoint.command.map(literally), ...(args ?? entrypoint.args.map(literally))];
   return { words, digest: entrypoint.digest };
 }

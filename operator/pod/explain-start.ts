@@ -126,7 +126,7 @@ export function explanation({
       return {
         reason: "Pulling",
         message: `image ${quotedIn(said)} is being pulled`,
-        fix: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
+        fix: "spec.image.ref for a smaller image or a nearer registry, or spec.entrypoint.startTimeoutSeconds",
       };
     case "FailedMount":
     case "FailedAttachVolume":
@@ -155,12 +155,13 @@ function probeFailure(
   const fromInside = healthOf(pod.spec);
   const port = portOf(probe) ?? fromInside.port;
   const hasPath = probe?.httpGet !== undefined || fromInside.path !== undefined;
-  const field = hasPath ? "spec.health.httpGet.port" : "spec.network.ports";
+  const declared = (container?.ports ?? []).map(({ containerPort }) => containerPort);
+  const ownPort = hasPath ? "spec.health.httpGet.port" : "spec.health.tcpSocket.port";
+  const field = hasPath || (port !== undefined && port !== declared[0]) ? ownPort : "spec.network.ports";
   // The kubelet reports about the first 25 failures, then one in five minutes.
   const when = `the health check failed at ${new Date(at).toISOString().slice(0, 19)}Z`;
   const why = said.replace(/^(Startup|Readiness) probe failed: /, "").trim();
   if (/connection refused/.test(why)) {
-    const declared = (container?.ports ?? []).map(({ containerPort }) => containerPort);
     const declares =
       port === undefined || declared.includes(port) ? "" : `; the workload declares ${declared.join(", ")}`;
     const message = `${when}: connection refused on port ${port} (${field})${declares}`;
@@ -184,10 +185,13 @@ function probeFailure(
     };
   }
   return {
-    message: probe?.exec === undefined ? `${when}: on port ${port}, ${why}` : `${when}: ${why}`,
+    message: probe?.exec === undefined ? `${when}: on port ${port}, ${why}` : `${when}: ${why || NO_WORDS}`,
     fix: "the workload's spec.health, or its program",
   };
 }
+
+/** Of a command that fails and writes nothing. */
+const NO_WORDS = "the command of spec.health.exec failed";
 
 function listeningHint(listening: readonly Listening[] | undefined, port: number | undefined): string {
   if (listening === undefined) return "";

@@ -16,8 +16,10 @@ import {
 import { healthProbe } from "../launcher/health-check.ts";
 import { LAUNCHER_FOLDER, launchCommand, preStopHook, startsOnClaim } from "../launcher/launch-command.ts";
 import { programToLaunch } from "../launcher/program-to-launch.ts";
+import { literally } from "../literally.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
 import { schedulingOf } from "./scheduling.ts";
+import { startTimeoutMs } from "./start-timeout.ts";
 import { variablesOf, volumesOf } from "./volumes.ts";
 
 /** The name, labels and annotations that distinguish a pod from others of the same workload. */
@@ -259,7 +261,7 @@ function renderPodSpec(
         },
         ...probesOf(workload, {
           startsOnClaim: launched?.startsOnClaim === true,
-          startTimeoutMs: config.startTimeoutMs,
+          limitMs: startTimeoutMs(workload, config),
         }),
       },
     ],
@@ -305,21 +307,25 @@ function renderEgress(
  */
 function probesOf(
   { spec }: Workload,
-  { startsOnClaim, startTimeoutMs }: { startsOnClaim: boolean; startTimeoutMs: number },
+  { startsOnClaim, limitMs }: { startsOnClaim: boolean; limitMs: number },
 ): { startupProbe?: Probe; readinessProbe?: Probe } {
   const { health } = withDefaults(spec);
   const isChecked = health !== undefined && health.readyWhen === "Healthy";
   if (!isChecked && !startsOnClaim) return {};
-  const httpGet = health?.httpGet;
-  const port = endpointPort(spec);
-  const own = httpGet === undefined ? { tcpSocket: { port } } : { httpGet };
-  const inside = isChecked ? (httpGet ?? { port }) : { isUnproven: health !== undefined };
+  const { httpGet, exec, tcpSocket = { port: endpointPort(spec) } } = health ?? {};
+  const own =
+    httpGet !== undefined
+      ? { httpGet }
+      : exec !== undefined
+        ? { exec: { command: exec.command.map(literally) } }
+        : { tcpSocket };
+  const inside = isChecked ? (httpGet ?? exec ?? tcpSocket) : { isUnproven: health !== undefined };
   const check = startsOnClaim ? healthProbe(inside) : own;
   const startupProbe = {
     ...check,
     periodSeconds: 1,
     timeoutSeconds: 2,
-    failureThreshold: Math.ceil(startTimeoutMs / 1000) + 60,
+    failureThreshold: Math.ceil(limitMs / 1000) + 60,
   };
   // A launcher that has started stays; more looks at it would only cost the node an exec each.
   if (!isChecked) return { startupProbe };

@@ -9,6 +9,7 @@ import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { explainStart } from "../pod/explain-start.ts";
 import { isMarkedByNode } from "../pod/node-silence.ts";
 import { endedByNode, failureMessage, podState } from "../pod/pod-state.ts";
+import { startTimeoutOf } from "../pod/start-timeout.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { rememberRoot } from "../workload/remember-root.ts";
 import type { PoolContext } from "./context.ts";
@@ -57,7 +58,7 @@ export async function reconcileMember(pod: Pod, pool: string, context: PoolConte
   const { name, uid = "" } = pod.metadata;
   const { lostAt, wasReady } = lostReadiness(pod);
   const startLeftMs =
-    context.config.startTimeoutMs - context.seenTimes.forMs(uid, { state: "starting", since: state.since });
+    startTimeoutOf(pod, context) - context.seenTimes.forMs(uid, { state: "starting", since: state.since });
   const unreadyLeftMs = UNREADY_LIMIT_MS - context.seenTimes.forMs(uid, { state: "unready", since: lostAt });
   const leftMs = Math.max(unreadyLeftMs, wasReady ? 0 : startLeftMs);
   if (leftMs > 0) return { requeueAfterMs: leftMs };

@@ -35,8 +35,9 @@ export async function generatedFiles(root: string): Promise<GeneratedFile[]> {
 const EXAMPLE = "manifests/examples/every-field-workload.yaml";
 /** A workload has one call of a program that is told of its claim, and this example has the other. */
 const TOLD_EXAMPLE = "manifests/examples/welcome-workload.yaml";
-/** A workload has `vcpus` or `milliCpus`, and this example has the other. */
+/** A workload has `vcpus` or `milliCpus`, and one health check: these examples have the others. */
 const WHOLE_EXAMPLE = "manifests/examples/gpu-workload.yaml";
+const COMMAND_EXAMPLE = "manifests/examples/settings-workload.yaml";
 /** Fields of this form are Kubernetes' own, and are described there. */
 const OF_KUBERNETES: readonly [path: RegExp, page: string][] = [
   [/^scheduling\.affinity\.\w+$/, "concepts/scheduling-eviction/assign-pod-node/#affinity-and-anti-affinity"],
@@ -52,8 +53,10 @@ async function workloadPage(): Promise<string> {
   const context = Object.assign({}, ...built.map((image) => image.context));
   const onClaim = { ...spec.entrypoint?.onClaim, ...(await exampleSpec(TOLD_EXAMPLE)).entrypoint?.onClaim };
   const image = Object.assign({ ...spec.image }, ...built, { context });
-  const resources = { ...(await exampleSpec(WHOLE_EXAMPLE)).resources, ...spec.resources };
-  const shown = { ...spec, image, resources, entrypoint: { ...spec.entrypoint, onClaim } };
+  const whole = await exampleSpec(WHOLE_EXAMPLE);
+  const resources = { ...whole.resources, ...spec.resources };
+  const health = { ...whole.health, ...(await exampleSpec(COMMAND_EXAMPLE)).health, ...spec.health };
+  const shown = { ...spec, image, resources, health, entrypoint: { ...spec.entrypoint, onClaim } };
   const rows = fieldRows(plainSchema(workloadSpecSchema), { path: "", example: shown });
   const program = workloadStatusSchema.properties.entrypoint.properties;
   const statusRows = Object.entries(program).map(
@@ -73,18 +76,20 @@ this table is refused. \`kubectl explain tenancyworkload.spec --recursive\` prin
 | --- | --- | --- | --- | --- |
 ${rows.join("\n")}
 
-**Port of a claim's \`endpoint\`**: the first of \`network.ports\`. Without ports it is \`health.httpGet.port\`, and without
-both ${endpointPort({ image: {} })}.
+**Port of a claim's \`endpoint\`**: the first of \`network.ports\`. Without ports it is the port of
+\`health.httpGet\` or \`health.tcpSocket\`, and without these ${endpointPort({ image: {} })}.
 
 **Ready**: an instance is ready when its health check passes.
 
 | workload | ready when |
 | --- | --- |
 | with \`health.httpGet\` | a GET of it is answered with success |
-| with \`health\` but no \`httpGet\`, or with \`network.ports\` and no \`health\` | its first port takes connections |
+| with \`health.tcpSocket\` | its port takes connections |
+| with \`health.exec\` | its command ends with 0 |
+| with \`health\` but none of these, or with \`network.ports\` and no \`health\` | its first port takes connections |
 | with neither \`health\` nor \`network.ports\` | its program has run for 2 s, so a cold claim takes 2 s longer ([why](../decisions/claims.md#a-program-without-a-probe-has-to-run-for-two-seconds)) |
 
-Give workloads a \`health.httpGet\`. There is no liveness probe
+Give workloads a \`health.httpGet\`: a command costs the node far more (about 0.1 s of a CPU each time). There is no liveness probe
 ([why](../decisions/claims.md#a-start-up-probe-every-second-and-no-liveness-probe)).
 
 ## The image's own program
@@ -103,7 +108,8 @@ The condition \`EntrypointKnown\` says whether it is known. While it is false, t
 ## All fields in one workload
 
 Except those of an image that is built (\`${BUILT_EXAMPLES[0]}\`, [how to build](../how-to/build-an-image.md)),
-\`resources.vcpus\` (\`${WHOLE_EXAMPLE}\`) and \`entrypoint.onClaim.httpPost\` (\`${TOLD_EXAMPLE}\`):
+\`resources.vcpus\` and \`health.tcpSocket\` (\`${WHOLE_EXAMPLE}\`), \`health.exec\` (\`${COMMAND_EXAMPLE}\`) and
+\`entrypoint.onClaim.httpPost\` (\`${TOLD_EXAMPLE}\`):
 
 \`\`\`yaml
 ${example.trimEnd()}

@@ -2,6 +2,7 @@ import { CLOSED_TAINTS, LEAVING_TAINTS } from "../../../crds/scheduling.ts";
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import type { JsonSchema } from "../../../crds/schema/schema.ts";
+import { healthChecks } from "../../../crds/workload.ts";
 
 /** Keywords of JSON Schema 2020-12 that Kubernetes' structural schemas do not have. */
 interface MoreWords {
@@ -161,8 +162,12 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.filesystem.overlayDirs[]": { not: { pattern: "^/(proc|sys|dev|\\.tenancy)(/|$)" } },
   "WorkloadSpec.filesystem.preSave.command": namesProgram,
   "WorkloadSpec.health": {
-    anyOf: [{ not: needs("httpGet") }, { properties: { readyWhen: { const: "Healthy" } } }],
+    anyOf: [
+      { not: { anyOf: healthChecks.map((check) => needs(check)) } },
+      { oneOf: healthChecks.map((check) => needs(check)), properties: { readyWhen: { const: "Healthy" } } },
+    ],
   },
+  "WorkloadSpec.health.exec.command": namesProgram,
   "WorkloadSpec.entrypoint": {
     anyOf: [{ not: needs("onClaim") }, { properties: { start: { const: "Warm" } } }],
   },

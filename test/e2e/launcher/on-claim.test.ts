@@ -442,15 +442,13 @@ for place in /etc/settings /keys /models /scratch; do ( : > $place/new ) 2> /tmp
   await life.createWorkload("platform", {
     ...spec,
     entrypoint: { ...spec.entrypoint, envFrom, env: { SHARED: "own" } },
+    health: { exec: { command: ["/bin/busybox", "grep", "-q", "scratch", "/data/written"] } },
   });
   await life.createPool("platform", "platform", 1);
   const claim = await life.claim("lea", "platform", false);
   assert.is(claim.status?.source, "pool");
-  const found = () => life.run(claim.status?.instanceId, "$b cat /data/found /data/written").catch(() => "");
-  await waitUntil(async () => (await found()).endsWith("/scratch\n"), {
-    ...{ what: "the program to look", limitMs: LIMIT_MS, intervalMs: 200 },
-  });
-  assert.is(await found(), "fast|of the platform|own\nmode\nfastof the platformweights/scratch\n");
+  const found = await life.run(claim.status?.instanceId, "$b cat /data/found /data/written");
+  assert.is(found, "fast|of the platform|own\nmode\nfastof the platformweights/scratch\n");
   await life.release(claim);
 }
 
@@ -463,7 +461,10 @@ testAtOnce(test, [
   ["it finds the variables and files of its own claim", bringInputs],
   ["it finds what a claim call brings, and a call that brings something else is refused", bringInputsByApi],
   ["it finds what the claim of a trigger's event brings", bringInputsByTrigger],
-  ["it finds the files and variables of its workload, of which it can change none", haveThePlatforms],
+  [
+    "it finds the files and variables of its workload, of which it can change none; its check is a command",
+    haveThePlatforms,
+  ],
   ["a program that runs already is told of the claim by a command, again after each of its starts", tellRunning],
   ["by a request, where the workload has no files", tellByRequest],
   ["a claim is Active only when the call has succeeded", waitForHook],

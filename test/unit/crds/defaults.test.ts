@@ -31,6 +31,12 @@ test("withDefaults: probes every 10 s with a threshold of 3, on the endpoint's p
   });
 });
 
+test("withDefaults: a check's own port is the endpoint's where there are no others", () => {
+  const health = { tcpSocket: { port: 91 } };
+  assert.equal(withDefaults({ image, health }).health?.tcpSocket, { port: 91 });
+  assert.equal([endpointPort({ image, health }), endpointPort({ image, health, network: { ports: [90] } })], [91, 90]);
+});
+
 test("withDefaults: keeps what the spec says", () => {
   const spec = {
     version: "2",
@@ -63,6 +69,7 @@ test("withDefaults: keeps what the spec says", () => {
       envFrom: [{ secretRef: { name: "a" } }],
       workdir: "/w",
       start: "OnClaim" as const,
+      startTimeoutSeconds: 600,
       stopGraceSeconds: 5,
     },
     runtimeClassName: "kata",

@@ -41,7 +41,7 @@ test("workloadProblems: says what to change", () => {
   assert.is(said({ image: { ref: "a" }, idle: null }), "spec.idle: must be an object, not null: leave it out instead");
   assert.is(
     said({ image: { ref: "a" }, health: { interval: 1 } }),
-    "spec.health.interval: unknown field; known are readyWhen, intervalSeconds, unhealthyThreshold, httpGet",
+    "spec.health.interval: unknown field; known are readyWhen, intervalSeconds, unhealthyThreshold, httpGet, tcpSocket, exec",
   );
 });
 

@@ -155,6 +155,12 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
     spec: { image, entrypoint: { onClaim: { httpPost: { path: "/$(id)'" } } } },
   },
   {
+    title: "a health check by a command",
+    kind: "workload",
+    spec: { image, health: { exec: { command: ["test", "", "$(A)"] } }, entrypoint: { startTimeoutSeconds: 86400 } },
+  },
+  { title: "a health check of a port", kind: "workload", spec: { image, health: { tcpSocket: { port: 65535 } } } },
+  {
     title: "a health check and an idle policy without details",
     kind: "workload",
     spec: { image, health: {}, idle: {} },
@@ -308,6 +314,13 @@ export const badSpecs: readonly BadSpec[] = [
     ],
     ["a probe every 0 s", { image, health: { intervalSeconds: 0 } }, "spec.health.intervalSeconds"],
     ["a probe of port 0", { image, health: { httpGet: { path: "/", port: 0 } } }, "spec.health.httpGet.port"],
+    ["a check of no port", { image, health: { tcpSocket: {} } }, "spec.health.tcpSocket.port"],
+    ["a check by no command", { image, health: { exec: { command: [] } } }, "spec.health.exec.command"],
+    [
+      "a start that may take two days",
+      { image, entrypoint: { startTimeoutSeconds: 172800 } },
+      "spec.entrypoint.startTimeoutSeconds",
+    ],
     ["args that are no list", { image, entrypoint: { args: "x" } }, "spec.entrypoint.args"],
     ["a number in the environment", { image, entrypoint: { env: { A: 1 } } }, "spec.entrypoint.env.A"],
     ["a volume of no place", mounted({ configMap: { name: "a" } }), "spec.volumes[0].mountPath"],
@@ -524,6 +537,13 @@ export const badSpecs: readonly BadSpec[] = [
         { image, health: { readyWhen: "Running", httpGet: {} } },
         "spec.health",
       ],
+      ["two health checks", { image, health: { httpGet: {}, tcpSocket: { port: 1 } } }, "spec.health"],
+      [
+        "a command of an instance that is ready without it",
+        { image, health: { readyWhen: "Running", exec: { command: ["a"] } } },
+        "spec.health",
+      ],
+      ["a check by no program", { image, health: { exec: { command: ["", "a"] } } }, "spec.health.exec.command"],
       ["an onClaim without a call", { image, entrypoint: { onClaim: {} } }, "spec.entrypoint.onClaim"],
       [
         "an onClaim with two calls",

@@ -408,6 +408,29 @@ for (const path of [undefined, "/healthz?x=1"]) {
   );
 }
 
+rootTest("a start lasts until the command of its check succeeds, which is ended if it hangs", async () => {
+  const up = `trap 'exit 0' TERM; ${staticBusybox} sleep 0.5; : > up; while :; do ${staticBusybox} sleep 0.1; done`;
+  const container = launch(shell(up), { startsOnClaim: true });
+  await untilWaiting(container);
+  const command = [
+    staticBusybox,
+    "sh",
+    "-c",
+    '[ "$1" = "a b\'$" ] && [ -e "$2" ] && echo said',
+    "check",
+    "a b'$",
+    join(container.root, "up"),
+  ];
+  assert.is(await probe(container, { command: ["no such program"] }), 0, "it waits for its claim");
+  await startClaimed(container, { command });
+  assert.is(await probe(container, { command }), 0);
+  assert.is(await probe(container, { command: [staticBusybox, "false"] }), 1);
+  const hangs = [staticBusybox, "sh", "-c", "trap '' TERM; while :; do :; done"];
+  assert.is(await probe(container, { command: hangs }), 1);
+  const failure = await startClaimed(container, { command: hangs }, { isAgain: true }).then(() => "", String);
+  assert.match(failure, "the command of spec.health.exec ended with 137");
+});
+
 rootTest(
   "the program finds what its claim brings, also where its container starts again without its files",
   async () => {

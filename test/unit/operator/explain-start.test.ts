@@ -290,7 +290,7 @@ test("an image that is being pulled is told, until it is there", () => {
   const pulling = own.filter(({ reason }) => reason === "Scheduled" || reason === "Pulling");
   assert.equal(explanation({ pod, message: "set up", events: pulling }), {
     ...{ reason: "Pulling", message: 'image "localhost/does-not-exist:1" is being pulled' },
-    fix: "spec.image.ref for a smaller image or a nearer registry, or the operator's TENANCY_START_TIMEOUT",
+    fix: "spec.image.ref for a smaller image or a nearer registry, or spec.entrypoint.startTimeoutSeconds",
   });
   const pulled = { ...own[0], reason: "Pulled", lastTimestamp: "2026-11-22T09:12:00Z" } as CoreEvent;
   assert.is(explanation({ pod, message: "set up", events: [...pulling, pulled] }).message, "set up");

@@ -87,6 +87,21 @@ test("reconcileStarting times a warm pod that waits for files from its binding, 
   assert.is(written()[0]?.reason, "StartTimeout");
 });
 
+test("reconcileStarting waits as long as the workload says, also where that is longer than the operator's limit", async () => {
+  const { supervise, written, context, api } = waitingClaim();
+  const startTimeoutSeconds = context.config.startTimeoutMs / 1000 + 60;
+  api.add(workloads, { ...workload, spec: { ...workload.spec, entrypoint: { startTimeoutSeconds } } });
+  const starting: PodState = { state: "starting", since: LONG_AGO, message: "its health check fails" };
+  const bound = pod({ [annotation.claimedAt]: LONG_AGO });
+  bound.metadata.labels = { ...bound.metadata.labels, [label.workload]: "w" };
+  context.serverNow = () => Date.parse(LONG_AGO) + startTimeoutSeconds * 1000 - 1;
+  await supervise(starting, bound);
+  assert.equal(written(), []);
+  context.serverNow = () => Date.parse(LONG_AGO) + startTimeoutSeconds * 1000;
+  await supervise(starting, bound);
+  assert.match(written()[0]?.message ?? "", `not ready ${startTimeoutSeconds} s after`);
+});
+
 test("reconcileStarting counts a start by the API server's clock, not by this machine's", async () => {
   const { supervise, written, context } = waitingClaim();
   // As where this machine's clock is years ahead.

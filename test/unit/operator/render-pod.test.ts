@@ -225,6 +225,9 @@ test("a pod whose program starts with its claim is checked from inside, and wait
   assert.equal(rendered({ health: { httpGet: { path: "/x", port: 82 } } })[3], { port: 82, path: "/x" });
   assert.equal(rendered({ network: { ports: [81] }, health: { readyWhen: "Running" } })[3], { isUnproven: true });
   // Kubernetes makes one `$` of two, and replaces variables; a request has no other letters.
+  assert.equal(rendered({ health: { tcpSocket: { port: 83 } } })[3], { port: 83 });
+  const command = ["check", "", "$(HOME)", "$$"];
+  assert.equal(rendered({ health: { exec: { command } } })[3], { command });
   const odd = rendered({ health: { httpGet: { path: "/$(HOME)/$$/ä b%20", port: 82 } } })[3];
   assert.equal(odd, { port: 82, path: "/$(HOME)/$$/%C3%A4%20b%20" });
   const unknown = workload({ entrypoint: { start: "OnClaim" } });
