@@ -64,6 +64,9 @@ export interface ResolvedWorkloadSpec {
   };
   runtimeClassName?: string;
   scheduling?: Scheduling;
+  podLabels: Record<string, string>;
+  podAnnotations: Record<string, string>;
+  serviceAccountName?: string;
 }
 
 /** Applies the defaults of the CRD, and the defaults derived from other fields, to a workload's spec. */
@@ -86,6 +89,7 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
       allowlist: network?.allowlist ?? [],
       credentials: network?.credentials ?? [],
       ports: network?.ports ?? [],
+      portNames: network?.portNames ?? {},
       expose: network?.expose ?? "none",
     },
     idle: {
@@ -126,6 +130,9 @@ export function withDefaults(spec: WorkloadSpec): ResolvedWorkloadSpec {
     },
     ...(spec.runtimeClassName !== undefined && { runtimeClassName: spec.runtimeClassName }),
     ...(spec.scheduling !== undefined && { scheduling: spec.scheduling }),
+    podLabels: spec.podLabels ?? {},
+    podAnnotations: spec.podAnnotations ?? {},
+    ...(spec.serviceAccountName !== undefined && { serviceAccountName: spec.serviceAccountName }),
   };
 }
 

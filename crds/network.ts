@@ -1,6 +1,6 @@
 import { type Static, Type } from "@sinclair/typebox";
 import { pattern } from "./schema/patterns.ts";
-import { mapList, rules, secretReference, setList, stringEnum } from "./schema/schema.ts";
+import { mapList, mapOf, rules, secretReference, setList, stringEnum } from "./schema/schema.ts";
 
 const domain = (description: string) => Type.String({ description, pattern: pattern.domain, maxLength: 253 });
 
@@ -26,6 +26,15 @@ const credentialSchema = Type.Object(
 /** Who may reach a workload's instances at the front door, from no one to everyone. */
 export const exposures = ["none", "key", "link", "public"] as const;
 export type Exposure = (typeof exposures)[number];
+
+export const portWords = {
+  names:
+    "each name must have at most 15 lower-case letters, digits and single '-', one of them a letter, and no '-' at an end",
+  ports: "each name must be of another one of ports",
+} as const;
+
+/** The forms of a port's name (RFC 6335, section 5.1), as Kubernetes takes it. */
+export const PORT_NAME = ["^[a-z0-9]+(-[a-z0-9]+)*$", "[a-z]"] as const;
 
 export const networkSchema = Type.Object(
   {
@@ -57,6 +66,16 @@ export const networkSchema = Type.Object(
         ...setList,
       }),
     ),
+    portNames: Type.Optional(
+      mapOf(Type.Integer({ description: "One of ports.", minimum: 1, maximum: 65535 }), {
+        description: "Names of ports, for the pods' monitors and for the claims' Services.",
+        maxProperties: 32,
+        ...rules({
+          rule: `self.all(name, size(name) <= 15 && ${PORT_NAME.map((form) => `name.matches('${form}')`).join(" && ")})`,
+          message: portWords.names,
+        }),
+      }),
+    ),
     expose: Type.Optional(
       stringEnum(exposures, {
         description:
@@ -69,6 +88,10 @@ export const networkSchema = Type.Object(
     description: "What the container may reach and where it listens.",
     default: {},
     ...rules(
+      {
+        rule: "!has(self.portNames) || self.portNames.all(name, has(self.ports) && self.portNames[name] in self.ports && self.portNames.all(other, other == name || self.portNames[other] != self.portNames[name]))",
+        message: `spec.network.portNames: ${portWords.ports}`,
+      },
       {
         rule: "self.access == 'restricted' || !has(self.allowlist) || size(self.allowlist) == 0",
         message: "spec.network.allowlist: takes effect only under access restricted: set that, or remove the list",

@@ -2,6 +2,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import { claimHookSchema } from "./claims/claim-hook.ts";
 import type { KubernetesObject } from "./kubernetes.ts";
 import { networkSchema } from "./network.ts";
+import { podAnnotationsSchema, podLabelsSchema } from "./pod-metadata.ts";
 import { schedulingSchema } from "./scheduling.ts";
 import { conditionsSchema, notObserved } from "./schema/condition.ts";
 import { pattern } from "./schema/patterns.ts";
@@ -472,6 +473,16 @@ export const workloadSpecSchema = Type.Object(
       }),
     ),
     scheduling: Type.Optional(schedulingSchema),
+    podLabels: Type.Optional(podLabelsSchema),
+    podAnnotations: Type.Optional(podAnnotationsSchema),
+    serviceAccountName: Type.Optional(
+      Type.String({
+        description:
+          "ServiceAccount of the pods, one of TENANCY_POD_SERVICE_ACCOUNTS of the operator. Its token is mounted: the program of every tenant may do what the account may. When absent, pods have no token.",
+        pattern: pattern.subdomain,
+        maxLength: 253,
+      }),
+    ),
   },
   {
     description: "A declarative description of a container.",

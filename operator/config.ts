@@ -43,6 +43,15 @@ const addressRanges = v.pipe(
   v.check((ranges) => ranges.every(isAddressRange), "must be ranges such as 10.1.0.0/16, separated by commas"),
 );
 
+const accountNames = v.pipe(
+  v.string(),
+  v.transform((list) => list.split(",").filter((name) => name !== "")),
+  v.check(
+    (names) => names.every((name) => new RegExp(pattern.subdomain).test(name)),
+    "must be names of ServiceAccounts, separated by commas",
+  ),
+);
+
 const secretName = v.pipe(v.string(), v.regex(new RegExp(pattern.subdomain), "must be the name of a Secret"));
 
 const environment = v.object({
@@ -71,6 +80,7 @@ const environment = v.object({
     ),
     "",
   ),
+  TENANCY_POD_SERVICE_ACCOUNTS: v.optional(accountNames, ""),
   TENANCY_SECRETS: v.optional(v.picklist(secretPolicies, "must be any or labelled"), "any"),
   ...storeEnvironment,
   TENANCY_SNAPSHOT_IMAGE: v.optional(v.pipe(v.string(), v.check(isImageReference, "must be an image reference"))),
@@ -135,7 +145,9 @@ export interface OperatorConfig {
   /** Added to the error of each image that cannot be pulled. @default nothing */
   imagePullHint: string | undefined;
   egress: EgressConfig;
-  /** Which Secrets `network.credentials` can name. */
+  /** The ServiceAccounts that workloads may name for their pods. */
+  podServiceAccounts: readonly string[];
+  /** Which Secrets workloads can name. */
   secretPolicy: SecretPolicy;
   snapshots: SnapshotConfig;
   /** Whether the usage of sessions is recorded in the store. */
@@ -270,6 +282,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
       openedRanges: values.TENANCY_EGRESS_PRIVATE_RANGES,
       extraAuthorities: values.TENANCY_EGRESS_AUTHORITIES,
     },
+    podServiceAccounts: values.TENANCY_POD_SERVICE_ACCOUNTS,
     secretPolicy: values.TENANCY_SECRETS,
     snapshots: {
       store,

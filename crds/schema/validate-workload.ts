@@ -1,3 +1,5 @@
+import { PORT_NAME, portWords } from "../network.ts";
+import { keyProblems } from "../pod-metadata.ts";
 import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
 import { volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
 import {
@@ -23,6 +25,7 @@ const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
 const LABEL_KEY = new RegExp(pattern.labelKey);
 const RESOURCE_NAME = new RegExp(pattern.resourceName);
+const PORT_NAMES = PORT_NAME.map((form) => new RegExp(form));
 const CLOSED_TAINT = new RegExp(CLOSED_TAINTS);
 
 /**
@@ -40,6 +43,9 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...imageProblems(spec.image),
     ...resourceProblems(spec.resources),
     ...schedulingProblems(spec.scheduling),
+    ...keyProblems("spec.podLabels", spec.podLabels),
+    ...keyProblems("spec.podAnnotations", spec.podAnnotations),
+    ...portNameProblems(spec.network),
     ...domainProblems(spec),
     ...unusedProblems(spec),
     ...nestedProblems(spec.filesystem?.overlayDirs ?? []),
@@ -207,7 +213,7 @@ function schedulingProblems({
 }: Scheduling = {}): string[] {
   const at = "spec.scheduling";
   return [
-    ...keyProblems(`${at}.nodeSelector`, nodeSelector),
+    ...labelKeyProblems(`${at}.nodeSelector`, nodeSelector),
     ...tolerations.flatMap((toleration, index) => tolerationProblems(`${at}.tolerations[${index}]`, toleration)),
     ...nodeAffinityProblems(`${at}.affinity.nodeAffinity`, affinity?.nodeAffinity),
     ...podAffinityProblems(`${at}.affinity.podAffinity`, affinity?.podAffinity),
@@ -224,7 +230,18 @@ function schedulingProblems({
   ];
 }
 
-function keyProblems(path: string, labels: Readonly<Record<string, string>> = {}): string[] {
+function portNameProblems({ ports = [], portNames = {} }: NonNullable<WorkloadSpec["network"]> = {}): string[] {
+  const names = Object.keys(portNames);
+  const named = Object.values(portNames);
+  const isName = (name: string) => name.length <= 15 && PORT_NAMES.every((form) => form.test(name));
+  const areOfPorts = named.every((port) => ports.includes(port)) && new Set(named).size === named.length;
+  return [
+    ...(names.every(isName) ? [] : [`spec.network.portNames: ${portWords.names}`]),
+    ...(areOfPorts ? [] : [`spec.network.portNames: ${portWords.ports}`]),
+  ];
+}
+
+function labelKeyProblems(path: string, labels: Readonly<Record<string, string>> = {}): string[] {
   return Object.keys(labels).every((key) => LABEL_KEY.test(key)) ? [] : [`${path}: ${schedulingWords.labelKeys}`];
 }
 
@@ -273,7 +290,7 @@ function selectorProblems(
   selector: { matchLabels?: Record<string, string>; matchExpressions?: readonly Requirement[] } = {},
 ): string[] {
   return [
-    ...keyProblems(`${path}.matchLabels`, selector.matchLabels),
+    ...labelKeyProblems(`${path}.matchLabels`, selector.matchLabels),
     ...requirementProblems(`${path}.matchExpressions`, selector.matchExpressions, schedulingWords.values),
   ];
 }

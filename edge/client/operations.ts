@@ -232,6 +232,8 @@ export type WorkloadSpec = {
     }[];
     /** Ports on which the container listens; the first is the endpoint's port. */
     ports?: number[];
+    /** Names of ports, for the pods' monitors and for the claims' Services. */
+    portNames?: Record<string, number>;
     /**
      * Who may reach the container through the front door: no one, callers with the API key, callers with a signed
      * link too, or everyone.
@@ -654,6 +656,15 @@ export type WorkloadSpec = {
     /** The scheduler that chooses nodes for the pods; the cluster's default one when absent. */
     schedulerName?: string;
   };
+  /** Further labels of the pods, for monitoring and cost allocation. Keys that change pods are refused. */
+  podLabels?: Record<string, string>;
+  /** Further annotations of the pods, for log collectors and monitoring. Keys that change pods are refused. */
+  podAnnotations?: Record<string, string>;
+  /**
+   * ServiceAccount of the pods, one of TENANCY_POD_SERVICE_ACCOUNTS of the operator. Its token is mounted: the
+   * program of every tenant may do what the account may. When absent, pods have no token.
+   */
+  serviceAccountName?: string;
 };
 
 /** A declarative description of a container. */

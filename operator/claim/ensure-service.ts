@@ -83,8 +83,8 @@ function render(claim: Claim, pod: Pod, namespace: string): Service {
       type: "ClusterIP",
       // A pod that an earlier version bound has no such label; the Service then selects nothing.
       selector: { ...own, [label.binding]: pod.metadata.labels?.[label.binding] ?? "none" },
-      ports: (program?.ports ?? []).map(({ containerPort: port }) => ({
-        name: `port-${port}`,
+      ports: (program?.ports ?? []).map(({ containerPort: port, name = `port-${port}` }) => ({
+        name,
         port,
         targetPort: port,
       })),
@@ -95,7 +95,7 @@ function render(claim: Claim, pod: Pod, namespace: string): Service {
 function isAsWanted(present: Service["spec"], wanted: Service["spec"]): boolean {
   const selected = ({ selector = {} }: Service["spec"]) => JSON.stringify(Object.entries(selector).sort());
   const served = ({ ports = [] }: Service["spec"]) =>
-    JSON.stringify(ports.map(({ port, targetPort }) => [port, targetPort]));
+    JSON.stringify(ports.map(({ name, port, targetPort }) => [name, port, targetPort]));
   return selected(present) === selected(wanted) && served(present) === served(wanted);
 }
 

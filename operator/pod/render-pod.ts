@@ -62,8 +62,14 @@ export function renderPod(
     metadata: {
       name: identity.name,
       namespace: config.namespace,
-      labels: { [label.managed]: "true", [label.workload]: workload.metadata.name, ...identity.labels },
+      labels: {
+        ...resolved.podLabels,
+        [label.managed]: "true",
+        [label.workload]: workload.metadata.name,
+        ...identity.labels,
+      },
       annotations: {
+        ...resolved.podAnnotations,
         [annotation.templateHash]: templateHash(workload, config) ?? "",
         [annotation.isolation]: isolationHash(workload, config) ?? "",
         [annotation.workloadUid]: workload.metadata.uid ?? "",
@@ -103,8 +109,8 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 }
 
 /**
- * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the nodes that
- * it may run on, the security contexts, the proxy's credentials, the Secrets and other objects that its program can
+ * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the account,
+ * the nodes that it may run on, the security contexts, the proxy's credentials, the Secrets and other objects that its program can
  * read, the overlay directories, preSave and onClaim. Two pods of a workload with the same hash are alike in these. The hash leaves out `network.access`, since the network policy
  * applies to all pods of the workload at once, and the allowlist, which the proxies of running pods follow. Undefined
  * if no pod can be rendered.
@@ -131,18 +137,23 @@ function templateOf(workload: Workload, config: OperatorConfig): Template {
 function renderTemplate(workload: Workload, config: OperatorConfig): Template {
   try {
     const rendered = renderPodSpec(workload, config, { proxyUid: TEMPLATE_PROXY_UID });
-    const { filesystem, entrypoint, volumes } = withDefaults(workload.spec);
+    const { filesystem, entrypoint, volumes, podLabels, podAnnotations } = withDefaults(workload.spec);
     const { overlayDirs, preSave } = filesystem;
     const { onClaim } = entrypoint;
     // A warm pod whose claim or release would not run them is an old one.
-    const stamped = [preSave, onClaim].map((hook) => (hook === undefined ? "" : JSON.stringify(hook))).join("");
-    const { runtimeClassName, securityContext, nodeSelector, tolerations, affinity } = rendered;
+    const hooks = [preSave, onClaim].map((hook) => (hook === undefined ? "" : JSON.stringify(hook)));
+    const metadata = [podLabels, podAnnotations].map((one) =>
+      Object.keys(one).length === 0 ? "" : JSON.stringify(one),
+    );
+    const stamped = [...hooks, ...metadata].join("");
+    const { runtimeClassName, securityContext, nodeSelector, tolerations, affinity, serviceAccountName } = rendered;
     const isolation = {
       filesystem: { overlayDirs, preSave },
       // A pod whose program has started for no one is none for a claim that the program is to start with.
       ...(startsOnClaim(rendered) && { start: "OnClaim" }),
       ...(onClaim !== undefined && { onClaim }),
       runtimeClassName,
+      serviceAccountName,
       securityContext,
       container: programContainer(rendered)?.securityContext,
       proxy: egressRules(workload.spec)?.credentials.map(({ domain, headers }) => [
@@ -170,7 +181,8 @@ function renderPodSpec(
   config: OperatorConfig,
   { restoreAs, proxyUid }: { restoreAs?: FileOwner | undefined; proxyUid: number },
 ): PodSpec {
-  const { resources, network, entrypoint, runtimeClassName, filesystem, volumes: named } = withDefaults(workload.spec);
+  const resolved = withDefaults(workload.spec);
+  const { resources, network, entrypoint, runtimeClassName, filesystem, serviceAccountName } = resolved;
   const ports = [...new Set([endpointPort(workload.spec), ...network.ports])];
   const disk = `${resources.diskGb}Gi`;
   const { vcpus, memoryMb, requests } = resources;
@@ -212,7 +224,7 @@ function renderPodSpec(
           tools: tools.initContainers,
           isRestored: restoreAs !== undefined,
         });
-  const platform = volumesOf(named);
+  const platform = volumesOf(resolved.volumes);
   const volumes = [...tools.volumes, ...(egress?.volumes ?? []), ...platform.volumes];
   const volumeMounts = [...tools.volumeMounts, ...(egress?.workloadMounts ?? []), ...platform.volumeMounts];
   const pulledWith = pullSecretsOf(workload, config.builds);
@@ -222,7 +234,8 @@ function renderPodSpec(
     restartPolicy: "Always",
     // The launcher waits that long for the files to be saved when somebody else ends the pod.
     terminationGracePeriodSeconds: launched?.keepsFiles === true ? filesystem.saveGraceSeconds : END_GRACE_SECONDS,
-    automountServiceAccountToken: false,
+    ...(serviceAccountName !== undefined && { serviceAccountName }),
+    automountServiceAccountToken: serviceAccountName !== undefined,
     enableServiceLinks: false,
     ...(runtimeClassName !== undefined && { runtimeClassName }),
     securityContext: { seccompProfile: { type: "RuntimeDefault" } },
@@ -247,7 +260,7 @@ function renderPodSpec(
         ...(launched !== undefined && { lifecycle: { preStop: preStopHook() } }),
         ...(entrypoint.envFrom.length > 0 && { envFrom: variablesOf(entrypoint.envFrom) }),
         env: [...given, ...own],
-        ports: ports.map((containerPort) => ({ containerPort })),
+        ports: ports.map((containerPort) => ({ containerPort, ...nameOfPort(containerPort, network.portNames) })),
         resources: {
           limits: { ...requirements.limits, ...extended },
           requests: { ...requirements.requests, ...extended },
@@ -266,6 +279,11 @@ function renderPodSpec(
       },
     ],
   };
+}
+
+function nameOfPort(port: number, names: Readonly<Record<string, number>>): { name?: string } {
+  const [name] = Object.entries(names).find(([, named]) => named === port) ?? [];
+  return name === undefined ? {} : { name };
 }
 
 /** One that is built is known by its digest alone, so there is no pod before it is there. */

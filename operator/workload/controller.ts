@@ -358,7 +358,7 @@ async function addFinalizer(workload: Workload, { cluster }: WorkloadContext): P
 /** Why a workload cannot be Ready, and what to change; undefined if it can. */
 function workloadProblem(
   spec: WorkloadSpec,
-  config: Pick<OperatorConfig, "egress" | "builds">,
+  config: Pick<OperatorConfig, "egress" | "builds" | "podServiceAccounts">,
 ): { reason: string; message: string } | undefined {
   const problems = workloadProblems(spec, { allowUnknownFields: true });
   if (problems.length > 0) return { reason: "Invalid", message: problems.join("; ") };
@@ -367,6 +367,13 @@ function workloadProblem(
       reason: "BuildUnavailable",
       message:
         "the operator has no registry for built images: set TENANCY_REGISTRY (docs/reference/settings.md), or build spec.image.dockerfile elsewhere and set spec.image.ref to the image",
+    };
+  }
+  const { serviceAccountName: account } = spec;
+  if (account !== undefined && !config.podServiceAccounts.includes(account)) {
+    return {
+      reason: "ServiceAccountRefused",
+      message: `spec.serviceAccountName: "${account}" is not one of the ServiceAccounts that pods may have: add it to TENANCY_POD_SERVICE_ACCOUNTS of the operator, or remove the field`,
     };
   }
   const egress = egressProblems(spec);

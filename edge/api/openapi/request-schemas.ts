@@ -1,3 +1,5 @@
+import { PORT_NAME } from "../../../crds/network.ts";
+import { CLOSED_KEYS, SAFE_TO_EVICT } from "../../../crds/pod-metadata.ts";
 import { CLOSED_TAINTS, LEAVING_TAINTS } from "../../../crds/scheduling.ts";
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
@@ -47,6 +49,12 @@ function ofInputs(path: string): Readonly<Record<string, OpenApiSchema>> {
 }
 
 const labelKeys: OpenApiSchema = { propertyNames: { pattern: pattern.labelKey } };
+const podKeys: OpenApiSchema = {
+  propertyNames: {
+    pattern: pattern.labelKey,
+    anyOf: [{ const: SAFE_TO_EVICT }, { not: { pattern: CLOSED_KEYS } }],
+  },
+};
 const ofEffect = (effect: string): OpenApiSchema => ({
   required: ["effect"],
   properties: { effect: { const: effect } },
@@ -149,6 +157,11 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
       { required: ["access"], properties: { access: { const: "restricted" } } },
       { properties: { allowlist: { maxItems: 0 }, credentials: { maxItems: 0 } } },
     ],
+  },
+  "WorkloadSpec.podLabels": podKeys,
+  "WorkloadSpec.podAnnotations": podKeys,
+  "WorkloadSpec.network.portNames": {
+    propertyNames: { maxLength: 15, allOf: PORT_NAME.map((form) => ({ pattern: form })) },
   },
   "WorkloadSpec.network.allowlist[]": notAnAddress,
   "WorkloadSpec.network.credentials[].domain": notAnAddress,

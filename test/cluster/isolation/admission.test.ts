@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configMaps, namespaces, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import { configMaps, namespaces, pods, secrets, serviceAccounts } from "../../../crds/client/built-in-resources.ts";
 import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import type { Pod } from "../../../crds/kubernetes.ts";
 import { annotation, CLAIM_LABEL_PREFIX, label, WORKLOAD_CONTAINER } from "../../../crds/labels.ts";
@@ -414,6 +414,23 @@ test("the names of these init containers are a parameter", async () => {
   const body = { data: { "net-admin-init-containers": "tenancy-redirect,our-redirect" } };
   await tenancy.client.patch(configMaps, reference, { type: "merge", body });
   await eventually(async () => (await refusal(operator, pod)) === undefined);
+});
+
+test("an instance has the ServiceAccounts that the parameters name, with their token, and no other one", async () => {
+  const withAccount = (name: string) =>
+    withValues(fullPod("inst-account"), {
+      "spec.serviceAccountName": name,
+      "spec.automountServiceAccountToken": true,
+    });
+  for (const name of ["agents", "other"])
+    await tenancy.client.create(serviceAccounts, { metadata: { name, namespace: NAMESPACE } });
+  assert.match((await refusal(operator, withAccount("agents"))) ?? "taken", /automountServiceAccountToken/);
+  const reference = { namespace: NAMESPACE, name: "tenancy-admission" };
+  const body = { data: { "pod-service-accounts": "agents,more" } };
+  await tenancy.client.patch(configMaps, reference, { type: "merge", body });
+  await eventually(async () => (await refusal(operator, withAccount("agents"))) === undefined);
+  for (const name of ["default", "other", "tenancy-operator"])
+    assert.match((await refusal(operator, withAccount(name))) ?? "taken", /denied request: .*service account/);
 });
 
 test("only the operator makes an instance", async () => {

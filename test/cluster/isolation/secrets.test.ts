@@ -1,6 +1,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { configMaps, persistentVolumeClaims, pods, secrets } from "../../../crds/client/built-in-resources.ts";
+import {
+  configMaps,
+  persistentVolumeClaims,
+  pods,
+  secrets,
+  serviceAccounts,
+} from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { createCluster } from "../../../crds/client/cluster.ts";
 import { workloads } from "../../../crds/kinds.ts";
@@ -233,6 +239,22 @@ test("a server that leaves volumes of images out of pods gets none", async () =>
   });
   const { message } = await untilWorkload("image", ({ reason }) => reason === "ImageVolumesUnavailable");
   assert.match(message ?? "", /switch on its feature gate ImageVolume/);
+});
+
+test("a pod has the token of an account that the operator allows, and no other one", async () => {
+  for (const name of ["agents", "others"]) {
+    await tenancy.client.create(serviceAccounts, { metadata: { name, namespace: NAMESPACE } });
+    await tenancy.createWorkload(name, { serviceAccountName: name });
+    const { message } = await untilWorkload(name, ({ reason }) => reason === "ServiceAccountRefused");
+    assert.match(message ?? "", `"${name}" is not one of the ServiceAccounts that pods may have`);
+  }
+  await operator.stop();
+  operator = tenancy.startOperator({ config: { egress, podServiceAccounts: ["agents"] } });
+  await untilWorkload("agents", ({ phase }) => phase === "Ready");
+  const claim = await tenancy.createClaim("a", "agents");
+  const { spec } = await tenancy.until("the pod", async () => (await tenancy.podsOf(claim))[0]);
+  assert.equal([spec.serviceAccountName, spec.automountServiceAccountToken], ["agents", true]);
+  await untilWorkload("others", ({ reason }) => reason === "ServiceAccountRefused");
 });
 
 test("under labelled, only those that are labelled for the use", async () => {

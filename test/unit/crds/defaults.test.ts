@@ -9,11 +9,13 @@ test("withDefaults: gives the defaults to the smallest workload", () => {
   assert.equal(withDefaults({ image }), {
     image,
     resources: { vcpus: 1, memoryMb: 512, diskGb: 1 },
-    network: { access: "none", allowlist: [], credentials: [], ports: [], expose: "none" },
+    network: { access: "none", allowlist: [], credentials: [], ports: [], portNames: {}, expose: "none" },
     idle: { action: "hibernate", countBackgroundProcesses: false },
     filesystem: { overlayDirs: [], saveWhileRunning: false, checkpointSeconds: 300, saveGraceSeconds: 120 },
     volumes: [],
     entrypoint: { env: {}, envFrom: [], start: "Warm", stopGraceSeconds: 20 },
+    podLabels: {},
+    podAnnotations: {},
   });
 });
 
@@ -51,6 +53,7 @@ test("withDefaults: keeps what the spec says", () => {
       allowlist: ["a.b"],
       credentials: [],
       ports: [1],
+      portNames: { a: 1 },
       expose: "key" as const,
     },
     idle: { timeoutSeconds: 5, action: "destroy" as const, countBackgroundProcesses: true },
@@ -74,6 +77,9 @@ test("withDefaults: keeps what the spec says", () => {
     },
     runtimeClassName: "kata",
     scheduling: { nodeSelector: { pool: "tenants" } },
+    podLabels: { team: "a" },
+    podAnnotations: { note: "b" },
+    serviceAccountName: "agents",
   };
   assert.equal(withDefaults(spec), spec);
   assert.equal(

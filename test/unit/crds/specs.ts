@@ -67,6 +67,7 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         allowlist: ["example.com", "*.Example.org", "xn--bcher-kva.example"],
         credentials: [credential],
         ports: [8080, 9090],
+        portNames: { http: 8080, "a-1234567890-bc": 9090 },
         expose: "link",
       },
       idle: { timeoutSeconds: 1800, action: "destroy", countBackgroundProcesses: true },
@@ -127,6 +128,13 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
         priorityClassName: "not-system-x",
         schedulerName: "my.scheduler",
       },
+      podLabels: { team: "a", "example.com/cost.centre": "", "mykubernetes.io/x": "1" },
+      podAnnotations: {
+        "prometheus.io/port": "9090",
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        note: "any\ntext",
+      },
+      serviceAccountName: "agents",
     },
   },
   {
@@ -353,6 +361,10 @@ export const badSpecs: readonly BadSpec[] = [
       { image, entrypoint: { envFrom: [{ prefix: "1", secretRef: { name: "a" } }] } },
       "spec.entrypoint.envFrom[0].prefix",
     ],
+    ["a pod's label of two lines", { image, podLabels: { a: "b\nc" } }, "spec.podLabels.a"],
+    ["a number as an annotation", { image, podAnnotations: { a: 1 } }, "spec.podAnnotations.a"],
+    ["a name of port 0", { image, network: { ports: [80], portNames: { a: 0 } } }, "spec.network.portNames.a"],
+    ["an account in capitals", { image, serviceAccountName: "Agents" }, "spec.serviceAccountName"],
     ["a runtime class in capitals", { image, runtimeClassName: "GVisor" }, "spec.runtimeClassName"],
   ]),
   {
@@ -537,6 +549,33 @@ export const badSpecs: readonly BadSpec[] = [
         { image, health: { readyWhen: "Running", httpGet: {} } },
         "spec.health",
       ],
+      ...[
+        ...[
+          "tenancy.dev/tenant",
+          "claim.tenancy.dev/plan",
+          "app.kubernetes.io/name",
+          "kubernetes.io/ingress-bandwidth",
+        ],
+        ...["sidecar.istio.io/inject", "k8s.v1.cni.cncf.io/networks", "azure.workload.identity/use", "aadpodidbinding"],
+        ...["iam.amazonaws.com/role", "io.katacontainers.config.x", "io.kubernetes.cri-o.userns-mode"],
+      ].flatMap((key): Row[] => [
+        [`the label ${key}`, { image, podLabels: { [key]: "a" } }, "spec.podLabels"],
+        [`the annotation ${key}`, { image, podAnnotations: { [key]: "a" } }, "spec.podAnnotations"],
+      ]),
+      ["a pod's label that is none", { image, podLabels: { "a/b/c": "" } }, "spec.podLabels"],
+      ...["HTTP", "80", "a--b", "-a", "a-", "a234567890123456", "a.b"].map(
+        (name): Row => [
+          `a port named ${name}`,
+          { image, network: { ports: [80], portNames: { [name]: 80 } } },
+          "spec.network.portNames",
+        ],
+      ),
+      [
+        "a name of a port that is none of its own",
+        { image, network: { ports: [80], portNames: { a: 81 } } },
+        "spec.network",
+      ],
+      ["two names of a port", { image, network: { ports: [80], portNames: { a: 80, b: 80 } } }, "spec.network"],
       ["two health checks", { image, health: { httpGet: {}, tcpSocket: { port: 1 } } }, "spec.health"],
       [
         "a command of an instance that is ready without it",

@@ -77,6 +77,7 @@ for (const base of ["/api/v1/instances/{id}", "/api/v1/tenants/{id}/instances/{w
 const unsayable = [
   /\]: occurs twice/,
   /lies inside .*: remove it/,
+  /portNames: each name must be of another one of ports/,
   /spec\.volumes: no mountPath may lie inside/,
   /requests\.(milliCpus|memoryMb) must not be higher than the limit/,
   /spec\.config\.timezone: must be an IANA name/,

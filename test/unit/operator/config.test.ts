@@ -16,6 +16,7 @@ test("has a default for everything", () => {
     toolsImage: "busybox:1.37-musl",
     imagePullHint: undefined,
     egress: { image: undefined, openedRanges: [], extraAuthorities: "" },
+    podServiceAccounts: [],
     secretPolicy: "any",
     snapshots: {
       store: {
@@ -90,6 +91,7 @@ for (const [name, value, says] of [
   ["TENANCY_LEASE_SECONDS", "1", "must be a whole number from 2 to 600"],
   ["TENANCY_PROXY_IMAGE", "no image", "must be an image reference"],
   ["TENANCY_EGRESS_PRIVATE_RANGES", "10.0.0.0/8,10.0.0.1", "must be ranges such as 10.1.0.0/16, separated by commas"],
+  ["TENANCY_POD_SERVICE_ACCOUNTS", "a,B", "must be names of ServiceAccounts, separated by commas"],
   ["TENANCY_SECRETS", "none", "must be any or labelled"],
   ["TENANCY_OPERATOR_LISTEN", "nonsense", "must be host:port, such as 127.0.0.1:9090, or off"],
   ["TENANCY_OPERATOR_LISTEN", "127.0.0.1:99999", "must be host:port, such as 127.0.0.1:9090, or off"],

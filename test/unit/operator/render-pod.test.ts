@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { healthOf } from "../../../operator/launcher/health-check.ts";
@@ -97,6 +98,48 @@ test("scheduling is the pod's own, and its selectors of pods match none of anoth
   assert.equal(topologySpreadConstraints, [
     { ...spread, labelSelector: { matchLabels: { a: "b" }, matchExpressions: [own] } },
   ]);
+});
+
+test("a pod has its workload's labels, annotations and port names, and the service's own keys all the same", () => {
+  const pod = renderPod(
+    workload({
+      podLabels: { team: "a", [label.managed]: "false" },
+      podAnnotations: { note: "b", [annotation.workloadUid]: "other" },
+      network: { ports: [80, 90], portNames: { metrics: 90 } },
+    }),
+    identity,
+    config,
+  );
+  const { labels, annotations } = pod.metadata;
+  assert.equal([labels?.team, labels?.[label.managed], annotations?.note], ["a", "true", "b"]);
+  assert.not(annotations?.[annotation.workloadUid] === "other");
+  assert.equal(containerOf(workload({ network: { ports: [80, 90], portNames: { metrics: 90 } } }))?.ports, [
+    { containerPort: 80 },
+    { containerPort: 90, name: "metrics" },
+  ]);
+  const [plain, labelled] = [workload(), workload({ podLabels: { team: "a" } })];
+  assert.not(templateHash(plain, config) === templateHash(labelled, config));
+  assert.is(isolationHash(plain, config), isolationHash(labelled, config));
+});
+
+test("what a pod's program can read is part of what isolates the pod", () => {
+  const hashes = [
+    {},
+    { volumes: [{ mountPath: "/keys", secret: { secretName: "keys" } }] },
+    { volumes: [{ mountPath: "/keys", secret: { secretName: "others" } }] },
+    { entrypoint: { envFrom: [{ secretRef: { name: "keys" } }] } },
+    { serviceAccountName: "agents" },
+  ].map((spec) => isolationHash(workload(spec), config));
+  assert.is(new Set(hashes).size, hashes.length);
+});
+
+test("a pod has a token only with an account of its own", () => {
+  const account = (spec: Partial<Workload["spec"]>) => {
+    const { serviceAccountName, automountServiceAccountToken } = renderPod(workload(spec), identity, config).spec;
+    return [serviceAccountName, automountServiceAccountToken];
+  };
+  assert.equal(account({}), [undefined, false]);
+  assert.equal(account({ serviceAccountName: "agents" }), ["agents", true]);
 });
 
 test("the first port is the endpoint's, without ports the health port, else 8080", () => {
