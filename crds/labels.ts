@@ -54,6 +54,8 @@ export const annotation = {
    * matches the present workload.
    */
   isolation: "tenancy.dev/isolation",
+  /** On a pod with a proxy: the last settings of the proxy that came after the pod. */
+  egressSettings: "tenancy.dev/egress-settings",
   /**
    * On a claim: `<uid>/<generation>` of its workload as known to the claim's creator; the operator ignores older
    * versions of the workload.

@@ -2,7 +2,7 @@ import type { KubernetesObject, Secret } from "./kubernetes.ts";
 import { API_GROUP, label } from "./labels.ts";
 import { NAMES_SECRET, SNAPSHOTS_NAME } from "./snapshots/store-folder.ts";
 
-/** The use of a Secret: what a workload's program reads or sends, a trigger's signatures and tokens, or a claim's inputs. */
+/** The use of a Secret: what a workload's program reads or sends, a trigger's signatures, or a claim's inputs. */
 export type SecretUse = "workload" | "trigger" | "claim";
 
 /**

@@ -80,8 +80,7 @@ const sources = {
         ),
       },
       {
-        description:
-          "The files of an image. The cluster refuses the pods if it has no image volumes (Kubernetes 1.33 with the feature gate ImageVolume, or a later version with it on).",
+        description: "The files of an image. It needs the feature gate ImageVolume of Kubernetes 1.33.",
       },
     ),
   ),

@@ -1,5 +1,6 @@
 import type { ConfigMap, OwnerReference, Secret } from "../../crds/kubernetes.ts";
 import { label } from "../../crds/labels.ts";
+import type { SecretReference } from "../../crds/schema/schema.ts";
 import type { CertifiedKey } from "./certificates.ts";
 import type { EgressCertificates } from "./egress-certificates.ts";
 import { egressNames } from "./egress-names.ts";
@@ -83,6 +84,7 @@ export function egressObjects(options: EgressObjectsOptions): EgressObjects {
       metadata: metadata(names.settings),
       data: {
         "haproxy.cfg": renderProxyConfig({ rules, openedRanges }),
+        "opened.list": openedList(rules, usable),
         "values.list": [...new Set(values)].sort().join(""),
         "ca.pem": certificates?.authority.certificate ?? "",
         "extra-ca.pem": extraAuthorities,
@@ -107,6 +109,23 @@ export function egressObjects(options: EgressObjectsOptions): EgressObjects {
       },
     },
   };
+}
+
+/**
+ * What the proxy opens, a line each: the names that may be reached, `*` for all, and the headers that are set. A line
+ * that is missing in a later list closes something.
+ */
+function openedList({ allowed, credentials }: EgressRules, usable: readonly SecretReference[]): string {
+  const lines = [
+    ...(allowed?.map(({ text }) => `name ${text}`) ?? ["name *"]),
+    ...credentials.flatMap(({ domain, headers }) => [
+      `credential ${domain.text}`,
+      ...headers
+        .filter(({ value }) => usable.includes(value))
+        .map(({ name, value }) => `header ${domain.text} ${name} ${valueVariable(value)}`),
+    ]),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
 }
 
 /** Reads the certificates back from the Secrets of {@link egressObjects}; undefined for missing ones. */

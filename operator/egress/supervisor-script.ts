@@ -15,7 +15,9 @@ export interface SupervisorOptions {
 
 /**
  * Renders the shell script that is process 1 of the sidecar. It runs HAProxy and replaces it when a volume has changed:
- * the new process takes over the sockets, while the old one serves the open connections.
+ * the new process takes over the sockets, while the old one serves the open connections. If something that was open is
+ * closed now, the new process ends the old ones, and with them all open connections: HAProxy cannot say which of them
+ * lead there.
  *
  * HAProxy reads the values of headers from its environment, which is fixed at the start of a process. So a changed
  * Secret needs a new process. HAProxy's own master cannot start it, since the master keeps its environment. If HAProxy
@@ -31,7 +33,9 @@ export function supervisorScript(options: SupervisorOptions = {}): string {
   const { tenantFile = TENANT_FILE } = options;
   const { settings, run } = folders;
   return `settings=${settings} run=${run}
-current= drained= stopping= seen=
+current= drained= stopping= seen= opened=
+newline='
+'
 log() { echo "{\\"level\\":\\"$1\\",\\"msg\\":\\"$2\\"}"; }
 alive() {
   state=Z
@@ -67,6 +71,17 @@ bundle() { # file, certificates…
   bundle=$1; shift
   cat "$@" > "$bundle.next" && chmod 0444 "$bundle.next" && mv -f "$bundle.next" "$bundle"
 }
+# Whether $next lacks a line of $opened, of the file of egressObjects. The line "name *" stands for all names.
+closes() {
+  while IFS= read -r line; do
+    case "$newline$next$newline" in *"$newline$line$newline"*) continue ;; esac
+    case "$line$newline$newline$next$newline" in "name "*"$newline$newline"*"name *$newline"*) continue ;; esac
+    return 0
+  done <<EOF
+$opened
+EOF
+  return 1
+}
 start() {
   seen=$now
   bundle ${upstreamAuthorities(folders)} ${publicAuthorities} "$settings/extra-ca.pem" || return 1
@@ -75,8 +90,11 @@ ${trustBundle === undefined ? "" : `  bundle ${trustBundle} ${publicAuthorities}
     log error "the new settings cannot be used, the previous ones stay in use"
     return 1
   fi
-  takeover=
-  alive "$current" && takeover="-x $run/haproxy.sock -sf $drained $current"
+  next=$(cat "$settings/opened.list" 2> /dev/null)
+  after=-sf
+  [ -z "$opened" ] || [ -z "$next" ] || ! closes || after=-st
+  opened=$next takeover=
+  alive "$current" && takeover="-x $run/haproxy.sock $after $drained $current"
   (
     values
     exec ${program} -db -f "$settings/haproxy.cfg" $takeover >&8 8>&- 9>&-

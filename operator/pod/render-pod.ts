@@ -110,10 +110,10 @@ export function templateHash(workload: Workload, config: OperatorConfig): string
 
 /**
  * Hash of what isolates a pod, of the files that it saves and of how it is told of a claim: the runtime, the account,
- * the nodes that it may run on, the security contexts, the proxy's credentials, the Secrets and other objects that its program can
- * read, the overlay directories, preSave and onClaim. Two pods of a workload with the same hash are alike in these. The hash leaves out `network.access`, since the network policy
- * applies to all pods of the workload at once, and the allowlist, which the proxies of running pods follow. Undefined
- * if no pod can be rendered.
+ * the nodes that it may run on, the security contexts, the proxy's credentials, the Secrets and other objects that its
+ * program can read, the overlay directories, preSave and onClaim. Two pods of a workload with the same hash are alike
+ * in these. The hash leaves out `network.access`, since the network policy applies to all pods of the workload at once,
+ * and the allowlist, which the proxies of running pods follow. Undefined if no pod can be rendered.
  */
 export function isolationHash(workload: Workload, config: OperatorConfig): string | undefined {
   return templateOf(workload, config).isolation;

@@ -2,8 +2,8 @@ import type { Container, Volume, VolumeMount } from "../../crds/kubernetes.ts";
 import type { VariablesSource, WorkloadVolume } from "../../crds/volumes.ts";
 
 /**
- * The volumes of a workload's spec and where its container has them. Takes the known fields one by one: a CRD of a later
- * version may have more.
+ * The volumes of a workload's spec and where its container has them. Takes the known fields one by one: a CRD of a
+ * later version may have more.
  */
 export function volumesOf(given: readonly WorkloadVolume[]): { volumes: Volume[]; volumeMounts: VolumeMount[] } {
   const name = (index: number) => `volume-${index}`;

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { ApiError, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { configMaps, pods, secrets } from "../../crds/client/built-in-resources.ts";
 import { workloads } from "../../crds/kinds.ts";
@@ -17,6 +18,7 @@ import {
 import { type EgressRules, egressRules } from "../egress/egress-rules.ts";
 import { renderPod } from "../pod/render-pod.ts";
 import type { EgressInformers, WorkloadContext } from "./context.ts";
+import { hurryProxies } from "./hurry-proxies.ts";
 
 export interface EgressOutcome {
   /** Why no pod with the proxy can be created. */
@@ -50,7 +52,12 @@ export async function ensureEgress(workload: Workload, context: WorkloadContext)
     return { requeueAfterMs: ensured.untilMs - now };
   }
   const named = await readNamedSecrets(rules, context);
+  const before = ensured?.versions.settings ?? settingsOf(workload, context)?.metadata.resourceVersion;
   const { renewAtMs, versions } = await applyObjects(workload, { rules, named }, context);
+  const { settings } = versions;
+  const areNamedSame = ensured === undefined || isDeepStrictEqual(ensured.versions.named, versions.named);
+  if (before !== undefined && settings !== undefined && (before !== settings || !areNamedSame))
+    await hurryProxies(workload, areNamedSame ? settings : `${settings}, ${now}`, context);
   if (named.refusals.length > 0) {
     const message = `spec.network.credentials: ${named.refusals.join("; ")}`;
     return { problem: { reason: "SecretRefused", message }, requeueAfterMs: ASK_AGAIN_MS };
@@ -142,6 +149,11 @@ async function ensureFormer(workload: string, objects: EgressObjects, context: W
 function mounts({ spec }: Pod, name: string): boolean {
   const sources = (spec?.volumes ?? []).flatMap(({ projected }) => projected?.sources ?? []);
   return sources.some(({ configMap, secret }) => configMap?.name === name || secret?.name === name);
+}
+
+function settingsOf({ metadata }: Workload, { config, informers }: WorkloadContext): KubernetesObject | undefined {
+  const name = egressNames(metadata.name).settings;
+  return informers.egress?.configMaps.store.get({ namespace: config.namespace, name });
 }
 
 /** Whether the objects still have the checked versions. */

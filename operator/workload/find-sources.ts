@@ -82,8 +82,8 @@ function sourcesOf({ volumes = [], entrypoint }: WorkloadSpec): Source[] {
 }
 
 /**
- * Whether the API server leaves image volumes out of pods, which it does without a word where their feature gate is off.
- * Why it refuses a pod, the claims say.
+ * Whether the API server leaves image volumes out of pods, which it does without a word where their feature gate is
+ * off. Why it refuses a pod, the claims say.
  */
 async function lacksImageVolumes(
   workload: Workload,

@@ -377,6 +377,29 @@ test("a change of the allowlist is followed", async ({ environment }) => {
   await environment.apply({ network });
 });
 
+test("a connection goes on when more is opened, and ends when what it leads to is closed", async ({ environment }) => {
+  const more = { ...network, allowlist: [...(network.allowlist ?? []), "more.example"] };
+  const stream = environment.call<string>({
+    ...{ kind: "stream", version: 2, url: "https://allowed.example/stream", isHeld: true },
+  });
+  const isStreaming = async () => {
+    const answer = await environment.call<HttpAnswer>({
+      ...{ kind: "http", version: 2, url: "https://api.example/arrived" },
+    });
+    return "value" in answer && answer.value.body === "streaming";
+  };
+  await waitUntil(isStreaming, { what: "the stream", limitMs: 60_000 });
+  await environment.apply({ network: more });
+  assert.ok(await isStreaming());
+  assert.is(await Promise.race([stream, isStreaming()]), true);
+  await environment.apply({ network: { ...network, allowlist: ["unlisted.example"] } });
+  const ended = await stream;
+  // Some clients take the end of the connection for that of the response.
+  assert.not.match(JSON.stringify(ended), "piece 19");
+  await waitUntil(async () => !(await isStreaming()), { what: "its server to end", limitMs: 60_000, intervalMs: 1 });
+  await environment.apply({ network });
+});
+
 test("settings that cannot be used are told with the reason, and leave what runs", async ({ environment }) => {
   const settings = join(environment.folder, "settings");
   // The settings of the test before are in use: in a volume, unlike here, no file changes while they are read.
