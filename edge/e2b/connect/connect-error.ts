@@ -40,7 +40,8 @@ const codes: ReadonlyMap<number, ConnectCode> = new Map([
   [500, "internal"],
   [501, "unimplemented"],
   [502, "unavailable"],
-  [503, "unavailable"],
+  // The SDKs take `unavailable` for the end of the sandbox, and this for a call to make later.
+  [503, "resource_exhausted"],
   [504, "deadline_exceeded"],
   [507, "failed_precondition"],
 ]);

@@ -1,12 +1,15 @@
 // @runtimes bun node deno
 // What one tenant's calls may take up, with the real program.
+
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../../crds/client/clock.ts";
+import { connectErrorOf } from "../../../edge/e2b/connect/connect-error.ts";
 import { chooseServe } from "../../../edge/edge.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 import type { Server } from "../../../edge/serve/serve.ts";
 import { errorOf } from "../../error-of.ts";
 import { eventually } from "../../eventually.ts";
@@ -102,6 +105,11 @@ test("a time limit of more than a timer takes does not end the call at once", as
     const { stdout, error } = await ran(messages);
     assert.equal([stdout, error], ["got it\n", undefined]);
   }
+});
+
+test("a busy edge is no end of the sandbox", () => {
+  const codeOf = (status: number) => connectErrorOf(new HttpError(status, "why")).code;
+  assert.equal([502, 503, 504].map(codeOf), ["unavailable", "resource_exhausted", "deadline_exceeded"]);
 });
 
 test("a watcher whose folder has gone counts until it is removed", async () => {
