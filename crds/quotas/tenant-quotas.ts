@@ -30,6 +30,8 @@ export interface TenantQuota {
 
 export interface TenantQuotas {
   of(tenantId: string): TenantQuota;
+  /** Ids of tenants with an entry of their own; starts of ids are left out. @default none */
+  readonly named?: readonly string[];
 }
 
 /** The ConfigMap of the quotas, in the namespace of the claims. */
@@ -147,6 +149,7 @@ function quotasBy(quotas: ReadonlyMap<string, TenantQuota>, others: TenantQuota)
   const lengths = [...new Set([...quotas.keys()].filter((name) => name.endsWith("*")).map((name) => name.length - 1))];
   lengths.sort((a, b) => b - a);
   return {
+    named: [...quotas.keys()].filter((name) => !name.endsWith("*")),
     of(tenantId) {
       const own = quotas.get(tenantId);
       if (own !== undefined) return own;

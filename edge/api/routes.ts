@@ -32,6 +32,7 @@ import { type UploadServices, uploadRoutes } from "./snapshots/upload.ts";
 import { createSnapshotTotals } from "./snapshots/usage.ts";
 import { versionOf, versionRoutes } from "./snapshots/versions.ts";
 import { healthRoute, statsRoute } from "./system.ts";
+import { tenantSummaryRoute } from "./tenant-summaries.ts";
 import { tenantRoutes } from "./tenants.ts";
 import { triggerRoutes } from "./triggers.ts";
 import { type UsageServices, usageRoutes } from "./usage/routes.ts";
@@ -80,6 +81,7 @@ export function apiRoutes(services: ApiServices): ApiRoute[] {
     ]),
     ...tenantRoutes(services.cache),
     ...limitRoutes(services),
+    tenantSummaryRoute(services),
     ...readClaimRoutes(services),
     ...linkRoutes(services),
     statsRoute(services.cache, {

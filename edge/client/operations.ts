@@ -1301,6 +1301,74 @@ export type TenantLimits = {
   problem?: string;
 };
 
+/** A tenant's saved files and quota. */
+export type TenantSummary = {
+  /** The tenant. */
+  tenantId: string;
+  /** Its saved files. */
+  saved: {
+    /** Workloads of which it has saved files. */
+    workloads: number;
+    /** Versions of them, the newest included. */
+    versions: number;
+    /** What they take together. */
+    bytes: number;
+  };
+  /** The class that the limits come from. */
+  class?: string;
+  /** The limits that hold. */
+  limits: {
+    /** Claims that have an instance, or get one. */
+    activeClaims?: {
+      /** The limit. */
+      limit: number;
+      /** What is used. */
+      used: number;
+    };
+    /** vCPUs of their instances together. */
+    vcpus?: {
+      /** The limit. */
+      limit: number;
+      /** What is used, in thousandths. */
+      used: number;
+    };
+    /** Memory of their instances together, in MB. */
+    memoryMb?: {
+      /** The limit. */
+      limit: number;
+      /** What is used. */
+      used: number;
+    };
+    /** Instances that the tenant gets in 60 seconds. */
+    startsPerMinute?: {
+      /** The limit. */
+      limit: number;
+    };
+    /** MB of the tenant's saved files, with older versions. */
+    snapshotMb?: {
+      /** The limit. */
+      limit: number;
+      /** What is used. */
+      used: number;
+    };
+    /** Requests through each replica of the edge: to the front door, and of the tenant's keys to the API. */
+    requestsPerSecond?: {
+      /** The limit. */
+      limit: number;
+    };
+    /** Bytes of the bodies of these requests and of their answers. */
+    bytesPerSecond?: {
+      /** The limit. */
+      limit: number;
+    };
+    /** WebSockets that are attached to processes, on each replica of the edge. */
+    terminals?: {
+      /** The limit. */
+      limit: number;
+    };
+  };
+};
+
 /** A managed pod. */
 export type Instance = {
   /** Name of the pod, the {id} of instance paths. */
@@ -2590,6 +2658,24 @@ export interface Operations {
     };
     answer: TenantLimits;
   };
+  /**
+   * Tenants with their saved files and quotas, in pages. All tenants that have a claim, saved files, or an entry of
+   * their own in the quotas, sorted by id followed by a slash, as in `GET /api/v1/snapshots`: `a-b` comes before
+   * `a`. With `tenants`, exactly these, whatever they have.
+   */
+  "GET /api/v1/tenant-summaries": {
+    query?: {
+      /** Only these tenants, at most 100, separated by commas. */
+      tenants?: string | undefined;
+      /** Only tenants whose ids begin with this. */
+      prefix?: string | undefined;
+      /** Maximum number of tenants. */
+      limit?: number | undefined;
+      /** Only tenants after this one, which x-tenancy-next returns. */
+      after?: string | undefined;
+    };
+    answer: TenantSummary[];
+  };
   /** Claims of all tenants, in pages. Sorted by the name of the claim object. */
   "GET /api/v1/claims": {
     query?: {
@@ -3387,9 +3473,9 @@ export interface Operations {
     answer: PoolHistory;
   };
   /**
-   * What sessions and snapshots used, by tenant, workload or day. Sorted by that, in pages. A session that goes on
-   * counts up to the last whole hour. Times are UTC. `Accept: text/csv` or `format=csv` gets a table for
-   * spreadsheets.
+   * What sessions and snapshots used, by tenant, workload or day. Sorted by that, or by `order`, in pages. A
+   * session that goes on counts up to the last whole hour. Times are UTC. `Accept: text/csv` or `format=csv` gets a
+   * table for spreadsheets.
    */
   "GET /api/v1/usage": {
     query?: {
@@ -3401,6 +3487,15 @@ export interface Operations {
       by?: "tenant" | "workload" | "day" | undefined;
       /** Only this tenant's. */
       tenant?: string | undefined;
+      /** Only these tenants, at most 100, separated by commas. */
+      tenants?: string | undefined;
+      /** Only tenants whose ids begin with this. */
+      prefix?: string | undefined;
+      /**
+       * Sorted by this, the greatest first. All sums are added up for each page, so a page can repeat or miss what
+       * has moved since the page before; at most 100000 sums can be sorted.
+       */
+      order?: "sessions" | "seconds" | "vcpuSeconds" | "mibSeconds" | "snapshotByteHours" | undefined;
       /** Maximum number of sums. */
       limit?: number | undefined;
       /** Only sums after this one, which x-tenancy-next returns. */

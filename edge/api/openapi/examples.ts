@@ -117,6 +117,10 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
       startsPerMinute: { limit: 6 },
     },
   },
+  TenantSummary: {
+    ...{ tenantId, saved: { workloads: 1, versions: 3, bytes: 4_194_304 }, class: "free" },
+    limits: { activeClaims: { limit: 2, used: 1 } },
+  },
   Instance: instance,
   InstanceDetail: {
     ...instance,

@@ -228,6 +228,29 @@ const key = {
   expiresAt: Type.Optional(time("When it ends; absent if it does not expire.")),
 };
 
+/** A tenant's class, and its limits with what is used of them. */
+const tenantQuota = {
+  class: Type.Optional(text("The class that the limits come from.")),
+  limits: Type.Object(
+    {
+      activeClaims: usedLimit("Claims that have an instance, or get one."),
+      vcpus: usedLimit(
+        "vCPUs of their instances together.",
+        Type.Number({ description: "What is used, in thousandths.", minimum: 0 }),
+      ),
+      memoryMb: usedLimit("Memory of their instances together, in MB."),
+      startsPerMinute: limitAlone("Instances that the tenant gets in 60 seconds."),
+      snapshotMb: usedLimit("MB of the tenant's saved files, with older versions."),
+      requestsPerSecond: limitAlone(
+        "Requests through each replica of the edge: to the front door, and of the tenant's keys to the API.",
+      ),
+      bytesPerSecond: limitAlone("Bytes of the bodies of these requests and of their answers."),
+      terminals: limitAlone("WebSockets that are attached to processes, on each replica of the edge."),
+    },
+    { description: "The limits that hold." },
+  ),
+};
+
 const archiveNames = Type.Array(text("A name."), {
   description: "The names that a person gave it: it stays as long as it has one. Absent without a name.",
 });
@@ -430,25 +453,7 @@ const shared = {
   TenantLimits: Type.Object(
     {
       tenantId: text("The tenant."),
-      class: Type.Optional(text("The class that the limits come from.")),
-      limits: Type.Object(
-        {
-          activeClaims: usedLimit("Claims that have an instance, or get one."),
-          vcpus: usedLimit(
-            "vCPUs of their instances together.",
-            Type.Number({ description: "What is used, in thousandths.", minimum: 0 }),
-          ),
-          memoryMb: usedLimit("Memory of their instances together, in MB."),
-          startsPerMinute: limitAlone("Instances that the tenant gets in 60 seconds."),
-          snapshotMb: usedLimit("MB of the tenant's saved files, with older versions."),
-          requestsPerSecond: limitAlone(
-            "Requests through each replica of the edge: to the front door, and of the tenant's keys to the API.",
-          ),
-          bytesPerSecond: limitAlone("Bytes of the bodies of these requests and of their answers."),
-          terminals: limitAlone("WebSockets that are attached to processes, on each replica of the edge."),
-        },
-        { description: "The limits that hold." },
-      ),
+      ...tenantQuota,
       problem: Type.Optional(
         text(
           "What is wrong with the present quotas, so that earlier ones hold; only for the roles admin and platform.",
@@ -456,6 +461,21 @@ const shared = {
       ),
     },
     { description: "A tenant's quota, and what it uses of it." },
+  ),
+  TenantSummary: Type.Object(
+    {
+      tenantId: text("The tenant."),
+      saved: Type.Object(
+        {
+          workloads: Type.Integer({ description: "Workloads of which it has saved files.", minimum: 0 }),
+          versions: Type.Integer({ description: "Versions of them, the newest included.", minimum: 0 }),
+          bytes: Type.Integer({ description: "What they take together.", minimum: 0 }),
+        },
+        { description: "Its saved files." },
+      ),
+      ...tenantQuota,
+    },
+    { description: "A tenant's saved files and quota." },
   ),
   Instance: Type.Object(instance, { description: "A managed pod." }),
   InstanceDetail: Type.Object(

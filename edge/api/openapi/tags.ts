@@ -27,7 +27,7 @@ const patterns: readonly [RegExp, Tag][] = [
   [/\/usage$/, "usage"],
   [/\/audit$/, "audit"],
   [/\/(instances)(\/|$)/, "instances"],
-  [/\/(tenants|claims)(\/|$)/, "claims"],
+  [/\/(tenants|tenant-summaries|claims)(\/|$)/, "claims"],
   [/\/(workloads)(\/|$)/, "workloads"],
   [/\/(pools)(\/|$)/, "pools"],
   [/\/(triggers)(\/|$)/, "triggers"],

@@ -10,24 +10,29 @@ export interface SnapshotTotals {
   readonly bytes: number;
 }
 
-/** The bytes of a tenant's saved files with their older versions. @throws HttpError as {@link askStore} does */
-export async function bytesOfTenant(
+/** A tenant's saved files with their older versions. @throws HttpError as {@link askStore} does */
+export async function entriesOfTenant(
   tenantId: string,
   services: SnapshotServices,
   clientGone: AbortSignal | undefined,
-): Promise<number> {
-  if ((await storeState(services)) === "none") return 0;
+): Promise<StoreEntry[]> {
+  if ((await storeState(services)) === "none") return [];
   return await askStore(
     async ({ archives }, call) => {
       const entries: StoreEntry[] = [];
       const read = (page: Pick<PageFilter, "after" | "limit">) =>
         archives.list({ ...page, tenantId, versions: true }, call);
       for await (const entry of eachInPages(read)) entries.push(entry);
-      const bytes = bytesOfEach(entries, (one) => one.metadata && `${one.workloadRef} ${one.metadata.sha256}`);
-      return bytes.reduce((sum, each) => sum + each, 0);
+      return entries;
     },
     { ...services, clientGone },
   );
+}
+
+/** The bytes that all archives of one tenant take. */
+export function bytesOf(entries: readonly StoreEntry[]): number {
+  const bytes = bytesOfEach(entries, (one) => one.metadata && `${one.workloadRef} ${one.metadata.sha256}`);
+  return bytes.reduce((sum, each) => sum + each, 0);
 }
 
 const KEPT_MS = 60_000;

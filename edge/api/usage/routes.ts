@@ -10,8 +10,9 @@ import type { ApiRoute } from "../api-route.ts";
 import { tenantIdSchema } from "../openapi/schemas.ts";
 import { limitQuery, limitSchema } from "../pages.ts";
 import { askStore, type SnapshotServices, storeState } from "../snapshots/store.ts";
+import { tenantsQuery, tenantsSchemas } from "../tenants-query.ts";
 import { toCsv } from "./csv.ts";
-import { sumUsage, type UsageGroup, type UsageSum, usageGroups } from "./sum-usage.ts";
+import { sumUsage, type UsageGroup, type UsageSum, usageGroups, usageOrders } from "./sum-usage.ts";
 
 export interface UsageServices extends SnapshotServices {
   /** Milliseconds since the epoch. */
@@ -26,6 +27,8 @@ const READ_LIMIT_MS = 300_000;
 const MOST_AT_ONCE = 8;
 /** Of those, by keys of some tenants. */
 const MOST_OF_TENANTS = 6;
+/** Of those, which hold all sums in memory, 30 MB each. */
+const MOST_SORTING = 2;
 const BUSY = { headers: { "retry-after": "5" }, expected: true };
 const TIME = /^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(T([01][0-9]|2[0-3])(:00:00(\.0{1,9})?Z)?)?$/;
 const sources = ["pool", "pool+data", "cold", "cold+data", "existing"] as const;
@@ -46,6 +49,7 @@ const timeSchema = (description: string) => ({ type: "string", pattern: TIME.sou
 export function usageRoutes(services: UsageServices): ApiRoute[] {
   let reading = 0;
   let readingOfTenants = 0;
+  let sorting = 0;
   /** Tenants and keys of some tenants that are reading. */
   const readers = new Set<string>();
 
@@ -56,13 +60,19 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
       access: tenantLists,
       summary: "What sessions and snapshots used, by tenant, workload or day",
       description:
-        "Sorted by that, in pages. A session that goes on counts up to the last whole hour. Times are UTC. " +
+        "Sorted by that, or by `order`, in pages. A session that goes on counts up to the last whole hour. Times are UTC. " +
         "`Accept: text/csv` or `format=csv` gets a table for spreadsheets.",
       query: {
         from: timeSchema("The first day or hour. By default the first day of the month of `to`."),
         to: timeSchema(`The day or hour after the last one, at most ${MOST_DAYS} days after \`from\`. Default: now.`),
         by: { type: "string", enum: [...usageGroups], default: "tenant", description: "What the sums are by." },
         tenant: { ...tenantIdSchema, description: "Only this tenant's." },
+        ...tenantsSchemas,
+        order: {
+          ...{ type: "string", enum: [...usageOrders] },
+          description:
+            "Sorted by this, the greatest first. All sums are added up for each page, so a page can repeat or miss what has moved since the page before; at most 100000 sums can be sorted.",
+        },
         limit: limitSchema("Maximum number of sums.", { default: DEFAULT_LIMIT }),
         after: { ...tenantIdSchema, description: "Only sums after this one, which x-tenancy-next returns." },
         format: { type: "string", enum: ["json", "csv"], description: "By default what `Accept` asks for." },
@@ -76,13 +86,17 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
         const by = (queryText(request, "by", wordRule(usageGroups)) ?? "tenant") as UsageGroup;
         const tenantId = queryText(request, "tenant", tenantIdRule);
         const after = queryText(request, "after", afterRule);
+        const { tenants, prefix = "" } = tenantsQuery(request);
+        const order = queryText(request, "order", wordRule(usageOrders)) as (typeof usageOrders)[number] | undefined;
         const limit = limitQuery(request) ?? DEFAULT_LIMIT;
         const format = queryText(request, "format", wordRule(["json", "csv"]));
         const { workloads } = request.caller?.actor ?? {};
         mayBeSilent?.();
         await requireStore();
-        const { sums, next } = await inTurn(readersOf(request, tenantId), () =>
-          askStore(({ usage }, call) => sumUsage(usage.read(range, call), { by, tenantId, workloads, after, limit }), {
+        const isMeant = (id: string): boolean => id.startsWith(prefix) && tenants?.has(id) !== false;
+        const options = { by, tenantId, isMeant, workloads, order, after, limit };
+        const { sums, next } = await inTurn({ own: readersOf(request, tenantId), sorts: order !== undefined }, () =>
+          askStore(({ usage }, call) => sumUsage(usage.read(range, call), options), {
             ...{ ...services, clientGone, limitMs: READ_LIMIT_MS },
           }),
         );
@@ -109,23 +123,30 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
   }
 
   /**
-   * @param own who reads with a key of some tenants; undefined for a key of all
+   * @param of.own who reads with a key of some tenants; undefined for a key of all
+   * @param of.sorts whether it holds all sums in memory
    * @throws HttpError 429 if one of them is reading already, 503 if too many are; tenants leave room for the others
    */
-  async function inTurn<T>(own: readonly string[] | undefined, work: () => Promise<T>): Promise<T> {
+  async function inTurn<T>(
+    { own, sorts }: { own: readonly string[] | undefined; sorts: boolean },
+    work: () => Promise<T>,
+  ): Promise<T> {
     if (own?.some((one) => readers.has(one))) {
       throw new HttpError(429, "the tenant, or this key, is reading usage already; try again after that", BUSY);
     }
-    if (reading >= MOST_AT_ONCE || (own !== undefined && readingOfTenants >= MOST_OF_TENANTS)) {
+    const isFull = reading >= MOST_AT_ONCE || (sorts && sorting >= MOST_SORTING);
+    if (isFull || (own !== undefined && readingOfTenants >= MOST_OF_TENANTS)) {
       throw new HttpError(503, "too many requests are reading usage; try again", BUSY);
     }
     reading += 1;
+    if (sorts) sorting += 1;
     if (own !== undefined) readingOfTenants += 1;
     for (const one of own ?? []) readers.add(one);
     try {
       return await work();
     } finally {
       reading -= 1;
+      if (sorts) sorting -= 1;
       if (own !== undefined) readingOfTenants -= 1;
       for (const one of own ?? []) readers.delete(one);
     }

@@ -2,6 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { type AnyUsageRecord, countedRecord, partsOfId, type UsageRecord } from "../../../crds/usage/usage-record.ts";
 import { parseRecord } from "../../../crds/usage/usage-store.ts";
 import { reachesWorkload } from "../../access/actor.ts";
+import { HttpError } from "../../http/http-error.ts";
 
 /** A record takes 20 µs, a line of another tenant a hundredth of that: 5 ms, then other requests have their turn. */
 const RECORDS_A_TURN = 256;
@@ -13,6 +14,12 @@ const LINES_A_TURN = RECORD_AS_LINES * RECORDS_A_TURN;
 export const usageGroups = ["tenant", "workload", "day"] as const;
 
 export type UsageGroup = (typeof usageGroups)[number];
+
+/** What sums can be sorted by, the greatest first. */
+export const usageOrders = ["sessions", "seconds", "vcpuSeconds", "mibSeconds", "snapshotByteHours"] as const;
+
+/** All sums are in memory while they are sorted: some 300 bytes each. */
+const MOST_SORTED = 100_000;
 
 /** What the sessions and archives of a tenant or a workload, or of a day of UTC, used. */
 export interface UsageSum {
@@ -34,9 +41,13 @@ export interface SumOptions {
   readonly by: UsageGroup;
   /** Only records of this tenant. @default all */
   readonly tenantId?: string | undefined;
+  /** Only records of tenants for which it is true. @default all */
+  readonly isMeant?: ((tenantId: string) => boolean) | undefined;
   /** Only records of these workloads, or starts of their names before a `*`. @default all */
   readonly workloads?: readonly string[] | undefined;
-  /** Only sums whose keys come after this one. @default all */
+  /** @default by key */
+  readonly order?: (typeof usageOrders)[number] | undefined;
+  /** Only sums that come after the one with this key. @default all */
   readonly after?: string | undefined;
   /** The most sums. */
   readonly limit: number;
@@ -46,14 +57,15 @@ export interface SumOptions {
  * Adds records up, each id once, some milliseconds at a time: others use the thread too.
  *
  * Memory holds twice `limit` sums, and the records of one hour, some 700 bytes each: ids have their hour, and a store
- * returns the records of an hour together.
+ * returns the records of an hour together. With `order` it holds all sums.
  *
  * @param read lines of records, in the order of hours
- * @returns a page of sums sorted by key, and the key of its last one if there are more
+ * @returns a page of sums, and the key of its last one if there are more
+ * @throws HttpError 400 if there are too many sums to sort them
  */
 export async function sumUsage(
   read: AsyncIterable<readonly string[]>,
-  { by, tenantId, workloads, after = "", limit }: SumOptions,
+  { by, tenantId, isMeant = () => true, workloads, order, after = "", limit }: SumOptions,
 ): Promise<{ sums: UsageSum[]; next: string | undefined }> {
   const sums = new Map<string, UsageSum>();
   /** Greater keys are on later pages; undefined while all fit. */
@@ -76,7 +88,11 @@ export async function sumUsage(
     sums.set(key, sum);
     if (record.kind === "snapshot") sum.snapshotByteHours += record.byteHours;
     else addSession(sum, record);
-    if (sums.size >= 2 * limit) cut();
+    if (order === undefined && sums.size >= 2 * limit) cut();
+    if (sums.size > MOST_SORTED) {
+      const words = `over ${MOST_SORTED} sums cannot be sorted by ${order}: ask for fewer days, or for the start of an id`;
+      throw new HttpError(400, `query.order: ${words}`);
+    }
   }
 
   function addSession(sum: UsageSum, record: UsageRecord): void {
@@ -114,7 +130,7 @@ export async function sumUsage(
       const record = parseRecord(line);
       if (record === undefined || (tenantId !== undefined && record.tenantId !== tenantId)) continue;
       if (!reachesWorkload({ workloads }, record.workload)) continue;
-      if (keyOf(record, by) <= after) continue;
+      if (!isMeant(record.tenantId) || (order === undefined && keyOf(record, by) <= after)) continue;
       const own = partsOfId(record).hour;
       if (own !== hour) {
         await endHour();
@@ -125,9 +141,18 @@ export async function sumUsage(
     }
   }
   await endHour();
+  if (order !== undefined) return sortedPage();
   cut();
   const sorted = [...sums.values()].sort((a, b) => (a.key < b.key ? -1 : 1)).map(rounded);
   return { sums: sorted, next: greatest };
+
+  function sortedPage(): { sums: UsageSum[]; next: string | undefined } {
+    const of = (sum: UsageSum): number => sum[order ?? "seconds"];
+    const all = [...sums.values()].sort((a, b) => of(b) - of(a) || (a.key < b.key ? -1 : 1));
+    const start = after === "" ? 0 : all.findIndex(({ key }) => key === after) + 1;
+    const page = start === 0 && after !== "" ? [] : all.slice(start, start + limit);
+    return { sums: page.map(rounded), next: start + limit < all.length ? page.at(-1)?.key : undefined };
+  }
 }
 
 function noSum(key: string): UsageSum {

@@ -86,6 +86,8 @@ const requests: [route: string, path: string, body?: unknown][] = [
   ["GET /api/v1/tenants/{id}", "/api/v1/tenants/-a"],
   ["GET /api/v1/tenants/{id}/limits", "/api/v1/tenants/a/limits"],
   ["GET /api/v1/tenants", "/api/v1/tenants"],
+  ["GET /api/v1/tenant-summaries", "/api/v1/tenant-summaries?prefix=a"],
+  ["GET /api/v1/tenant-summaries", "/api/v1/tenant-summaries?tenants=-"],
   ["GET /api/v1/instances", "/api/v1/instances"],
   ["GET /api/v1/instances/{id}", "/api/v1/instances/inst-a"],
   ["GET /api/v1/instances/{id}", "/api/v1/instances/none"],

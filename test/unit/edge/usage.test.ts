@@ -6,6 +6,7 @@ import type { UsageStore } from "../../../crds/usage/usage-store.ts";
 import type { Actor } from "../../../edge/access/actor.ts";
 import { toCsv } from "../../../edge/api/usage/csv.ts";
 import { sumUsage } from "../../../edge/api/usage/sum-usage.ts";
+import { HttpError } from "../../../edge/http/http-error.ts";
 import { eventually } from "../../eventually.ts";
 import { call } from "../snapshots/store-contract.ts";
 import type { ServedStore } from "../snapshots/store-server.ts";
@@ -157,6 +158,54 @@ test("pages have each sum once, in order", async ({ edge, record }) => {
     after = `&after=${next}`;
   }
   assert.equal(seen, [...names].sort());
+});
+
+test("sums are sorted by what was used, the greatest first, and a page goes on after a sum", async ({
+  edge,
+  record,
+}) => {
+  const seconds = { ann: 5, bob: 50, cy: 7, dan: 50, eve: 1 };
+  await record(
+    Object.entries(seconds).map(([tenantId, used]) => ({ tenantId, from: "2026-11-29T10:00:00Z", seconds: used })),
+  );
+  const ask = async (query: string) => {
+    const { json, headers } = await edge.call(`GET /api/v1/usage?${NOVEMBER}&${query}`);
+    return [(json as Sum[]).map(({ tenantId }) => tenantId), headers.get("x-tenancy-next")];
+  };
+  assert.equal(await ask("order=vcpuSeconds"), [["bob", "dan", "cy", "ann", "eve"], null]);
+  assert.equal(await ask("order=seconds&limit=2"), [["bob", "dan"], "dan"]);
+  assert.equal(await ask("order=seconds&limit=2&after=dan"), [["cy", "ann"], "ann"]);
+  assert.equal(await ask("order=seconds&limit=2&after=ann"), [["eve"], null]);
+  assert.equal(await ask("order=seconds&after=nemo"), [[], null]);
+  assert.is((await edge.call("GET /api/v1/usage?order=tenant")).status, 400);
+});
+
+test("sums can be of some tenants, or of those whose ids begin with a text", async ({ edge, record }) => {
+  const ids = ["acme", "acme-1", "bob", "carol"];
+  await record(ids.map((tenantId) => ({ tenantId, from: "2026-11-29T10:00:00Z", seconds: 1 })));
+  const ask = async (query: string) => (await sumsOf(edge, query)).map(({ tenantId }) => tenantId);
+  assert.equal(await ask("&prefix=acme"), ["acme", "acme-1"]);
+  assert.equal(await ask("&prefix=acme&order=seconds&limit=1"), ["acme"]);
+  assert.equal(await ask("&tenants=bob,nemo,acme"), ["acme", "bob"]);
+  assert.equal(await ask("&tenants=bob,acme&tenant=bob"), ["bob"]);
+  assert.equal(await ask("&tenants=acme&tenant=bob"), []);
+});
+
+test("more sums than memory has room for are not sorted", async () => {
+  const lines = usageLines(
+    Array.from({ length: 100_001 }, (_, at) => ({ tenantId: `t${at}`, from: "2026-11-29T10:00:00Z", seconds: 1 })),
+  ).flatMap((text) => text.trimEnd().split("\n"));
+  async function* read() {
+    yield lines;
+  }
+  await sumUsage(read(), { by: "tenant", limit: 10 });
+  try {
+    await sumUsage(read(), { by: "tenant", order: "seconds", limit: 10 });
+    assert.unreachable();
+  } catch (error) {
+    assert.instance(error, HttpError);
+    assert.match((error as HttpError).message, "over 100000 sums cannot be sorted by seconds: ask for fewer days");
+  }
 });
 
 test("a table for spreadsheets comes by format or Accept", async ({ edge, record, served }) => {
