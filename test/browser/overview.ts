@@ -34,7 +34,8 @@ test("nothing is wrong until something is; its number, its words and its claims 
   await trouble.getByText("2 claims").waitFor();
   await trouble.getByText('workload "missing" does not exist', { exact: false }).waitFor();
   await trouble.getByText("Create the workload, then claim again.").waitFor();
-  await trouble.getByRole("link").click();
+  await trouble.getByRole("link", { name: "alice" }).waitFor();
+  await trouble.getByRole("link", { name: "WorkloadNotFound" }).click();
   await page.getByRole("row", { name: /alice missing Failed/ }).waitFor();
   assert.is(await page.getByRole("grid").getAttribute("aria-rowcount"), "3");
   assert.match(page.url(), /phase=Error&workload=missing&reason=WorkloadNotFound$/);

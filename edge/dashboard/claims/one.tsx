@@ -42,8 +42,7 @@ export default function Claim({ params }: { params: PageParams }) {
   return (
     <>
       <p class="crumbs">
-        <a href="/dashboard/claims">Claims</a> /{" "}
-        <a href={`/dashboard/claims?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
+        <a href="/dashboard/claims">Claims</a> / <TenantLink of={tenantId} />
       </p>
       <h1>
         {workloadRef}{" "}

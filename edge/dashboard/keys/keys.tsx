@@ -1,11 +1,13 @@
 import { useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { isId } from "../api/access.ts";
 import { CallError, call } from "../api/call.ts";
 import { type Loaded, useLoad } from "../api/load.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Command } from "../parts/command.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import { problemsByField, type SpecField, withValue } from "../spec/spec-fields.ts";
 import { Field } from "../spec/spec-groups.tsx";
@@ -84,7 +86,14 @@ function List({ keys, acts, again }: { keys: readonly Key[]; acts: Acts; again: 
                 {name}
               </th>
               <td>{role}</td>
-              <td data-label="tenants">{tenants?.join(", ") ?? "all"}</td>
+              <td data-label="tenants">
+                {tenants?.map((one, at) => (
+                  <span key={one}>
+                    {at > 0 && ", "}
+                    {isId(one) ? <TenantLink of={one} /> : one}
+                  </span>
+                )) ?? "all"}
+              </td>
               <td data-label="workloads">{workloads?.join(", ") ?? "all"}</td>
               <td data-label="requests a second">{requestsPerSecond?.toLocaleString() ?? "any number"}</td>
               <td data-label="created">

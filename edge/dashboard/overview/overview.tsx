@@ -9,6 +9,7 @@ import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { State } from "../parts/state.tsx";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { useThrottled } from "../parts/throttled.ts";
 import { durationWords } from "../parts/time-words.ts";
 import { type Figures, figuresOf } from "./figures.ts";
@@ -155,7 +156,13 @@ function TroubleRow({ trouble }: { trouble: Trouble }) {
       )}
       {message !== undefined && (
         <div class="wide">
-          {claims !== undefined && claims > 1 && <span class="muted">For example {example?.tenantId}: </span>}
+          {example !== undefined && (
+            <>
+              {claims !== undefined && claims > 1 && <span class="muted">For example </span>}
+              <TenantLink of={example.tenantId} />
+              {": "}
+            </>
+          )}
           <Long of={message} />
         </div>
       )}

@@ -1,6 +1,7 @@
 import type { RefObject } from "preact";
 import type { ClaimKey } from "../claims/claim.ts";
 import { sizeWords } from "../parts/size-words.ts";
+import { TenantLink } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import { place } from "../route.ts";
 import { digitsOf, type KnownVersion } from "./acts.tsx";
@@ -23,8 +24,7 @@ export function OneVersion(props: {
   return (
     <>
       <p class="crumbs">
-        <a href="/dashboard/snapshots">Snapshots</a> /{" "}
-        <a href={`/dashboard/snapshots?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a> /{" "}
+        <a href="/dashboard/snapshots">Snapshots</a> / <TenantLink of={tenantId} /> /{" "}
         <a href={place.value.pathname}>{workloadRef}</a>
       </p>
       <h1 ref={heading} tabIndex={-1}>

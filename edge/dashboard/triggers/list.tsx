@@ -2,6 +2,7 @@ import { mayChange } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
+import { tenantHref } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
@@ -27,7 +28,11 @@ const columns: readonly Column<Trigger>[] = [
       </a>
     ),
   },
-  { key: "tenant", title: "Tenant", text: tenantOf },
+  {
+    ...{ key: "tenant", title: "Tenant" },
+    text: tenantOf,
+    href: ({ spec: { tenant } }) => tenant.static && tenantHref(tenant.static),
+  },
   { key: "detail", title: "Detail", text: ({ status }) => status.detail ?? "", width: "minmax(0, 1.6fr)" },
   {
     ...{ key: "created", title: "Created", phone: 2, width: "minmax(0, 1.1fr)" },

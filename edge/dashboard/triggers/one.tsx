@@ -55,7 +55,14 @@ function Shown({ trigger: { spec, status, createdAt } }: { trigger: Trigger }) {
               {workloadRef}
             </a>,
           ],
-          ["Tenant", tenant.static ?? `${tenant.prefix ?? ""}{${tenant.from}}`],
+          [
+            "Tenant",
+            tenant.static === undefined ? (
+              `${tenant.prefix ?? ""}{${tenant.from}}`
+            ) : (
+              <TenantLink key="tenant" of={tenant.static} />
+            ),
+          ],
           ["Driver", driver ?? "plain HTTP"],
           ["Guards", guards.length === 0 ? undefined : guards.map((guard) => guard.type).join(", ")],
           ["Created", <When key="created" at={createdAt} />],
