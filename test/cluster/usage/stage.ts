@@ -3,12 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { loadClusterConfig } from "../../../crds/client/config/load-cluster-config.ts";
 import { openStore } from "../../../crds/snapshots/open-store.ts";
-import { createS3Client } from "../../../crds/snapshots/s3/s3-client.ts";
 import { operatorConfig } from "../../../operator/config.ts";
-import { startObjectServer } from "../../../scripts/cluster/objects/object-server.ts";
 import type { DyingRecorder } from "../dying-operator.ts";
 import { runHelper } from "../snapshots/simulated-helper.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
+import { startBucket } from "./bucket.ts";
 import { churnAndCompare } from "./churn.ts";
 import { startFaultySink } from "./faulty-sink.ts";
 
@@ -33,22 +32,11 @@ export async function startUsageStage(name: string): Promise<UsageStage> {
   return {
     onVolume: (options) => churnIn(tenancy, { ...options, told: { RECORDS_USAGE: "true" } }),
     async inBucket(options) {
-      const objects = mkdtempSync(join(tmpdir(), "tenancy-objects-"));
-      const server = await startObjectServer({ folder: objects, log: console.log });
-      const { endpoint, region, accessKeyId, secretAccessKey } = server;
-      const credentials = async () => ({ accessKeyId, secretAccessKey });
-      const client = createS3Client({ endpoint, region, bucket: "usage", isPathStyle: true, credentials });
-      await client.send({ method: "PUT", signal: AbortSignal.timeout(60_000) });
-      client.close();
-      const told = {
-        ...{ RECORDS_USAGE: "true", TENANCY_SNAPSHOT_STORE: "s3://usage/here", TENANCY_SNAPSHOT_ENDPOINT: endpoint },
-        ...{ AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey },
-      } as const;
+      const bucket = await startBucket("usage");
       try {
-        await churnIn(tenancy, { ...options, told });
+        await churnIn(tenancy, { ...options, told: { RECORDS_USAGE: "true", ...bucket.env } });
       } finally {
-        await server.stop();
-        rmSync(objects, { recursive: true, force: true, maxRetries: 20 });
+        await bucket.stop();
       }
     },
     async stop() {
