@@ -29,7 +29,13 @@ test.before(async () => {
 });
 test.after(() => stage?.stop());
 
-async function keyWith(body: { role: string; tenants?: string[] }): Promise<string> {
+interface KeyBody {
+  readonly role: string;
+  readonly tenants?: string[];
+  readonly workloads?: string[];
+}
+
+async function keyWith(body: KeyBody): Promise<string> {
   const answer = await fetch(`${edge.url}/api/v1/keys`, {
     method: "POST",
     headers: { authorization: `Bearer ${KEY}`, "content-type": "application/json" },
@@ -43,7 +49,8 @@ test("an admin creates a key of some workloads, which is shown once, and deletes
   const { page, expect, assertAccessible, close } = await openPage(stage.browser, {
     viewport: { width: 1280, height: 844 },
   });
-  expect(/status of (400|401)/);
+  // Nothing records usage.
+  expect(/status of (400|401|404)/);
   await page.goto(`${edge.url}/dashboard/keys`);
   await page.getByLabel("API key").fill(KEY);
   await page.getByRole("button", { name: "Log in" }).click();
@@ -75,6 +82,16 @@ test("an admin creates a key of some workloads, which is shown once, and deletes
       .status;
   await stage.tenancy.until("every replica knows the key", async () => (await ask("hello")) === 200);
   assert.is(await ask("other"), 404);
+  await row.getByRole("link", { name: "alice", exact: true }).click();
+  await page.getByRole("heading", { level: 1, name: "alice tenant" }).waitFor();
+  await page
+    .getByRole("table", { name: "Keys" })
+    .getByRole("row", { name: /alice laptop tenant alice hello, note-\*/ })
+    .waitFor();
+  await page.goto(`${edge.url}/dashboard/tenants/bob`);
+  await page.getByText("No key reaches it but TENANCY_API_KEY.").waitFor();
+  await page.getByRole("link", { name: "All keys" }).click();
+  await row.waitFor();
   await page.setViewportSize({ width: 390, height: 844 });
   assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
   await assertAccessible();
@@ -87,7 +104,7 @@ test("an admin creates a key of some workloads, which is shown once, and deletes
 });
 
 /** A page on which a person has logged in with a new key, and what the edge refused to it. */
-async function logIn(body: { role: string; tenants?: string[] }, options: { path?: string; width?: number } = {}) {
+async function logIn(body: KeyBody, options: { path?: string; width?: number } = {}) {
   const { path = "/", width = 1280 } = options;
   const opened = await openPage(stage.browser, { viewport: { width, height: 844 } });
   const { page, expect } = opened;
@@ -155,11 +172,35 @@ test("a tenant's key leads to its page, which follows its claims, and no request
     await page.getByText("Loading…", { exact: true }).first().waitFor({ state: "detached" });
     await assertAccessible();
   }
+  await page.goto(`${edge.url}/dashboard/tenants/alice`);
+  await page.getByText("Your login may not read triggers.").waitFor();
+  await page.getByText("Only the role admin may read keys.").waitFor();
+  await page.goto(`${edge.url}/dashboard/tenants`);
+  await page.getByText("Your login has the role tenant of alice, which cannot use this page.").waitFor();
   await page.goto(`${edge.url}/dashboard/pools`);
   await page.getByText("Your login has the role tenant of alice, which cannot use this page.").waitFor();
   await page.goto(`${edge.url}/dashboard/tenants/bob`);
   await page.getByText(/tenant "bob" does not exist for this key/).waitFor();
   assert.equal(refused, []);
+  await close();
+});
+
+test("with a key of some workloads a tenant's page says what it may not read, and shows the rest", async () => {
+  const { page, expect, assertAccessible, close } = await logIn({
+    ...{ role: "tenant", tenants: ["alice"], workloads: ["hello"] },
+  });
+  expect(/status of 403/);
+  await page.waitForURL(`${edge.url}/dashboard/tenants/alice`);
+  await page
+    .getByRole("table", { name: "Claims" })
+    .getByRole("row", { name: /hello.*Active/ })
+    .waitFor();
+  await page
+    .getByRole("region", { name: "Limits" })
+    .getByText(/^this key reaches alice, and there the workloads hello only/)
+    .waitFor();
+  assert.is(await page.getByRole("alert").count(), 0);
+  await assertAccessible();
   await close();
 });
 

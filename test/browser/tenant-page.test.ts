@@ -58,7 +58,10 @@ for (const colorScheme of ["light", "dark"] as const) {
         ...{ colorScheme, viewport: { width, height: 844 } },
       });
       await page.goto(`${stage.url}/dashboard/tenants/alice`);
-      await page.getByRole("table", { name: "Saved files" }).getByRole("link", { name: "notes" }).waitFor();
+      await page
+        .getByRole("table", { name: "Saved files" })
+        .getByRole("link", { name: "notes", exact: true })
+        .waitFor();
       const limits = page.getByRole("table", { name: /^Limits/ });
       const rows = await limits.getByRole("row").allInnerTexts();
       assert.equal(
@@ -75,7 +78,8 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("table", { name: "Claims" }).getByRole("link", { name: "inst-alice" }).waitFor();
       await page.getByRole("img", { name: /^vCPU-hours by day, .*: at most 3, on / }).waitFor();
       await page.getByText("Each day").click();
-      assert.is(await page.getByRole("table", { name: "Usage of each day" }).locator("tbody tr").count(), 30);
+      const days = await page.getByRole("table", { name: "Usage of each day" }).locator("tbody tr").count();
+      assert.ok(days >= 29 && days <= 62, String(days));
       assert.not.match(await page.getByRole("main").innerText(), /bob|Secret/);
       assert.is(await page.evaluate("document.documentElement.scrollWidth"), width);
       assert.is(await page.evaluate("window.pwned"), undefined);

@@ -67,6 +67,7 @@ export function isId(entry: string): boolean {
   return !entry.endsWith("*");
 }
 
-function reaches(tenants: readonly string[], id: string): boolean {
+/** @param tenants ids, or the start of ids before a `*` */
+export function reaches(tenants: readonly string[], id: string): boolean {
   return tenants.some((one) => (isId(one) ? id === one : id.startsWith(one.slice(0, -1))));
 }

@@ -46,6 +46,9 @@ export async function retry(key: ClaimKey): Promise<string> {
 }
 
 /** Reads the claim's current state from the edge. */
-export function readClaim({ tenantId, workloadRef }: ClaimKey): Promise<ApiTypes["ClaimDetail"]> {
-  return call("GET", `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`);
+export function readClaim(
+  { tenantId, workloadRef }: ClaimKey,
+  options: { signal?: AbortSignal } = {},
+): Promise<ApiTypes["ClaimDetail"]> {
+  return call("GET", `/tenants/${encodeURIComponent(tenantId)}/claims/${encodeURIComponent(workloadRef)}`, options);
 }

@@ -5,9 +5,16 @@ import { When } from "./when.tsx";
 /**
  * The Events of an object, newest first, or why they cannot be read.
  *
+ * @param props.of.events with the workload, if they are of several claims
  * @param props.above a text that the page already shows
  */
-export function Events(props: { of: Pick<ApiTypes["ClaimDetail"], "events" | "eventsProblem">; above?: string }) {
+export function Events(props: {
+  of: {
+    readonly events?: readonly (ApiTypes["ObjectEvent"] & { readonly workloadRef?: string })[] | undefined;
+    readonly eventsProblem?: string | undefined;
+  };
+  above?: string;
+}) {
   const { above } = props;
   const { events, eventsProblem } = props.of;
   return (
@@ -26,8 +33,8 @@ export function Events(props: { of: Pick<ApiTypes["ClaimDetail"], "events" | "ev
             </tr>
           </thead>
           <tbody>
-            {[...events].reverse().map(({ at, about, reason, message, count = 1, type }) => (
-              <tr key={`${at} ${about} ${reason} ${message}`}>
+            {[...events].reverse().map(({ at, about, reason, message, count = 1, type, workloadRef }) => (
+              <tr key={`${at} ${about} ${reason} ${message} ${workloadRef}`}>
                 <td>
                   <When at={at} />
                 </td>
@@ -35,6 +42,7 @@ export function Events(props: { of: Pick<ApiTypes["ClaimDetail"], "events" | "ev
                   {reason}
                   {count > 1 && ` × ${count}`}
                   {about === "instance" && <span class="muted"> pod</span>}
+                  {workloadRef !== undefined && <div class="muted">{workloadRef}</div>}
                 </td>
                 <td>{message === above ? <span class="muted">as above</span> : <Long of={message} />}</td>
               </tr>

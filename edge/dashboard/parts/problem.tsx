@@ -17,6 +17,14 @@ export function Problem({ error }: { error: Error | undefined }) {
   );
 }
 
+/** As `Problem`; a line for what the login may not read, or what this server does not have. */
+export function Unread({ error }: { error: Error | undefined }) {
+  if (error instanceof CallError && (error.status === 403 || error.status === 404)) {
+    return <p class="muted">{error.message}</p>;
+  }
+  return <Problem error={error} />;
+}
+
 function Copy({ text, label }: { text: string; label: string }) {
   const [isCopied, setCopied] = useState(false);
   // Browsers offer no clipboard on plain HTTP pages except on loopback.

@@ -24,6 +24,7 @@ import { Checkpoint } from "./checkpoint.tsx";
 import { compareHref } from "./compare.tsx";
 import { Copy } from "./copy.tsx";
 import { filesHref } from "./files.tsx";
+import { Kept } from "./kept.tsx";
 import { Upload } from "./upload.tsx";
 import { OneVersion } from "./version.tsx";
 
@@ -57,8 +58,7 @@ export default function One({ params }: { params: PageParams }) {
   return (
     <>
       <p class="crumbs">
-        <a href="/dashboard/snapshots">Snapshots</a> /{" "}
-        <a href={`/dashboard/snapshots?tenant=${encodeURIComponent(tenantId)}`}>{tenantId}</a>
+        <a href="/dashboard/snapshots">Snapshots</a> / <TenantLink of={tenantId} />
       </p>
       <h1 ref={heading} tabIndex={-1}>
         {workloadRef}{" "}
@@ -182,20 +182,3 @@ function Row(props: {
 }
 
 const short = ({ sha256 }: KnownVersion): string => sha256.slice(0, 8);
-
-function Kept({ of }: { of: Version }) {
-  const { names = [] } = of;
-  if (names.length === 0) return <>{keptWords(of)}</>;
-  return (
-    <>
-      Named <b>{names.join(", ")}</b>
-      {of.version === undefined && `; ${keptWords(of)}`}
-    </>
-  );
-}
-
-function keptWords({ version, kept, kind, sha256 }: Version): string {
-  if (version === undefined) return sha256 === undefined ? "newest" : "newest: restored by a claim with files";
-  if (kind === "checkpoint") return "Checkpoint of a running session, or of one that ended without a save";
-  return kept === "history" ? "A later session started from it" : "Replaced by a fresh session";
-}

@@ -1,7 +1,7 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
-import { useLoad } from "../api/load.ts";
-import { Problem } from "../parts/problem.tsx";
+import { type Loaded, useLoad } from "../api/load.ts";
+import { Unread } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 
 type Limits = ApiTypes["TenantLimits"]["limits"];
@@ -21,20 +21,19 @@ const LEAST_MS = 2000;
 /** The share of a limit from which on it is near. */
 const NEAR = 0.8;
 
-/**
- * What a tenant may use, and what it uses.
- *
- * @param props.version a new value reads again
- */
-export function TenantLimits({ of: tenantId, version }: { of: string; version: string }) {
+/** @param version a new value reads again */
+export function useLimits(tenantId: string, version: string): Loaded<ApiTypes["TenantLimits"]> {
   const path = `/tenants/${encodeURIComponent(tenantId)}/limits`;
-  const read = useLoad(path, (signal) => call<ApiTypes["TenantLimits"]>("GET", path, { signal }), version, LEAST_MS);
-  const { value, error } = read;
+  return useLoad(path, (signal) => call<ApiTypes["TenantLimits"]>("GET", path, { signal }), version, LEAST_MS);
+}
+
+/** What a tenant may use, and what it uses. */
+export function TenantLimits({ of: { value, error } }: { of: Loaded<ApiTypes["TenantLimits"]> }) {
   const holding = (Object.keys(words) as (keyof Limits)[]).filter((name) => value?.limits[name] !== undefined);
   return (
     <section aria-labelledby="limits">
       <h2 id="limits">Limits {value?.class !== undefined && <small class="muted">class {value.class}</small>}</h2>
-      <Problem error={error} />
+      <Unread error={error} />
       {value?.problem !== undefined && <p class="is-warn">Earlier quotas hold: {value.problem}</p>}
       {value !== undefined && holding.length === 0 && <p class="muted">No limits hold for this tenant.</p>}
       {value === undefined && error === undefined && <p class="muted">Reading…</p>}
@@ -75,18 +74,37 @@ function LimitRow({ name, limit, used }: { name: keyof Limits; limit: number; us
           </>
         )}
       </td>
-      <td>
-        {state !== undefined && (
-          <span class={`is-${state.is}`}>
-            <span aria-hidden="true">{state.is === "bad" ? "▲" : "◐"}</span> {state.word}
-          </span>
-        )}
-      </td>
+      <td>{state !== undefined && <LimitState of={state} />}</td>
     </tr>
   );
 }
 
-function stateOf(limit: number, used: number | undefined): { is: "bad" | "warn"; word: string } | undefined {
+interface State {
+  readonly is: "bad" | "warn";
+  readonly word: string;
+}
+
+export function LimitState({ of: { is, word } }: { of: State }) {
+  return (
+    <span class={`is-${is}`}>
+      <span aria-hidden="true">{is === "bad" ? "▲" : "◐"}</span> {word}
+    </span>
+  );
+}
+
+/** The limit that is used most, if it is used up or nearly. */
+export function worstLimit(limits: Limits): State | undefined {
+  let worst: (State & { share: number }) | undefined;
+  for (const name of Object.keys(words) as (keyof Limits)[]) {
+    const { limit = 0, used = 0 }: { limit?: number; used?: number } = limits[name] ?? {};
+    const state = used === 0 ? undefined : stateOf(limit, used);
+    if (state !== undefined && used / limit > (worst?.share ?? 0))
+      worst = { is: state.is, word: `${words[name]} ${state.word}`, share: used / limit };
+  }
+  return worst;
+}
+
+function stateOf(limit: number, used: number | undefined): State | undefined {
   if (limit === 0) return { is: "bad", word: "nothing allowed" };
   if (used === undefined || used < limit * NEAR) return undefined;
   return used >= limit ? { is: "bad", word: "used up" } : { is: "warn", word: "nearly used up" };

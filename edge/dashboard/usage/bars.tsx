@@ -83,13 +83,13 @@ function DayTable({ days }: { days: readonly Day[] }) {
   );
 }
 
-/** A cell for each measure. */
-export function Amounts({ of: sum }: { of: Sum }) {
+/** A cell for each measure; dashes while the sum is read. */
+export function Amounts({ of: sum }: { of: Sum | undefined }) {
   return (
     <>
       {Object.values(measures).map(({ word, of }) => (
         <td key={word} class="number" data-label={word}>
-          {amountWords(of(sum))}
+          {sum === undefined ? "–" : amountWords(of(sum))}
         </td>
       ))}
     </>
