@@ -38,6 +38,13 @@ export const pages: readonly Page[] = [
     load: () => import("./claims/one.tsx"),
   },
   {
+    path: "/dashboard/tenants",
+    of: "service",
+    title: () => "Tenants",
+    navigation: { word: "Tenants", letter: "n" },
+    load: () => import("./tenants/list.tsx"),
+  },
+  {
     path: "/dashboard/workloads/:name",
     of: "service",
     title: ({ name = "" }) => name,

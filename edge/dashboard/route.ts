@@ -53,6 +53,16 @@ export function navigate(path: string, { replace = false }: { replace?: boolean 
   }, next);
 }
 
+/** The page's address with other values; empty ones are left out. */
+export function hrefWith(change: Readonly<Record<string, string>>): string {
+  const next = new URL(place.value);
+  for (const [name, value] of Object.entries(change)) {
+    if (value === "") next.searchParams.delete(name);
+    else next.searchParams.set(name, value);
+  }
+  return next.pathname + next.search;
+}
+
 /** Goes back, unless the previous page is not part of the dashboard. */
 export function goBack(): void {
   if ((kept().depth ?? 0) > 0) leaveGuard.leave(() => history.back());

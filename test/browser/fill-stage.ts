@@ -59,7 +59,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
   const { status } = await tenancy.untilClaim("claim-alice-hello", { phase: "Active" });
   await tenancy.untilClaim(lost.metadata.name, { phase: "Error" });
   const instance = status?.instanceId ?? "";
-  const list = { heading: /^(Claims|Instances|Workloads|Pools|Triggers)$/, shows: /hello|alice|github/ };
+  const list = { heading: /^(Claims|Instances|Workloads|Pools|Triggers|Tenants)$/, shows: /hello|alice|github/ };
   return [
     { path: "/", at: "/", heading: /problem/, shows: "WorkloadNotFound" },
     { ...list, path: "/dashboard/claims", at: "/dashboard/claims" },
@@ -106,6 +106,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       heading: /hello/,
       shows: /Nothing|no snapshot|saved/i,
     },
+    { ...list, path: "/dashboard/tenants", at: "/dashboard/tenants", refused: /status of 404/ },
     {
       path: "/dashboard/tenants/:id",
       at: "/dashboard/tenants/alice",

@@ -3,6 +3,7 @@ import { seesService } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { bindings } from "../parts/keys.ts";
+import { tenantHref } from "../parts/tenant-link.tsx";
 import { navigate } from "../route.ts";
 import { linkedPages } from "./navigation.tsx";
 
@@ -34,6 +35,8 @@ const findable: { readonly [Name in keyof Kinds]?: Findable<Kinds[Name]> } = {
 const ofTenants: readonly (keyof Kinds)[] = ["claims", "instances"];
 
 const MOST_OF_A_KIND = 8;
+/** About what a tenant id is; the API decides. */
+const TENANT_ID = /^[\w.-]{1,63}$/;
 
 /**
  * Opens a page or an object, or runs a key's act, by a part of its name.
@@ -43,7 +46,7 @@ export default function Palette({ close }: { close(): void }) {
   const id = useId();
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const choices = choicesFor(text.trim().toLowerCase());
+  const choices = choicesFor(text.trim());
   const active = Math.min(at, choices.length - 1);
 
   function choose(choice: Choice | undefined): void {
@@ -99,7 +102,7 @@ export default function Palette({ close }: { close(): void }) {
 }
 
 function choicesFor(text: string): Choice[] {
-  const has = (words: string): boolean => words.toLowerCase().includes(text);
+  const has = (words: string): boolean => words.toLowerCase().includes(text.toLowerCase());
   const goes = linkedPages()
     .filter(({ word }) => has(word))
     .map(({ path, word }): Choice => ({ group: "Page", text: word, act: () => navigate(path) }));
@@ -110,7 +113,17 @@ function choicesFor(text: string): Choice[] {
   const objects = kinds
     .filter((name) => seesService() || ofTenants.includes(name))
     .flatMap((name) => objectsOf(name, has));
-  return text === "" ? [...goes, ...acts] : [...goes, ...objects, ...acts];
+  return text === "" ? [...goes, ...acts] : [...goes, ...objects, ...acts, ...tenantsFor(text, has)];
+}
+
+/** Tenants with claims, and the one with exactly this id, which may have none. */
+function tenantsFor(text: string, has: (words: string) => boolean): Choice[] {
+  const ids = new Set<string>();
+  for (const { tenantId } of live("claims").rows.values()) {
+    if (ids.size < MOST_OF_A_KIND && has(tenantId)) ids.add(tenantId);
+  }
+  if (TENANT_ID.test(text)) ids.add(text);
+  return [...ids].map((id) => ({ group: "Tenants", text: id, act: () => navigate(tenantHref(id)) }));
 }
 
 function objectsOf<Name extends keyof Kinds>(name: Name, has: (words: string) => boolean): Choice[] {

@@ -5,7 +5,7 @@ import { useLoad } from "../api/load.ts";
 import { Problem } from "../parts/problem.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { WorkloadLink } from "../parts/workload-link.tsx";
-import { navigate, place } from "../route.ts";
+import { hrefWith, navigate, place } from "../route.ts";
 import { Amounts, Bars, Totals } from "./bars.tsx";
 import { readUsage } from "./read-usage.ts";
 import {
@@ -231,16 +231,6 @@ function Pager({ view: { after, by }, next }: { view: UsageView; next: string | 
       )}
     </div>
   );
-}
-
-/** The page's address with other values; empty ones are left out. */
-function hrefWith(change: Readonly<Record<string, string>>): string {
-  const next = new URL(place.value);
-  for (const [name, value] of Object.entries(change)) {
-    if (value === "") next.searchParams.delete(name);
-    else next.searchParams.set(name, value);
-  }
-  return next.pathname + next.search;
 }
 
 function write(change: Readonly<Record<string, string>>): void {
