@@ -93,8 +93,9 @@ export function usageRoutes(services: UsageServices): ApiRoute[] {
         const { workloads } = request.caller?.actor ?? {};
         mayBeSilent?.();
         await requireStore();
-        const isMeant = (id: string): boolean => id.startsWith(prefix) && tenants?.has(id) !== false;
-        const options = { by, tenantId, isMeant, workloads, order, after, limit };
+        const isMeant = (id: string): boolean =>
+          id === (tenantId ?? id) && id.startsWith(prefix) && tenants?.has(id) !== false;
+        const options = { by, isMeant, workloads, order, after, limit };
         const { sums, next } = await inTurn({ own: readersOf(request, tenantId), sorts: order !== undefined }, () =>
           askStore(({ usage }, call) => sumUsage(usage.read(range, call), options), {
             ...{ ...services, clientGone, limitMs: READ_LIMIT_MS },

@@ -180,6 +180,19 @@ test("sums are sorted by what was used, the greatest first, and a page goes on a
   assert.is((await edge.call("GET /api/v1/usage?order=tenant")).status, 400);
 });
 
+test("a label that is called tenantId makes a record no other tenant's", async () => {
+  const [line = ""] = usageLines([{ tenantId: "alice", from: "2026-11-29T10:00:00Z", seconds: 1 }]);
+  const labelled = line.replace('"labels":{}', '"labels":{"tenantId":"bob"}').trimEnd();
+  assert.match(labelled, '"tenantId":"bob"');
+  async function* read() {
+    yield [labelled, '{"tenantId":5}', "no JSON"];
+  }
+  const keysOf = async (id: string) =>
+    (await sumUsage(read(), { by: "tenant", isMeant: (tenant) => tenant === id, limit: 9 })).sums.map(({ key }) => key);
+  assert.equal(await keysOf("alice"), ["alice"]);
+  assert.equal(await keysOf("bob"), []);
+});
+
 test("sums can be of some tenants, or of those whose ids begin with a text", async ({ edge, record }) => {
   const ids = ["acme", "acme-1", "bob", "carol"];
   await record(ids.map((tenantId) => ({ tenantId, from: "2026-11-29T10:00:00Z", seconds: 1 })));
@@ -268,7 +281,7 @@ test("a sum of one tenant parses no other's records, and others have their turns
     return parse(...given);
   };
   try {
-    const { sums } = await sumUsage(read(), { by: "tenant", tenantId: "alice", limit: 10 });
+    const { sums } = await sumUsage(read(), { by: "tenant", isMeant: (id) => id === "alice", limit: 10 });
     assert.equal(
       sums.map(({ key, sessions: ended }) => [key, ended]),
       [["alice", 200]],
