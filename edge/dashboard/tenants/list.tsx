@@ -27,9 +27,10 @@ type Summary = ApiTypes["TenantSummary"];
 type Usage = ApiTypes["Usage"];
 
 const PAGE_TENANTS = 50;
-/** How often the claims of all tenants are counted, and the page is read again if the number of tenants has changed. */
+/** How often the claims of all tenants are counted. */
 const COUNT_MS = 1000;
-const READ_MS = 5000;
+/** Minimum time between two reads of a page by id, which is read again when the number of tenants with claims changes. */
+const READ_MS = 10_000;
 /** Delay between the last key and the change of the address. */
 const TYPING_MS = 250;
 
@@ -124,7 +125,8 @@ function useTenants(view: TenantsView) {
       : undefined;
   const sortedIds = claiming?.ids ?? sorted.value?.sums.map(({ tenantId = "" }) => tenantId);
   const summaryQuery = sort === "tenant" ? queryOf(page) : namesQuery(sortedIds);
-  const summaries = useLoad(summaryQuery, (signal) => readSummaries(summaryQuery, signal), counts.size, READ_MS);
+  const version = sort === "tenant" ? counts.size : 0;
+  const summaries = useLoad(summaryQuery, (signal) => readSummaries(summaryQuery, signal), version, READ_MS);
   const ids = sort === "tenant" ? summaries.value?.list.map(({ tenantId }) => tenantId) : sortedIds;
   const usedQuery = order === undefined ? namesQuery(ids, month) : undefined;
   const used = useLoad(usedQuery, (signal) => readUsage(new URLSearchParams(usedQuery), signal));

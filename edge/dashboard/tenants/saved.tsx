@@ -119,7 +119,7 @@ function BringBack({ of, isNewest, phase, acts, again }: VersionProps & { of: Kn
     return <Act acts={acts} verb={`Claim with ${short}`} act={() => claim(of, { version: of.sha256 })} />;
   if (isNewest) return null;
   if (phase !== undefined && phase !== "Released")
-    return <span class="muted hint">Release {of.workloadRef} to roll back.</span>;
+    return <span class="muted">Release {of.workloadRef} to roll back.</span>;
   return <Act acts={acts} verb={`Roll back to ${short}`} act={rollBackNow} />;
 
   async function rollBackNow(): Promise<string | undefined> {
