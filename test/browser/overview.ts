@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { pools } from "../../crds/kinds.ts";
+import { pools, workloads } from "../../crds/kinds.ts";
 import { NAMESPACE } from "../cluster/tenancy.ts";
 import { eventually } from "../eventually.ts";
 import { openPage } from "./browser.ts";
@@ -23,7 +23,7 @@ test.after(async () => {
 
 test("nothing is wrong until something is; its number, its words and its claims are one click away", async () => {
   const { tenancy, edge, browser } = stage;
-  const { page, close } = await openPage(browser);
+  const { page, assertAccessible, close } = await openPage(browser);
   await page.goto(edge.url);
   await page.getByRole("heading", { name: /^No problems/ }).waitFor();
   assert.is(await page.title(), "tenancy");
@@ -40,8 +40,16 @@ test("nothing is wrong until something is; its number, its words and its claims 
   assert.is(await page.getByRole("grid").getAttribute("aria-rowcount"), "3");
   assert.match(page.url(), /phase=Error&workload=missing&reason=WorkloadNotFound$/);
   await page.keyboard.press("Escape");
-  for (const tenant of ["alice", "bob"]) await tenancy.release(`claim-${tenant}-missing`);
+  await trouble.getByRole("link", { name: "Create workload" }).waitFor();
+  assert.is(await trouble.getByRole("button", { name: "Retry" }).count(), 0, "of two claims");
+  await tenancy.release("claim-bob-missing");
+  await trouble.getByText("1 claim", { exact: true }).waitFor();
+  await tenancy.createWorkload("missing");
+  await trouble.getByRole("button", { name: "Retry" }).click();
   await page.getByRole("heading", { name: /^No problems/ }).waitFor();
+  await assertAccessible();
+  await tenancy.release("claim-alice-missing");
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "missing" });
   await close();
 });
 

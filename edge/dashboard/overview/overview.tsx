@@ -1,10 +1,14 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { mayAct } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, lastHeardAt, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
+import { retry } from "../claims/claim.ts";
+import { fixOf } from "../claims/fix-of.ts";
 import { remedyOf } from "../claims/remedies.ts";
+import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
@@ -20,6 +24,8 @@ const LOOK_MS = 500;
 /** Minimum time between two reads of the history; it is not read while nothing changes. */
 const HISTORY_MS = 10_000;
 const MOST_TROUBLES = 8;
+/** A cause of more than one line is shortened to this much of its start and end. */
+const CAUSE_EDGE = 55;
 const MOST_POOLS = 12;
 
 export default function Overview() {
@@ -137,13 +143,15 @@ function Troubles({ troubles }: { troubles: readonly Trouble[] }) {
 }
 
 function TroubleRow({ trouble }: { trouble: Trouble }) {
-  const { is, reason, what, claims, example, href } = trouble;
+  const { is, reason, what, claims, example, isOver, href } = trouble;
+  const acts = useActs();
   // Messages on the connection have no status message.
   const path = example && `/tenants/${encodeURIComponent(example.tenantId)}`;
   const tenant = useLoad(path, (signal) => call<ApiTypes["Tenant"]>("GET", path ?? "", { signal }));
   const told = tenant.value?.claims.find(({ workloadRef }) => workloadRef === example?.workloadRef);
   const message = trouble.message ?? (told?.reason === reason ? told?.message : undefined);
   const remedy = example === undefined ? undefined : remedyOf(reason);
+  const fix = example && fixOf(reason, example);
   return (
     <li class={`is-${is}`}>
       <a class="trouble" href={href}>
@@ -163,10 +171,19 @@ function TroubleRow({ trouble }: { trouble: Trouble }) {
               {": "}
             </>
           )}
-          <Long of={message} />
+          <Long of={message} edge={CAUSE_EDGE} />
         </div>
       )}
-      {remedy !== undefined && <p class="muted">{remedy}</p>}
+      {fix !== undefined && example !== undefined && (
+        <div class="acts wide">
+          {remedy !== undefined && <span class="muted">{remedy}</span>}
+          <a class="button" href={fix.href}>
+            {fix.word}
+          </a>
+          {isOver === true && claims === 1 && mayAct() && <Act acts={acts} verb="Retry" act={() => retry(example)} />}
+        </div>
+      )}
+      <Outcome acts={acts} />
     </li>
   );
 }

@@ -11,6 +11,8 @@ export interface Trouble {
   readonly claims?: number;
   /** One of the claims; its message has the details. */
   readonly example?: { readonly tenantId: string; readonly workloadRef: string };
+  /** Whether another claim call can start the claims. */
+  readonly isOver?: boolean;
   readonly message?: string;
   /** The page with the details. */
   readonly href: string;
@@ -105,6 +107,7 @@ function claimGroups({ claims, waitingMs }: TroubleSources): Map<string, { rank:
         ...{ key, is, reason: reason ?? otherwise },
         what: phase === "ReleaseFailed" ? `${workloadRef}: files cannot be saved` : workloadRef,
         claims: (known?.claims ?? 0) + 1,
+        ...(phase === "Error" && { isOver: true }),
         example: known?.example ?? { tenantId, workloadRef },
         href: `/dashboard/claims?${query}`,
       },
