@@ -5,7 +5,7 @@ import type { RoutedRequest } from "../http/router.ts";
 import type { OpenApiSchema } from "./openapi/request-schemas.ts";
 
 /** The most tenants that `?tenants=` can name. */
-export const MOST_TENANTS = 100;
+const MOST_TENANTS = 100;
 
 const ID = pattern.tenantId.slice(1, -1);
 const START = new RegExp(pattern.tenantIdPrefix);

@@ -86,8 +86,8 @@ export async function sumUsage(
     else addSession(sum, record);
     if (order === undefined && sums.size >= 2 * limit) cut();
     if (sums.size > MOST_SORTED) {
-      const words = `over ${MOST_SORTED} sums cannot be sorted by ${order}: ask for fewer days, or for the start of an id`;
-      throw new HttpError(400, `query.order: ${words}`);
+      const words = "cannot be sorted: ask for fewer days, or for the start of an id";
+      throw new HttpError(400, `query.order: over ${MOST_SORTED} sums ${words}`);
     }
   }
 
@@ -154,7 +154,7 @@ export async function sumUsage(
 
 const TENANT = '"tenantId":"';
 
-/** The tenant that a line names. `JSON.stringify` writes this field of a record before the labels, whose names are free. */
+/** The tenant that a line names. A record has this field before its labels, whose names are free. */
 function tenantIn(line: string): string {
   const start = line.indexOf(TENANT) + TENANT.length;
   return line.slice(start, line.indexOf('"', start));

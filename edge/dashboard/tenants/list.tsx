@@ -29,7 +29,7 @@ type Usage = ApiTypes["Usage"];
 const PAGE_TENANTS = 50;
 /** How often the claims of all tenants are counted. */
 const COUNT_MS = 1000;
-/** Minimum time between two reads of a page by id, which is read again when the number of tenants with claims changes. */
+/** Minimum time between two reads of a page by id: it is read again when other tenants have claims. */
 const READ_MS = 10_000;
 /** Delay between the last key and the change of the address. */
 const TYPING_MS = 250;

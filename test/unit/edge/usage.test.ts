@@ -217,7 +217,7 @@ test("more sums than memory has room for are not sorted", async () => {
     assert.unreachable();
   } catch (error) {
     assert.instance(error, HttpError);
-    assert.match((error as HttpError).message, "over 100000 sums cannot be sorted by seconds: ask for fewer days");
+    assert.match((error as HttpError).message, "query.order: over 100000 sums cannot be sorted: ask for fewer days");
   }
 });
 
