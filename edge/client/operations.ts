@@ -338,10 +338,7 @@ export type WorkloadSpec = {
       /** Its size in MB. */
       sizeMb: number;
     };
-    /**
-     * The files of an image. The cluster refuses the pods if it has no image volumes (Kubernetes 1.33 with the
-     * feature gate ImageVolume, or a later version with it on).
-     */
+    /** The files of an image. It needs the feature gate ImageVolume of Kubernetes 1.33. */
     image?: {
       /** The image. */
       reference: string;
