@@ -29,12 +29,15 @@ export type Exposure = (typeof exposures)[number];
 
 export const portWords = {
   names:
-    "each name must have at most 15 lower-case letters, digits and single '-', one of them a letter, and no '-' at an end",
+    "each name must have at most 15 lower-case letters, digits and single '-', one of them a letter, no '-' at an end, and not be port- with a number, which ports without a name have",
   ports: "each name must be of another one of ports",
 } as const;
 
 /** The forms of a port's name (RFC 6335, section 5.1), as Kubernetes takes it. */
 export const PORT_NAME = ["^[a-z0-9]+(-[a-z0-9]+)*$", "[a-z]"] as const;
+
+/** The names of ports without one, in the Services of claims. */
+export const UNNAMED_PORT = "^port-[0-9]+$";
 
 export const networkSchema = Type.Object(
   {
@@ -71,7 +74,7 @@ export const networkSchema = Type.Object(
         description: "Names of ports, for the pods' monitors and for the claims' Services.",
         maxProperties: 32,
         ...rules({
-          rule: `self.all(name, size(name) <= 15 && ${PORT_NAME.map((form) => `name.matches('${form}')`).join(" && ")})`,
+          rule: `self.all(name, size(name) <= 15 && ${PORT_NAME.map((form) => `name.matches('${form}')`).join(" && ")} && !name.matches('${UNNAMED_PORT}'))`,
           message: portWords.names,
         }),
       }),

@@ -7,7 +7,7 @@ import { patternHints } from "./schema/schema-problems.ts";
  * of network plugins and meshes, of container runtimes, and of what gives pods identities and secrets.
  */
 export const CLOSED_KEYS =
-  "^([^/]*\\.)?(tenancy\\.dev|kubernetes\\.io|k8s\\.io|cncf\\.io|cilium\\.io|projectcalico\\.org|ovn\\.org|openshift\\.io|istio\\.io|linkerd\\.io|kuma\\.io|amazonaws\\.com|azure\\.com|azure\\.workload\\.identity|gke\\.io|google\\.com|hashicorp\\.com|gvisor\\.dev)/|^(io\\.kubernetes\\.|io\\.katacontainers\\.|dev\\.gvisor\\.|run\\.oci\\.|aadpodidbinding$)";
+  "^([^/]*\\.)?(tenancy\\.dev|kubernetes\\.io|k8s\\.io|cncf\\.io|cilium\\.io|projectcalico\\.org|ovn\\.org|openshift\\.io|networkservicemesh\\.io|istio\\.io|linkerd\\.io|kuma\\.io|openservicemesh\\.io|dapr\\.io|opentelemetry\\.io|amazonaws\\.com|azure\\.com|azure\\.workload\\.identity|gke\\.io|google\\.com|alibabacloud\\.com|spiffe\\.io|hashicorp\\.com|banzaicloud\\.io|1password\\.io|conjur\\.org|gvisor\\.dev|nri\\.io|cri-o\\.io|crio\\.io)/|\\.(cri-o|crio)\\.io$|^(io\\.kubernetes\\.|io\\.katacontainers\\.|dev\\.gvisor\\.|run\\.oci\\.|aadpodidbinding$)";
 /** One of them that only keeps the pod where it is. */
 export const SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 

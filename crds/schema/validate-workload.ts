@@ -1,4 +1,4 @@
-import { PORT_NAME, portWords } from "../network.ts";
+import { PORT_NAME, portWords, UNNAMED_PORT } from "../network.ts";
 import { keyProblems } from "../pod-metadata.ts";
 import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
 import { volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
@@ -25,6 +25,7 @@ const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;
 const LABEL_KEY = new RegExp(pattern.labelKey);
 const RESOURCE_NAME = new RegExp(pattern.resourceName);
+const UNNAMED = new RegExp(UNNAMED_PORT);
 const PORT_NAMES = PORT_NAME.map((form) => new RegExp(form));
 const CLOSED_TAINT = new RegExp(CLOSED_TAINTS);
 
@@ -233,7 +234,8 @@ function schedulingProblems({
 function portNameProblems({ ports = [], portNames = {} }: NonNullable<WorkloadSpec["network"]> = {}): string[] {
   const names = Object.keys(portNames);
   const named = Object.values(portNames);
-  const isName = (name: string) => name.length <= 15 && PORT_NAMES.every((form) => form.test(name));
+  const isName = (name: string) =>
+    name.length <= 15 && PORT_NAMES.every((form) => form.test(name)) && !UNNAMED.test(name);
   const areOfPorts = named.every((port) => ports.includes(port)) && new Set(named).size === named.length;
   return [
     ...(names.every(isName) ? [] : [`spec.network.portNames: ${portWords.names}`]),

@@ -20,8 +20,8 @@ const TITLE = "tenancy-health";
 /** In the place of the path, which counts only with a port. */
 const UNPROVEN = "unproven";
 
-/** Seconds that a program has for its answer. */
-const ANSWER_SECONDS = 4;
+/** Seconds that a program has for its answer, and the command of a check for its end. */
+export const ANSWER_SECONDS = 4;
 
 /**
  * Shell functions for requests to the program. `$b` is busybox. They leave no process behind: a program that is stopped
@@ -67,14 +67,21 @@ request() {
 /**
  * Shell functions with one that makes the check `$port` and `$path` as the kubelet would: at the pod's own address, and
  * with its rule for the status of a response, but that a redirect is not followed. If it has parameters, they are a
- * command to run in their place. Where it fails, `$why` says why.
+ * command to run in their place, in the folder `$home`. Where it fails, `$why` says why.
  *
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#probe-check-methods
  */
 export const healthyFunction = `${requestFunction}
 healthy() {
   if [ "$#" -gt 0 ]; then
-    "$b" timeout -s KILL ${ANSWER_SECONDS} "$@" < /dev/null > /dev/null && return
+    # busybox may take the name of a program for one of its own.
+    case "$1" in */*) ;; *)
+      program="$("$b" which "$1")" || { why="there is no program $1 in the container"; return 1; }
+      shift
+      set -- "$program" "$@"
+      ;;
+    esac
+    (cd "$home" && "$b" timeout -s KILL ${ANSWER_SECONDS} "$@"; exit "$?") < /dev/null > /dev/null && return
     why="the command of spec.health.exec ended with $?"
     return 1
   fi
@@ -95,7 +102,7 @@ healthy() {
 } 2> /dev/null`;
 
 /** Until the pod is claimed, the launcher that waits is what is healthy. */
-const script = `b="$1"; d="$2"; port="$3"; path="$4"; shift 4
+const script = `home="$PWD"; b="$1"; d="$2"; port="$3"; path="$4"; shift 4
 ${healthyFunction}
 [ -e "$d"/claimed ] || { [ -p "$d"/wake ]; exit; }
 healthy "$@" || { echo "$why"; exit 1; }`;

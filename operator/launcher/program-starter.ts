@@ -27,7 +27,7 @@ const HOOK_LIMIT_MS = 90_000;
 // A program that ends takes its container with it, and so this command. The operator that began it may be gone, so it
 // also ends by itself: on the files that stop the program, and when its patience is over.
 const script =
-  fedScript(`b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"; proof_ms="$6"; shift 6
+  fedScript(`home="$PWD"; b="$1"; cd "$2" || exit 1; d=${LAUNCHER_FOLDER}; patience="$3"; port="$4"; path="$5"; proof_ms="$6"; shift 6
 ${healthyFunction}
 ${NOW_FUNCTION}
 until_so() {

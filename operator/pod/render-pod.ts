@@ -13,7 +13,7 @@ import {
   shareInitContainer,
   TEMPLATE_PROXY_UID,
 } from "../egress/egress-sidecar.ts";
-import { healthProbe } from "../launcher/health-check.ts";
+import { ANSWER_SECONDS, healthProbe } from "../launcher/health-check.ts";
 import { LAUNCHER_FOLDER, launchCommand, preStopHook, startsOnClaim } from "../launcher/launch-command.ts";
 import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { literally } from "../literally.ts";
@@ -31,6 +31,9 @@ export interface PodIdentity {
 
 /** Grace period of a pod with nothing to save: a program that ignores SIGTERM does not hold it for long. */
 export const END_GRACE_SECONDS = 10;
+
+/** From inside, the check itself ends the command before. */
+const COMMAND_SECONDS = ANSWER_SECONDS + 1;
 
 /** A claim waits that long at most for the probe of a program that has become healthy late. */
 const LONGEST_INTERVAL_SECONDS = 60;
@@ -142,8 +145,8 @@ function renderTemplate(workload: Workload, config: OperatorConfig): Template {
     const { onClaim } = entrypoint;
     // A warm pod whose claim or release would not run them is an old one.
     const hooks = [preSave, onClaim].map((hook) => (hook === undefined ? "" : JSON.stringify(hook)));
-    const metadata = [podLabels, podAnnotations].map((one) =>
-      Object.keys(one).length === 0 ? "" : JSON.stringify(one),
+    const metadata = Object.entries({ podLabels, podAnnotations }).map(([field, given]) =>
+      Object.keys(given).length === 0 ? "" : `${field}${JSON.stringify(given)}`,
     );
     const stamped = [...hooks, ...metadata].join("");
     const { runtimeClassName, securityContext, nodeSelector, tolerations, affinity, serviceAccountName } = rendered;
@@ -342,7 +345,7 @@ function probesOf(
   const startupProbe = {
     ...check,
     periodSeconds: 1,
-    timeoutSeconds: 2,
+    timeoutSeconds: exec === undefined ? 2 : COMMAND_SECONDS,
     failureThreshold: Math.ceil(limitMs / 1000) + 60,
   };
   // A launcher that has started stays; more looks at it would only cost the node an exec each.
@@ -353,7 +356,7 @@ function probesOf(
     readinessProbe: {
       ...check,
       periodSeconds: startsOnClaim ? Math.min(intervalSeconds, LONGEST_INTERVAL_SECONDS) : intervalSeconds,
-      timeoutSeconds: Math.min(intervalSeconds, 5),
+      timeoutSeconds: exec === undefined ? Math.min(intervalSeconds, 5) : COMMAND_SECONDS,
       failureThreshold: unhealthyThreshold,
     },
   };

@@ -58,6 +58,8 @@ export async function ensureEgress(workload: Workload, context: WorkloadContext)
   const areNamedSame = ensured === undefined || isDeepStrictEqual(ensured.versions.named, versions.named);
   if (before !== undefined && settings !== undefined && (before !== settings || !areNamedSame))
     await hurryProxies(workload, areNamedSame ? settings : `${settings}, ${now}`, context);
+  // Where there is a problem, the next run looks at everything again, and only hurries what changes after this one.
+  ensuredEgress.set(uid, { generation, untilMs: 0, versions });
   if (named.refusals.length > 0) {
     const message = `spec.network.credentials: ${named.refusals.join("; ")}`;
     return { problem: { reason: "SecretRefused", message }, requeueAfterMs: ASK_AGAIN_MS };

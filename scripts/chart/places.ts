@@ -215,6 +215,8 @@ export const PLACES: readonly Place[] = [
     ...{ object: "ConfigMap tenancy-admission", path: ["data", "jobControllers"], of: JOB_CONTROLLERS },
     write: quoted(".Values.admission.jobControllers"),
   },
+  { ...value("ConfigMap tenancy-admission", ["data", "pod-service-accounts"], "podServiceAccounts"), of: "" },
+  variable(operator, "TENANCY_POD_SERVICE_ACCOUNTS", { expression: ".Values.podServiceAccounts" }),
   {
     ...{ object: "ConfigMap tenancy-proxy", path: ["data", "trusted"] },
     ...{ write: quoted(".Values.frontDoor.trusted"), when: ".Values.frontDoor.trusted" },

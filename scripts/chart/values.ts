@@ -166,6 +166,7 @@ export const valuesSchema: TSchema = Type.Object(
       strict,
     ),
     networkPolicies: Type.Object({ enabled: flag("network policies of operator and edge", true) }, strict),
+    podServiceAccounts: text("ServiceAccounts that workloads may give to instances, separated by commas"),
     admission: Type.Object(
       {
         enabled: flag("policies that hold every pod of the namespace to the hardened settings; Kubernetes 1.30"),

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { ApiError } from "../../crds/client/api-error.ts";
 import { type Cluster, createCluster } from "../../crds/client/cluster.ts";
 import type { ClusterClient, DeleteOptions, ObjectRef } from "../../crds/client/cluster-client.ts";
@@ -231,7 +232,9 @@ export class MemoryApi {
         const { name } = object.metadata;
         return this.#answer({ verb: "apply", resource, name, body: object }, () => {
           const before = this.#objects.get(this.#path(resource, object.metadata))?.object;
-          return this.#save(resource, merged({ kind: resource.kind, ...before }, object));
+          const after = merged<typeof object>({ kind: resource.kind, ...before }, object);
+          // As a server does: what changes nothing is no write.
+          return isDeepStrictEqual(after, before) ? after : this.#save(resource, after);
         });
       },
       delete: (resource, ref, options = {}) =>

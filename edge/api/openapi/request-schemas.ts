@@ -1,4 +1,4 @@
-import { PORT_NAME } from "../../../crds/network.ts";
+import { PORT_NAME, UNNAMED_PORT } from "../../../crds/network.ts";
 import { CLOSED_KEYS, SAFE_TO_EVICT } from "../../../crds/pod-metadata.ts";
 import { CLOSED_TAINTS, LEAVING_TAINTS } from "../../../crds/scheduling.ts";
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
@@ -161,7 +161,11 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.podLabels": podKeys,
   "WorkloadSpec.podAnnotations": podKeys,
   "WorkloadSpec.network.portNames": {
-    propertyNames: { maxLength: 15, allOf: PORT_NAME.map((form) => ({ pattern: form })) },
+    propertyNames: {
+      maxLength: 15,
+      allOf: PORT_NAME.map((form) => ({ pattern: form })),
+      not: { pattern: UNNAMED_PORT },
+    },
   },
   "WorkloadSpec.network.allowlist[]": notAnAddress,
   "WorkloadSpec.network.credentials[].domain": notAnAddress,

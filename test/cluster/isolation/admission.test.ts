@@ -433,6 +433,22 @@ test("an instance has the ServiceAccounts that the parameters name, with their t
     assert.match((await refusal(operator, withAccount(name))) ?? "taken", /denied request: .*service account/);
 });
 
+test("parameters of an earlier release refuse no instance", async () => {
+  const reference = { namespace: NAMESPACE, name: "tenancy-admission" };
+  const write = (values: Record<string, string | null>) =>
+    tenancy.client.patch(configMaps, reference, { type: "merge", body: { data: values } });
+  const { data = {} } = await tenancy.client.get(configMaps, reference);
+  const added = ["pod-service-accounts", "service-secrets"];
+  const planted = withValues(fullPod("inst-planted"), {
+    "spec.containers.0.envFrom": [{ secretRef: { name: "tenancy-sink" } }],
+  });
+  await write(Object.fromEntries(added.map((name) => [name, null])));
+  await eventually(async () => (await refusal(operator, planted)) === undefined);
+  assert.is(await refusal(operator, fullPod("inst-earlier")), undefined);
+  await write(Object.fromEntries(added.map((name) => [name, data[name] ?? ""])));
+  await eventually(async () => (await refusal(operator, planted)) !== undefined);
+});
+
 test("only the operator makes an instance", async () => {
   assert.match(
     (await refusal(tenancy.client, fullPod("inst-theirs"))) ?? "taken",

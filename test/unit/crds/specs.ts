@@ -558,12 +558,13 @@ export const badSpecs: readonly BadSpec[] = [
         ],
         ...["sidecar.istio.io/inject", "k8s.v1.cni.cncf.io/networks", "azure.workload.identity/use", "aadpodidbinding"],
         ...["iam.amazonaws.com/role", "io.katacontainers.config.x", "io.kubernetes.cri-o.userns-mode"],
+        ...["cpu-quota.crio.io", "devices.nri.io/pod", "spiffe.io/spire-managed-identity", "dapr.io/enabled"],
       ].flatMap((key): Row[] => [
         [`the label ${key}`, { image, podLabels: { [key]: "a" } }, "spec.podLabels"],
         [`the annotation ${key}`, { image, podAnnotations: { [key]: "a" } }, "spec.podAnnotations"],
       ]),
       ["a pod's label that is none", { image, podLabels: { "a/b/c": "" } }, "spec.podLabels"],
-      ...["HTTP", "80", "a--b", "-a", "a-", "a234567890123456", "a.b"].map(
+      ...["HTTP", "80", "port-81", "a--b", "-a", "a-", "a234567890123456", "a.b"].map(
         (name): Row => [
           `a port named ${name}`,
           { image, network: { ports: [80], portNames: { [name]: 80 } } },

@@ -425,6 +425,15 @@ rootTest("a start lasts until the command of its check succeeds, which is ended 
   await startClaimed(container, { command });
   assert.is(await probe(container, { command }), 0);
   assert.is(await probe(container, { command: [staticBusybox, "false"] }), 1);
+  // Of the image, in whose shell, unlike in that of the tools, this is no command; in the folder of the image.
+  assert.is(await probe(container, { command: ["sh", "-c", "[[ a = a ]]"] }), 1);
+  const inFolder = [staticBusybox, "sh", "-c", '[ "$PWD" != "$1" ]', "check", container.root];
+  await startClaimed(container, { command: inFolder }, { isAgain: true });
+  const missing = await startClaimed(container, { command: ["no-such-program"] }, { isAgain: true }).then(
+    () => "",
+    String,
+  );
+  assert.match(missing, "there is no program no-such-program in the container");
   const hangs = [staticBusybox, "sh", "-c", "trap '' TERM; while :; do :; done"];
   assert.is(await probe(container, { command: hangs }), 1);
   const failure = await startClaimed(container, { command: hangs }, { isAgain: true }).then(() => "", String);

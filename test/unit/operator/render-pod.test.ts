@@ -117,9 +117,9 @@ test("a pod has its workload's labels, annotations and port names, and the servi
     { containerPort: 80 },
     { containerPort: 90, name: "metrics" },
   ]);
-  const [plain, labelled] = [workload(), workload({ podLabels: { team: "a" } })];
-  assert.not(templateHash(plain, config) === templateHash(labelled, config));
-  assert.is(isolationHash(plain, config), isolationHash(labelled, config));
+  const all = [workload(), workload({ podLabels: { team: "a" } }), workload({ podAnnotations: { team: "a" } })];
+  assert.is(new Set(all.map((one) => templateHash(one, config))).size, 3);
+  assert.is(new Set(all.map((one) => isolationHash(one, config))).size, 1);
 });
 
 test("what a pod's program can read is part of what isolates the pod", () => {
@@ -163,6 +163,21 @@ test("health gives a start-up probe once a second and a readiness probe as asked
   });
   assert.is(container?.livenessProbe, undefined);
   assert.is(containerOf(workload())?.readinessProbe, undefined);
+});
+
+test("a command has its time in each probe, also where the probes are close", () => {
+  for (const start of ["Warm", "OnClaim"] as const) {
+    const container = containerOf(
+      workload({
+        health: { intervalSeconds: 1, exec: { command: ["check", "$(A)"] } },
+        entrypoint: { cmd: "run", start, startTimeoutSeconds: 600 },
+      }),
+    );
+    const { startupProbe, readinessProbe } = container ?? {};
+    assert.equal([startupProbe?.timeoutSeconds, readinessProbe?.timeoutSeconds], [5, 5]);
+    assert.is(startupProbe?.failureThreshold, 660);
+    assert.is(startupProbe?.exec?.command?.at(-1), "$$(A)");
+  }
 });
 
 test("an instance that is ready when its program runs has no probe, whatever its ports", () => {
