@@ -339,6 +339,12 @@ export function createMetrics() {
       labelNames: ["result"],
       registers,
     }),
+    poolMisses: new Counter({
+      name: "tenancy_pool_misses_total",
+      help: "Claims that found no warm pod, counted for each pool of their workload",
+      labelNames: ["pool"],
+      registers,
+    }),
     warmUpSeconds: new Histogram({
       name: "tenancy_pool_warm_up_seconds",
       help: "Time from a warm pod's creation to its readiness",

@@ -6,6 +6,7 @@ import { createHandlerFailures } from "../crds/client/watch/handler-failures.ts"
 import { HistoryError } from "../crds/client/watch/listing.ts";
 import { annotation } from "../crds/labels.ts";
 import type { Log } from "../crds/log.ts";
+import { desiredSize } from "../crds/pool.ts";
 import type { EventSink } from "../crds/sink/event-sink.ts";
 import type { SnapshotStore } from "../crds/snapshots/snapshot-store.ts";
 import type { Tracer } from "../crds/tracing/tracer.ts";
@@ -80,8 +81,10 @@ export function startOperator(options: OperatorOptions): Operator {
   metrics.followCaches({
     isReady,
     *pools() {
-      for (const { metadata, spec } of pools.store.values())
-        yield { name: metadata.name, ready: pods.store.by("pool", `${metadata.name}/ready`).size, desired: spec.size };
+      for (const pool of pools.store.values()) {
+        const { name } = pool.metadata;
+        yield { name, ready: pods.store.by("pool", `${name}/ready`).size, desired: desiredSize(pool) };
+      }
     },
     *failedReleases() {
       for (const claim of claims.store.by("needsHelper", "")) {

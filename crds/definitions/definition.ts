@@ -93,7 +93,7 @@ export const definitions: readonly CustomResourceDefinition[] = [
   definition({
     resource: pools,
     shortName: "tp",
-    description: "A fixed number of warm pods of one workload.",
+    description: "Warm pods of one workload.",
     spec: poolSpecSchema,
     status: poolStatusSchema,
     metadata: labelValueName,
@@ -104,11 +104,13 @@ export const definitions: readonly CustomResourceDefinition[] = [
     },
     columns: [
       column("Workload", ".spec.workloadRef", "The workload of the pods."),
-      { ...column("Size", ".spec.size", "Desired number of pods."), type: "integer" },
+      { ...column("Size", ".status.desired", "Number of pods that the operator aims for."), type: "integer" },
       { ...column("Ready", ".status.ready", "Pods that can be claimed."), type: "integer" },
       { ...column("Warming", ".status.warming", "Pods that are starting."), type: "integer" },
       column("Phase", ".status.phase", "Phase of the pool."),
       column("Reason", ".status.reason", "Why it is not full."),
+      { ...column("Max", ".spec.maxSize", "Most pods of a pool that scales by itself."), type: "integer", priority: 1 },
+      { ...column("Because", ".status.scaling.reason", "What decides the size of such a pool."), priority: 1 },
       age,
     ],
   }),

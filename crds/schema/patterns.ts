@@ -46,6 +46,8 @@ export const pattern = {
   gitRef: "^[A-Za-z0-9_]([-A-Za-z0-9_./]*[A-Za-z0-9_])?$",
   /** Any text on one line. */
   oneLine: "^[^\\x00-\\x1f\\x7f]+$",
+  /** A cron pattern: five fields. */
+  cron: "^\\s*\\S+(\\s+\\S+){4}\\s*$",
   /** Any text without spaces and control characters. */
   word: "^[^\\s\\x00-\\x1f\\x7f]+$",
   /** The name of an environment variable that every shell can use. */

@@ -157,6 +157,7 @@ export const patternHints: Readonly<Record<string, string>> = {
   [pattern.urlPath]: "a path that starts with / and has no query, fragment, space or control character",
   [pattern.url]: "a URL that starts with http:// or https:// and has no space or control character",
   [pattern.oneLine]: "non-empty text on one line, without control characters",
+  [pattern.cron]: "five fields, such as 0 9 * * 1-5",
   [pattern.word]: "non-empty text without spaces and control characters",
   [pattern.noNull]: "text without the NUL character",
   [pattern.gitUrl]: "the HTTPS address of a Git repository, without a user, such as https://git.example.com/team/app",

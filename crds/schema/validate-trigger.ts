@@ -45,7 +45,7 @@ function configProblems({ type, config }: TriggerSpec): string[] {
         ? ["spec.config.botTokenSecretRef: required for a messenger trigger: the Secret with its bot's token"]
         : [];
     case "cron":
-      return [...scheduleProblems(config.schedule), ...timezoneProblems(config.timezone)];
+      return [...scheduleProblems(config.schedule), ...timezoneProblems(config.timezone, "spec.config.timezone")];
     default:
       return type satisfies never;
   }
@@ -63,13 +63,13 @@ function scheduleProblems(schedule: string | undefined): string[] {
   return fields === 5 ? [] : [`spec.config.schedule: must have five fields, such as 0 9 * * 1-5, not ${fields}`];
 }
 
-function timezoneProblems(timezone: string | undefined): string[] {
+export function timezoneProblems(timezone: string | undefined, path: string): string[] {
   if (timezone === undefined) return [];
   try {
     new Intl.DateTimeFormat("en", { timeZone: timezone });
     return [];
   } catch {
-    return ["spec.config.timezone: must be an IANA name such as Europe/Berlin"];
+    return [`${path}: must be an IANA name such as Europe/Berlin`];
   }
 }
 

@@ -1,13 +1,10 @@
 import type { Cluster } from "../../crds/client/cluster.ts";
 import { pools } from "../../crds/kinds.ts";
-import { type Pool, type PoolSpec, type PoolStatus, poolSpecSchema } from "../../crds/pool.ts";
-import { plainSchema } from "../../crds/schema/schema.ts";
-import { schemaProblems } from "../../crds/schema/schema-problems.ts";
+import type { Pool, PoolSpec, PoolStatus } from "../../crds/pool.ts";
+import { poolProblems } from "../../crds/schema/validate-pool.ts";
 import { poolNameRule } from "../http/parameters.ts";
 import type { ApiRoute } from "./api-route.ts";
 import { deleteRoute, type SpecKind, specRoutes } from "./spec-routes.ts";
-
-const schema = plainSchema(poolSpecSchema);
 
 /** The routes of pools. */
 export function poolRoutes(options: { cluster: Cluster; namespace: string }): ApiRoute[] {
@@ -15,7 +12,7 @@ export function poolRoutes(options: { cluster: Cluster; namespace: string }): Ap
     resource: pools,
     ...{ noun: "pool", path: "/api/v1/pools", parameter: "name", nameRule: poolNameRule, schema: "Pool" },
     onReplaced: "A smaller size deletes warm pods; claimed pods stay.",
-    problemsOf: (spec) => schemaProblems({ value: spec, schema, path: "spec" }),
+    problemsOf: (spec) => poolProblems(spec),
     show: poolResponse,
   };
   return [
@@ -28,19 +25,20 @@ export function poolRoutes(options: { cluster: Cluster; namespace: string }): Ap
 interface PoolResponse {
   name: string;
   spec: PoolSpec;
-  status: Pick<PoolStatus, "phase" | "ready" | "warming" | "desired" | "reason" | "message">;
+  status: Pick<PoolStatus, "phase" | "ready" | "warming" | "desired" | "scaling" | "reason" | "message">;
   /** ISO 8601. */
   createdAt: string;
 }
 
 function poolResponse({ metadata, spec, status }: Pool): PoolResponse {
-  const { phase = "Filling", ready = 0, warming = 0, desired, reason, message } = status ?? {};
+  const { phase = "Filling", ready = 0, warming = 0, desired, scaling, reason, message } = status ?? {};
   return {
     name: metadata.name,
     spec,
     status: {
       ...{ phase, ready, warming },
       ...(desired !== undefined && { desired }),
+      ...(scaling !== undefined && { scaling }),
       ...(reason !== undefined && { reason }),
       ...(message !== undefined && { message }),
     },

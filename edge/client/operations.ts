@@ -714,12 +714,36 @@ export type Workload = {
   createdAt: string;
 };
 
-/** A fixed number of warm pods of one workload. */
+/** Warm pods of one workload: a fixed number of them, or as many as its claims need. */
 export type PoolSpec = {
   /** Name of the workload to keep ready. */
   workloadRef: string;
-  /** Number of warm pods to keep. */
-  size: number;
+  /** Number of warm pods to keep; instead of maxSize. */
+  size?: number;
+  /** Most warm pods; the operator chooses how many. Instead of size. */
+  maxSize?: number;
+  /** With maxSize: fewest warm pods; 1 when absent. */
+  minSize?: number;
+  /** What the size is chosen for: exactly one of idlePercent, hitRate and p99Ms; hitRate 99 when absent. */
+  target?: {
+    /** Warm pods, as a percentage of all pods of the workload, claimed ones included. */
+    idlePercent?: number;
+    /** Percentage of claims that find a warm pod. */
+    hitRate?: number;
+    /** Milliseconds that 99 % of claims wait at most for a pod. */
+    p99Ms?: number;
+  };
+  /** With maxSize: times from which on minSize is greater. */
+  schedule?: {
+    /** From when on: five fields, such as 0 8 * * 1-5. */
+    cron: string;
+    /** IANA name, such as Europe/Berlin; UTC when absent. */
+    timezone?: string;
+    /** Fewest warm pods from then on. */
+    minSize: number;
+  }[];
+  /** With maxSize: seconds in which fewer pods are needed until the pool shrinks; 600 when absent. */
+  scaleDownAfterSeconds?: number;
   /** Maximum number of pods that start at the same time. */
   maxFillConcurrency?: number;
 };
@@ -728,13 +752,13 @@ export type PoolSpec = {
 export type Pool = {
   /** Name of the pool. */
   name: string;
-  /** A fixed number of warm pods of one workload. */
+  /** Warm pods of one workload: a fixed number of them, or as many as its claims need. */
   spec: PoolSpec;
   /** The operator's result. */
   status: {
     /**
-     * Filling until size pods are ready, Degraded while pods keep failing or are refused, Error if no pod can be
-     * made.
+     * Filling until as many pods are ready as it aims for, Degraded while pods keep failing or are refused, Error
+     * if no pod can be made.
      */
     phase: "Filling" | "Ready" | "Degraded" | "Error";
     /** Pods that can be claimed. */
@@ -743,6 +767,21 @@ export type Pool = {
     warming: number;
     /** Number of pods that the operator aims for. */
     desired?: number;
+    /** Why the operator aims for this size; absent for a pool of fixed size. Written when the size changes. */
+    scaling?: {
+      /** One word for programs: what decides the size. */
+      reason: string;
+      /** A sentence for people. */
+      message: string;
+      /** Pods that spec.target needs, before any limit. */
+      needed: number;
+      /** Fewest pods now, by spec.minSize and spec.schedule. */
+      minSize: number;
+      /** Claims of the workload, in the last hour. */
+      arrivalsPerMinute: number;
+      /** Seconds from a pod's creation to its readiness. */
+      refillSeconds?: number;
+    };
     /** One word for programs, if something is wrong. */
     reason?: string;
     /** A sentence for people. */
@@ -1836,11 +1875,11 @@ export type OpenPool = {
   createdAt: string;
   /** The workload. */
   workloadRef: string;
-  /** Number of warm pods to keep. */
+  /** Number of warm pods that it aims for. */
   size: number;
   /**
-   * Filling until size pods are ready, Degraded while pods keep failing or are refused, Error if no pod can be
-   * made.
+   * Filling until as many pods are ready as it aims for, Degraded while pods keep failing or are refused, Error if
+   * no pod can be made.
    */
   phase: "Filling" | "Ready" | "Degraded" | "Error";
   /** Pods that can be claimed. */

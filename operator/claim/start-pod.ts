@@ -7,6 +7,7 @@ import { takesClaimInputs, withDefaults } from "../../crds/defaults.ts";
 import { workloads } from "../../crds/kinds.ts";
 import { annotation, label } from "../../crds/labels.ts";
 import { instanceName, nameSuffix } from "../../crds/names.ts";
+import { scalingOf } from "../../crds/pool.ts";
 import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { isOfUnknownHistory } from "../history.ts";
@@ -79,7 +80,9 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
 function promiseWarmingPod(claim: Claim, workload: Workload, context: ClaimContext) {
   const { informers, config, editedPods, historySince, poolFailures, promisedPods } = context;
   const template = templateHash(workload, config);
-  return promisedPods.promise(claim.metadata.uid ?? "", function* () {
+  let isFirst = false;
+  const promise = promisedPods.promise(claim.metadata.uid ?? "", function* () {
+    isFirst = true;
     for (const { metadata } of informers.pools.store.by("workload", workload.metadata.name)) {
       if (poolFailures.isDegraded(metadata.name)) continue;
       for (const pod of informers.pods.store.by("pool", `${metadata.name}/warming/${template}`)) {
@@ -88,6 +91,9 @@ function promiseWarmingPod(claim: Claim, workload: Workload, context: ClaimConte
       }
     }
   });
+  // It will have a warm pod, but had to wait for it.
+  if (promise !== undefined && isFirst) noteMiss(claim, context);
+  return promise;
 }
 
 function awaitWorkload({ metadata }: Claim, message: string): Outcome {
@@ -99,11 +105,24 @@ function noteHit({ claim, isHit }: { claim: Claim; isHit: boolean }, context: Cl
   const sources = context.informers.pools.store.by("workload", claim.spec.workloadRef);
   if (sources.size > 0) context.metrics.poolClaims.inc({ result: isHit ? "hit" : "miss" });
   if (isHit) return;
+  noteMiss(claim, context);
   for (const pool of sources) {
-    const message =
-      "a claim found no warm pod and starts a cold one: a larger spec.size or spec.maxFillConcurrency would help";
+    const help =
+      scalingOf(pool) === undefined
+        ? "a larger spec.size or spec.maxFillConcurrency would help"
+        : "the pool grows up to spec.maxSize; a larger spec.minSize or spec.maxFillConcurrency would help";
+    const message = `a claim found no warm pod and starts a cold one: ${help}`;
     context.poolEvents.warn(pool, { reason: "PoolEmpty", message });
   }
+}
+
+/** Lets the pools of the claim's workload grow. */
+function noteMiss({ spec }: Claim, { informers, metrics, poolSizes }: ClaimContext): void {
+  const pools = [...informers.pools.store.by("workload", spec.workloadRef)];
+  const scaling = pools.filter((pool) => scalingOf(pool) !== undefined);
+  if (scaling.length > 0) poolSizes.arrivals.missed(spec.workloadRef);
+  for (const { metadata } of pools) metrics.poolMisses.inc({ pool: metadata.name });
+  for (const { metadata } of scaling) poolSizes.changed(metadata.name);
 }
 
 /**

@@ -9,6 +9,7 @@ import { createPoolEvents, type PoolEvents } from "./pool-events.ts";
 import { createFailureRecord, type FailureRecord } from "./pool-failures.ts";
 import { poolIndex, warmIndex } from "./pool-member.ts";
 import { createPoolRefusals, type PoolRefusals } from "./pool-refusals.ts";
+import { createPoolSizes, type PoolSizes } from "./pool-sizes.ts";
 import { createPromisedPods, type PromisedPods } from "./promised-pods.ts";
 import { createRefillPause, type RefillPause } from "./refill-pause.ts";
 import { createSeenTimes, type SeenTimes } from "./seen-times.ts";
@@ -23,6 +24,7 @@ export interface PoolMemory {
   poolFailures: FailureRecord;
   poolRefusals: PoolRefusals;
   poolEvents: PoolEvents;
+  poolSizes: PoolSizes;
   refillPause: RefillPause;
   promisedPods: PromisedPods;
   /** Of unclaimed pods that are not ready. */
@@ -57,6 +59,7 @@ export function createPoolMemory({
     poolFailures: createFailureRecord({ onChange }),
     poolRefusals: createPoolRefusals({ onChange }),
     poolEvents: createPoolEvents({ events }),
+    poolSizes: createPoolSizes({ onChange }),
     refillPause: createRefillPause(),
     promisedPods: createPromisedPods(),
     seenTimes: createSeenTimes(),
@@ -68,5 +71,6 @@ export function forgetPool(name: string, memory: PoolMemory): void {
   memory.poolEvents.forget(name);
   memory.poolFailures.forget(name);
   memory.poolRefusals.forget(name);
+  memory.poolSizes.forget(name);
   memory.refillPause.filled(name);
 }

@@ -1,9 +1,10 @@
+import type { Claim } from "../../crds/claim.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
 import type { Change } from "../../crds/client/watch/informer.ts";
 import { keyAt, keyOf } from "../../crds/client/watch/store.ts";
 import type { Pod, ResourceQuota } from "../../crds/kubernetes.ts";
-import { label } from "../../crds/labels.ts";
-import type { Pool } from "../../crds/pool.ts";
+import { annotation, label } from "../../crds/labels.ts";
+import { type Pool, scalingOf } from "../../crds/pool.ts";
 import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase } from "../../crds/workload-phase.ts";
 import { type Controller, type Watch, watch } from "../controller.ts";
@@ -46,6 +47,7 @@ export function createPoolController(context: PoolContext): Controller<"pool"> {
       watch(informers.pods, (change) => noteStart(change, context)),
       watch(informers.pods, (change) => noteEnd(change, context)),
       watch(informers.resourceQuotas, (change) => noteRoom(change, context)),
+      watch(informers.claims, (change) => noteArrival(change, context)),
       ...poolWatches(context),
     ],
     reconcile: (key) => reconcilePool(key, { context, fresh }),
@@ -99,8 +101,11 @@ function poolWatches(context: PoolContext): Watch[] {
 /** Forgets the failures of a workload's pools when the workload changes: the change may have removed their cause. */
 function forgetFailures(change: Change<Workload>, context: PoolContext): [] {
   if (!hasNewPhase(change)) return [];
-  const { informers, poolFailures, poolRefusals, refillPause } = context;
-  if (change.type === "deleted") refillPause.forget(change.object.metadata.name);
+  const { informers, poolFailures, poolRefusals, poolSizes, refillPause } = context;
+  if (change.type === "deleted") {
+    refillPause.forget(change.object.metadata.name);
+    poolSizes.arrivals.forget(change.object.metadata.name);
+  }
   for (const { metadata } of informers.pools.store.by("workload", change.object.metadata.name)) {
     poolFailures.forget(metadata.name);
     poolRefusals.forget(metadata.name);
@@ -117,6 +122,7 @@ function resumeFailures({ type, object, previous }: Change<Pool>, context: PoolC
   const { name, generation } = object.metadata;
   if (type === "deleted") {
     forgetPool(name, context);
+    context.metrics.poolMisses.remove({ pool: name });
     return [];
   }
   if (previous?.metadata.generation === generation) return [];
@@ -130,13 +136,32 @@ function resumeFailures({ type, object, previous }: Change<Pool>, context: PoolC
   return [];
 }
 
-function noteStart(change: Change<Pod>, { metrics, poolFailures, serverNow }: PoolContext): [] {
+function noteStart(change: Change<Pod>, { metrics, poolFailures, poolSizes, serverNow }: PoolContext): [] {
   const pool = poolOf(change);
   const [now, before] = memberStates(change);
   if (pool === undefined || now !== "ready" || before === "ready") return [];
   poolFailures.started(pool, change.object);
   const { creationTimestamp = "" } = change.object.metadata;
-  if (before !== undefined) metrics.warmUpSeconds.observe((serverNow() - Date.parse(creationTimestamp)) / 1000);
+  if (before === undefined) return [];
+  const seconds = (serverNow() - Date.parse(creationTimestamp)) / 1000;
+  metrics.warmUpSeconds.observe(seconds);
+  if (before === "warming") poolSizes.refilled(pool, Math.max(0, seconds));
+  return [];
+}
+
+/** Counts a claim that is new, or tried again, for the pools of its workload that scale by themselves. */
+function noteArrival({ type, object, previous }: Change<Claim>, context: PoolContext): [] {
+  const { metadata, spec } = object;
+  const attempt = metadata.annotations?.[annotation.attempt];
+  const isAgain = type === "modified" && attempt !== previous?.metadata.annotations?.[annotation.attempt];
+  if (type !== "added" && !isAgain) return [];
+  for (const pool of context.informers.pools.store.by("workload", spec.workloadRef)) {
+    if (scalingOf(pool) === undefined) continue;
+    // A new leader counts the claims of the last hour that are still there.
+    const ageMs = isAgain ? 0 : Math.max(0, context.serverNow() - Date.parse(metadata.creationTimestamp ?? ""));
+    context.poolSizes.arrivals.arrived(spec.workloadRef, ageMs);
+    break;
+  }
   return [];
 }
 
@@ -145,8 +170,10 @@ function noteEnd({ type }: Change<Pod>, { poolRefusals }: PoolContext): [] {
   return [];
 }
 
-function noteRoom(change: Change<ResourceQuota>, { poolRefusals }: PoolContext): [] {
-  if (hasMoreRoom(change)) poolRefusals.roomMade();
+function noteRoom(change: Change<ResourceQuota>, { poolRefusals, poolSizes }: PoolContext): [] {
+  if (!hasMoreRoom(change)) return [];
+  poolRefusals.roomMade();
+  poolSizes.roomMade();
   return [];
 }
 

@@ -14,6 +14,7 @@ import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { PoolContext } from "./context.ts";
 import { isolationOf, type MemberState } from "./pool-member.ts";
+import { decidePoolSize } from "./pool-sizes.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
 const RECHECK_MS = 1000;
@@ -28,7 +29,7 @@ export interface FreshMembers {
 }
 
 /**
- * Fills a pool to its size.
+ * Fills a pool to its size: that of its spec, or the one that its claims need.
  *
  * - Created pods are cached before the next run, so a watch that is behind causes no second creation.
  * - Pods of an old template are deleted as pods of the new one become ready, so an update never makes the pool smaller
@@ -45,23 +46,43 @@ export async function reconcilePool(
   options: { context: PoolContext; fresh: FreshMembers },
 ): Promise<ReconcileResult> {
   const { context, fresh } = options;
-  const { informers, config, poolFailures, poolRefusals } = context;
   // Read this first: another pool's run can refresh the cache after this run has counted.
   const wereFresh = fresh.areFresh();
-  const pool = informers.pools.store.get(key);
+  const pool = context.informers.pools.store.get(key);
   if (pool === undefined || pool.metadata.deletionTimestamp !== undefined) return undefined;
+  const { size, againAfterMs } = decidePoolSize(pool, context);
+  const filled = await fillPool({ pool, size, wereFresh }, context);
+  if (filled === "notFresh") {
+    await fresh.refresh();
+    return reconcilePool(key, options);
+  }
+  const waits = [filled?.requeueAfterMs, againAfterMs].filter((wait) => wait !== undefined);
+  return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
+}
+
+/** A pool and the number of pods that it aims for. */
+interface SizedPool {
+  readonly pool: Pool;
+  readonly size: number;
+}
+
+/** @returns `notFresh` if it lacks pods, and the cache may lack some that the previous leader created */
+async function fillPool(
+  { pool, size, wereFresh }: SizedPool & { wereFresh: boolean },
+  context: PoolContext,
+): Promise<ReconcileResult | "notFresh"> {
+  const { informers, config, poolFailures, poolRefusals } = context;
   const workload = informers.workloads.store.get({ namespace: config.namespace, name: pool.spec.workloadRef });
   const template = workload !== undefined && isReadyToUse(workload) ? templateHash(workload, config) : undefined;
   // The workload's next event starts the next run. Until then the pool keeps its pods, up to its size.
   if (workload === undefined || template === undefined) {
-    await removeSurplus(pool, context);
+    await removeSurplus({ pool, size }, context);
     return undefined;
   }
   const members = membersOf(pool, template, context);
-  await removeMembers(members, { pool, workload }, context);
+  await removeMembers(members, { pool, size, workload }, context);
 
   const { name } = pool.metadata;
-  const size = pool.spec.size;
   const maxFill = pool.spec.maxFillConcurrency ?? DEFAULT_FILL_CONCURRENCY;
   const [readyNow, warmingNow] = [members.current("ready"), members.current("warming")];
   const missing = size - readyNow - warmingNow;
@@ -75,17 +96,14 @@ export async function reconcilePool(
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, poolFailures.waitMs(name), poolRefusals.waitMs(name));
   if (waitMs > 0) return { requeueAfterMs: waitMs };
-  if (!wereFresh) {
-    await fresh.refresh();
-    return reconcilePool(key, options);
-  }
+  if (!wereFresh) return "notFresh";
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);
   // Up to `size` unready pods take no slot. More do, or a program that never stays ready would be started without end.
   const [warming, failed, unready] = [members.all("warming"), members.all("failed"), members.all("unready")];
   const held = warming.size + failed.size + Math.max(0, unready.size - size);
   const count = Math.min(missing, atOnce - held);
-  if (count > 0) await startPods(count, { pool, workload, isStale: members.isStale }, context);
+  if (count > 0) await startPods(count, { pool, size, workload, isStale: members.isStale }, context);
   const retryAfterMs = Math.max(poolFailures.waitMs(name), poolRefusals.waitMs(name));
   return retryAfterMs > 0 ? { requeueAfterMs: retryAfterMs } : undefined;
 }
@@ -117,20 +135,20 @@ function membersOf(pool: Pool, template: string, { informers, historySince }: Po
 }
 
 /** Deletes pods above the pool's size, of any template; warming ones first. */
-async function removeSurplus({ metadata: { name }, spec }: Pool, context: PoolContext): Promise<void> {
+async function removeSurplus({ pool, size }: SizedPool, context: PoolContext): Promise<void> {
   const { store } = context.informers.pods;
+  const { name } = pool.metadata;
   const kept = [...store.by("pool", `${name}/ready`), ...store.by("pool", `${name}/warming`)];
-  await Promise.all(last(kept, kept.length - spec.size).map((pod) => deleteUnclaimed(pod, context)));
+  await Promise.all(last(kept, kept.length - size).map((pod) => deleteUnclaimed(pod, context)));
 }
 
 /** Deletes the pods that no claim may have, pods above the pool's size, and one stale pod if new ones have no room. */
 async function removeMembers(
   members: PoolMembers,
-  { pool, workload }: { pool: Pool; workload: Workload },
+  { pool, size, workload }: SizedPool & { workload: Workload },
   context: PoolContext,
 ): Promise<void> {
   const { all, current, isStale, isOld, mayBeStale } = members;
-  const { size } = pool.spec;
   const isolation = mayBeStale("ready") ? isolationHash(workload, context.config) : undefined;
   const isIsolatedOtherwise = (pod: Pod) => isOld(pod) && isolationOf(pod) !== isolation;
   const useless = [
@@ -144,13 +162,13 @@ async function removeMembers(
   ];
   await Promise.all(surplus.map((pod) => deleteUnclaimed(pod, context)));
   const hasStale = current("ready") < all("ready").size;
-  if (hasStale && [...all("warming")].some(isUnschedulable)) await makeRoom(pool, isStale, context);
+  if (hasStale && [...all("warming")].some(isUnschedulable)) await makeRoom({ pool, size }, isStale, context);
 }
 
 /** Starts the pods. If the last one was refused, starts one first, and the others only if that one is accepted. */
 async function startPods(
   count: number,
-  { pool, workload, isStale }: { pool: Pool; workload: Workload; isStale: (pod: Pod) => boolean },
+  { pool, size, workload, isStale }: SizedPool & { workload: Workload; isStale: (pod: Pod) => boolean },
   context: PoolContext,
 ): Promise<void> {
   const { name } = pool.metadata;
@@ -162,7 +180,7 @@ async function startPods(
     isTaken = taken.every(Boolean);
   }
   if (isTaken) context.poolRefusals.forget(name);
-  else await makeRoom(pool, isStale, context);
+  else await makeRoom({ pool, size }, isStale, context);
 }
 
 function isUnschedulable(pod: Pod): boolean {
@@ -189,9 +207,13 @@ function surplusReady(
  * Deletes one stale pod if the cluster has no room for a new pod beside the stale ones: ready falls to `size - 1`, no
  * lower.
  */
-async function makeRoom(pool: Pool, isStale: (pod: Pod) => boolean, context: PoolContext): Promise<void> {
+async function makeRoom(
+  { pool, size }: SizedPool,
+  isStale: (pod: Pod) => boolean,
+  context: PoolContext,
+): Promise<void> {
   const ready = context.informers.pods.store.by("pool", `${pool.metadata.name}/ready`);
-  if (ready.size < pool.spec.size) return;
+  if (ready.size < size) return;
   const stale = [...ready].find(isStale);
   if (stale !== undefined) await deleteUnclaimed(stale, context);
 }

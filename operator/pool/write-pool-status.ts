@@ -2,13 +2,14 @@ import { isDeepStrictEqual } from "node:util";
 import { isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { pools } from "../../crds/kinds.ts";
 import { label } from "../../crds/labels.ts";
-import type { Pool, PoolStatus } from "../../crds/pool.ts";
+import { type Pool, type PoolStatus, poolWords } from "../../crds/pool.ts";
 import { type ConditionNow, nextConditions, readiness } from "../../crds/schema/condition.ts";
 import { isReadyToUse } from "../../crds/workload-phase.ts";
 import { countUnknown } from "../history.ts";
 import { podState } from "../pod/pod-state.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { PoolContext } from "./context.ts";
+import { isNewScaling } from "./pool-sizes.ts";
 
 const SLOWED = "; one pod at a time is tried, with growing pauses, until one starts and stays ready";
 
@@ -83,18 +84,27 @@ function conditionsOf({ phase, reason, message, ready, desired }: ReturnType<typ
 type Written = { [Field in keyof Omit<PoolStatus, "conditions">]: PoolStatus[Field] | null };
 
 function statusOf(pool: Pool, context: PoolContext): Written & { ready: number; phase: PoolStatus["phase"] } {
-  const { informers, config, poolFailures, poolRefusals } = context;
+  const { informers, config, poolFailures, poolRefusals, poolSizes } = context;
   const { name, generation = 0 } = pool.metadata;
-  const { size, workloadRef } = pool.spec;
+  const { workloadRef } = pool.spec;
+  const { size, scaling } = poolSizes.get(pool);
+  const { desired, scaling: formerScaling = null, observedGeneration } = pool.status ?? {};
+  const former = formerScaling === null ? {} : { scaling: formerScaling };
+  const isOfOldSpec = observedGeneration !== generation;
+  const isNew = scaling !== undefined && (isOfOldSpec || isNewScaling({ size, scaling }, { size: desired, ...former }));
   const members = informers.pods.store.by("pool", `${name}/ready`);
   const ready = members.size - countUnknown(members, context.historySince);
   const counts = {
     ready,
     warming: informers.pods.store.by("pool", `${name}/warming`).size,
     desired: size,
+    scaling: pool.spec.size !== undefined ? null : isNew ? scaling : formerScaling,
     selector: `${label.pool}=${name}`,
     observedGeneration: generation,
   };
+  // Servers before 1.25 accept it.
+  if (pool.spec.size === undefined && pool.spec.maxSize === undefined)
+    return { ...counts, phase: "Error", reason: "SizeMissing", message: `spec: ${poolWords.size}` };
   const workload = informers.workloads.store.get({ namespace: config.namespace, name: workloadRef });
   if (workload === undefined) {
     const message = `workload "${workloadRef}" does not exist in namespace "${config.namespace}", the only one that is served here: create it there, the pool then fills by itself`;

@@ -4,7 +4,7 @@ import { claimResponse } from "../../../crds/claims/claim-response.ts";
 import type { Change } from "../../../crds/client/watch/informer.ts";
 import type { KubernetesObject, Pod } from "../../../crds/kubernetes.ts";
 import { CLAIM_LABEL_PREFIX, label } from "../../../crds/labels.ts";
-import type { Pool } from "../../../crds/pool.ts";
+import { desiredSize, type Pool } from "../../../crds/pool.ts";
 import type { Trigger } from "../../../crds/trigger.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import type { watchCluster } from "../../cluster/watch-cluster.ts";
@@ -100,11 +100,18 @@ function openWorkload({ metadata, status }: Workload): ApiTypes["OpenWorkload"] 
   return { ...openObject(metadata), phase: isLeaving ? "Terminating" : phase, ...(reason !== undefined && { reason }) };
 }
 
-function openPool({ metadata, spec, status }: Pool): ApiTypes["OpenPool"] {
+function openPool(pool: Pool): ApiTypes["OpenPool"] {
+  const { metadata, spec, status } = pool;
   const { phase = "Filling", ready = 0, warming = 0, desired, reason } = status ?? {};
   return {
     ...openObject(metadata),
-    ...{ workloadRef: spec.workloadRef, size: spec.size, phase, ready, warming },
+    ...{
+      workloadRef: spec.workloadRef,
+      size: desiredSize(pool),
+      phase,
+      ready,
+      warming,
+    },
     ...(desired !== undefined && { desired }),
     ...(reason !== undefined && { reason }),
   };

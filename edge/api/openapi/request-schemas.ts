@@ -191,6 +191,15 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
   "WorkloadSpec.entrypoint.onClaim": { oneOf: [needs("exec"), needs("httpPost")] },
   "WorkloadSpec.entrypoint.onClaim.exec.command": namesProgram,
   "WorkloadSpec.entrypoint.env": { propertyNames: { pattern: "^[-._a-zA-Z][-._a-zA-Z0-9]*$" } },
+  // What no schema can say of minSize: it must not be greater than maxSize.
+  PoolSpec: {
+    anyOf: [
+      needs("maxSize"),
+      { not: { anyOf: ["minSize", "target", "schedule", "scaleDownAfterSeconds"].map((name) => needs(name)) } },
+    ],
+    allOf: [{ oneOf: [needs("size"), needs("maxSize")] }],
+  },
+  "PoolSpec.target": { allOf: [{ oneOf: [needs("idlePercent"), needs("hitRate"), needs("p99Ms")] }] },
   ...ofInputs("ClaimInputs"),
   "ClaimInputs.secrets": { propertyNames: { pattern: variableName, maxLength: 253 } },
   ...ofInputs("TriggerSpec.claim.inputs"),

@@ -14,7 +14,7 @@ export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.
 export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
 
 const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
-const { phase: poolPhase, ready, warming, desired } = poolStatusSchema.properties;
+const { phase: poolPhase, ready, warming, desired, scaling } = poolStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
 const { timeline, conditions, resumedFrom, restoredFrom, snapshot, files } = claimStatusSchema.properties;
 const { properties: buildProperties } = buildStatusSchema;
@@ -351,7 +351,7 @@ const shared = {
       spec: poolSpecSchema,
       status: Type.Object(
         {
-          ...{ phase: poolPhase, ready, warming, desired },
+          ...{ phase: poolPhase, ready, warming, desired, scaling },
           reason: Type.Optional(text("One word for programs, if something is wrong.")),
           message: Type.Optional(text("A sentence for people.")),
         },
@@ -609,7 +609,7 @@ const shared = {
   }),
   OpenPool: openObject("pool", {
     workloadRef: text("The workload."),
-    size: poolSpecSchema.properties.size,
+    size: Type.Integer({ description: "Number of warm pods that it aims for.", minimum: 0 }),
     ...{ phase: poolPhase, ready, warming, desired },
     reason: Type.Optional(text("One word for programs, if something is wrong.")),
   }),

@@ -16,6 +16,7 @@ import { State } from "../parts/state.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { useThrottled } from "../parts/throttled.ts";
 import { durationWords } from "../parts/time-words.ts";
+import { poolSize } from "../pools/pool-size.ts";
 import { type Figures, figuresOf } from "./figures.ts";
 import { findTroubles, headingWords, isPoolEmpty, isWaiting, SLOW_MS, type Trouble } from "./troubles.ts";
 
@@ -303,7 +304,7 @@ function Pools() {
 
 function PoolRow({ pool }: { pool: ApiTypes["Pool"] }) {
   const { name, status } = pool;
-  const wanted = status.desired ?? pool.spec.size;
+  const wanted = poolSize(pool);
   const pools = live("pools");
   const version = useThrottled(() => pools.version.value && pools.rows.get(name), HISTORY_MS, name);
   const path = `/pools/${encodeURIComponent(name)}/history`;
@@ -334,6 +335,6 @@ function PoolRow({ pool }: { pool: ApiTypes["Pool"] }) {
   );
 }
 
-function shareOf({ status, spec }: ApiTypes["Pool"]): number {
-  return status.ready / Math.max(1, status.desired ?? spec.size);
+function shareOf(pool: ApiTypes["Pool"]): number {
+  return pool.status.ready / Math.max(1, poolSize(pool));
 }

@@ -1,4 +1,5 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
+import { poolSize } from "../pools/pool-size.ts";
 
 /** A current problem; similar problems are grouped. */
 export interface Trouble {
@@ -67,7 +68,7 @@ export function findTroubles(sources: TroubleSources): Trouble[] {
     const isEmpty = isPoolEmpty(pool) && sources.emptyMs(pool) >= SLOW_MS;
     if (status.phase !== "Error" && status.phase !== "Degraded" && !isEmpty) continue;
     const { reason = isEmpty ? "Empty" : status.phase } = status;
-    const what = `pool ${name}: ${status.ready} of ${status.desired ?? pool.spec.size} ready`;
+    const what = `pool ${name}: ${status.ready} of ${poolSize(pool)} ready`;
     const is = status.phase === "Error" ? "bad" : "warn";
     found.push({ rank: 3, trouble: { ...told("pool", name, status), reason, what, is } });
   }
@@ -87,8 +88,8 @@ export function isWaiting({ phase }: ApiTypes["Claim"]): boolean {
 }
 
 /** Whether a pool that should have pods has no ready one. */
-export function isPoolEmpty({ status, spec }: ApiTypes["Pool"]): boolean {
-  return status.ready === 0 && (status.desired ?? spec.size) > 0;
+export function isPoolEmpty(pool: ApiTypes["Pool"]): boolean {
+  return pool.status.ready === 0 && poolSize(pool) > 0;
 }
 
 function claimGroups({ claims, waitingMs }: TroubleSources): Map<string, { rank: number; trouble: Trouble }> {

@@ -5,6 +5,7 @@ import { stateColumns } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
+import { limitWords, poolSize } from "./pool-size.ts";
 
 type Pool = Kinds["pools"];
 
@@ -25,9 +26,9 @@ const columns: readonly Column<Pool>[] = [
   { key: "reason", title: "Reason", text: ({ status }) => status.reason ?? "", choices: true },
   {
     ...{ key: "ready", title: "Ready", phone: 2, width: "minmax(0, 1.4fr)" },
-    text: ({ spec, status }) => `${status.ready} of ${spec.size}`,
-    order: ({ spec, status }) => status.ready / Math.max(1, spec.size),
-    cell: ({ spec, status }) => <Depth ready={status.ready} size={spec.size} />,
+    text: (pool) => `${pool.status.ready} of ${poolSize(pool)}`,
+    order: (pool) => pool.status.ready / Math.max(1, poolSize(pool)),
+    cell: (pool) => <Depth ready={pool.status.ready} size={poolSize(pool)} limits={limitWords(pool)} />,
   },
   {
     ...{ key: "warming", title: "Starting", isNumber: true, width: "minmax(0, 0.6fr)" },
@@ -69,9 +70,9 @@ export default function Pools() {
   );
 }
 
-function Depth({ ready, size }: { ready: number; size: number }) {
+function Depth({ ready, size, limits }: { ready: number; size: number; limits: string | undefined }) {
   return (
-    <span class="depth">
+    <span class="depth" title={limits && `The operator chooses ${limits}`}>
       {ready} of {size}
       <svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">
         <rect class="segment is-ok" width={size === 0 ? 0 : Math.min(100, (100 * ready) / size)} height={1} />

@@ -15,6 +15,7 @@ import type { PageParams } from "../route.ts";
 import { ObjectPage } from "../spec/object-page.tsx";
 import { readTagged } from "../spec/read-tagged.ts";
 import { poolMinutes, poolWords } from "./pool-minutes.ts";
+import { limitWords, poolSize } from "./pool-size.ts";
 
 type Pool = Kinds["pools"];
 type PoolHistory = ApiTypes["PoolHistory"];
@@ -31,7 +32,9 @@ export default function One({ params }: { params: PageParams }) {
           <p>Its {pods === 1 ? "warm pod is deleted" : `${pods} warm pods are deleted`} with it. Claimed pods stay.</p>
         );
       }}
-      first={({ row, path, acts }) => <Scale key={row.spec.size} pool={row} path={path} acts={acts} />}
+      first={({ row, path, acts }) =>
+        row.spec.size !== undefined && <Scale key={row.spec.size} size={row.spec.size} path={path} acts={acts} />
+      }
     >
       {({ row, path }) => (
         <>
@@ -43,8 +46,9 @@ export default function One({ params }: { params: PageParams }) {
   );
 }
 
-function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
-  const { phase, ready, warming, desired, reason, message } = status;
+function Shown({ pool }: { pool: Pool }) {
+  const { spec, status, createdAt } = pool;
+  const { phase, ready, warming, scaling, reason, message } = status;
   return (
     <>
       <Facts
@@ -56,12 +60,23 @@ function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
               {spec.workloadRef}
             </a>,
           ],
-          ["Ready", `${ready} of ${spec.size}`],
+          ["Ready", `${ready} of ${poolSize(pool)}`],
           ["Starting", String(warming)],
-          ["Target", desired === undefined || desired === spec.size ? undefined : String(desired)],
+          ["Limits", limitWords(pool)],
+          ["Refill", scaling?.refillSeconds === undefined ? undefined : `${scaling.refillSeconds} s`],
           ["Created", <When key="created" at={createdAt} />],
         ]}
       />
+      {scaling !== undefined && (
+        <section aria-labelledby="size">
+          <h2 id="size" class={["MaxSize", "QuotaRoom", "ScheduleInvalid"].includes(scaling.reason) ? "is-warn" : ""}>
+            Why {status.desired === 1 ? "1 pod" : `${status.desired} pods`}: {scaling.reason}
+          </h2>
+          <div class="said">
+            <Long of={scaling.message} />
+          </div>
+        </section>
+      )}
       {(reason !== undefined || message !== undefined) && (
         <section aria-labelledby="reason">
           <h2 id="reason" class={phase === "Filling" ? "is-warn" : "is-bad"}>
@@ -74,8 +89,8 @@ function Shown({ pool: { spec, status, createdAt } }: { pool: Pool }) {
   );
 }
 
-function Scale({ pool, path, acts }: { pool: Pool; path: string; acts: Acts }) {
-  const [size, setSize] = useState(String(pool.spec.size));
+function Scale({ size: before, path, acts }: { size: number; path: string; acts: Acts }) {
+  const [size, setSize] = useState(String(before));
   return (
     <form
       class="acts"
@@ -105,6 +120,8 @@ async function scale(path: string, size: number): Promise<string | undefined> {
   const { object, ...precondition } = await readTagged<Pool>(path);
   const { name, spec, status } = object;
   const fewer = Math.max(0, status.ready + status.warming - size);
+  // Another person may have let it scale by itself since.
+  if (spec.size === undefined) throw new Error("The operator chooses the size of this pool: edit its maxSize.");
   if (size < spec.size) {
     const pods = fewer === 1 ? "1 warm pod is" : `${fewer} warm pods are`;
     const isMeant = await confirm({

@@ -29,8 +29,38 @@ type Spec = Readonly<Record<string, unknown>>;
 /** By schema: the fields that most people set, in addition to the required ones. */
 export const usualFields: Readonly<Record<string, readonly string[]>> = {
   WorkloadSpec: ["image.ref", "network.access", "network.ports", "filesystem.overlayDirs"],
+  PoolSpec: ["size", "maxSize", "minSize"],
   TriggerSpec: ["tenant.static", "tenant.from", "config.path", "config.schedule"],
 };
+
+/** By schema: alternatives of which an object has one, with the fields of the spec that each has. */
+export const fieldChoices: Readonly<Record<string, readonly FieldChoice[]>> = {
+  PoolSpec: [
+    { label: "A fixed number of pods", names: ["size"] },
+    {
+      label: "As many pods as claims need",
+      names: ["maxSize", "minSize", "target", "schedule", "scaleDownAfterSeconds"],
+    },
+  ],
+};
+
+export interface FieldChoice {
+  readonly label: string;
+  readonly names: readonly string[];
+}
+
+/** The names of the fields that the other alternatives have. */
+export function otherNames(choices: readonly FieldChoice[], chosen: number): ReadonlySet<string> {
+  return new Set(choices.flatMap(({ names }, index) => (index === chosen ? [] : names)));
+}
+
+/** The alternative of a spec; the first one if it has none of the fields. */
+export function choiceOf(choices: readonly FieldChoice[], spec: Spec): number {
+  return Math.max(
+    0,
+    choices.findIndex(({ names }) => names.some((name) => spec[name] !== undefined)),
+  );
+}
 
 /** The fields of a schema, including those of nested objects. */
 export function specFields(schema: FieldSchema, at = "", isRequired = true): SpecField[] {

@@ -12,6 +12,7 @@ import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { durationWords } from "../parts/time-words.ts";
 import { When } from "../parts/when.tsx";
+import { poolSize } from "../pools/pool-size.ts";
 import type { PageParams } from "../route.ts";
 import { ObjectPage } from "../spec/object-page.tsx";
 import { claimFailure, poolFailure } from "./listing.ts";
@@ -142,7 +143,7 @@ function Pools({ of }: { of: string }) {
                   <State of={{ phase: status.phase, reason: status.reason }} />
                 </td>
                 <td class="number">
-                  {status.ready} of {spec.size}
+                  {status.ready} of {poolSize({ spec, status })}
                 </td>
               </tr>
             ))}

@@ -1,4 +1,5 @@
-import { Cron } from "croner";
+import type { Cron } from "croner";
+import { lastRuns, parseCron } from "../../../crds/cron-pattern.ts";
 
 /** The occurrences of a cron pattern, in milliseconds since the epoch. */
 export interface Schedule {
@@ -14,8 +15,7 @@ export interface Schedule {
 export type OpenSchedule = (pattern: string, timezone: string) => Schedule;
 
 /**
- * Makes the opener of schedules with five fields. Daylight-saving changes follow croner's rule, which is that of Vixie
- * cron. A fixed time of day that is skipped fires right after the gap, and one that occurs twice fires the first time;
+ * Makes the opener of schedules with five fields. Daylight-saving changes follow {@link parseCron}. A fixed time of day that is skipped fires right after the gap, and one that occurs twice fires the first time;
  * patterns with a wildcard or a step in hours or minutes follow the clock.
  *
  * @throws Error that names the trigger's field, from the returned function
@@ -38,11 +38,8 @@ export function createSchedules(): OpenSchedule {
           if (found.push(time) > most) break;
         }
         if (found.length <= most) return found;
-        // croner considers whole seconds before a time.
-        const runs = cron.previousRuns(most, new Date(Math.floor(until / 1000) * 1000 + 1000));
-        return runs
-          .map((run) => run.getTime())
-          .filter((time) => time > after && time <= until)
+        return lastRuns(cron, { until, most })
+          .filter((time) => time > after)
           .reverse();
       },
       close() {
@@ -56,15 +53,9 @@ export function createSchedules(): OpenSchedule {
 }
 
 function parse(pattern: string, timezone: string): Cron {
-  let next: Date | null;
-  let cron: Cron;
   try {
-    cron = new Cron(pattern, { paused: true, mode: "5-part", timezone });
-    next = cron.nextRun();
-  } catch (cause) {
-    const why = (cause instanceof Error ? cause.message : String(cause)).replace(/^Cron\w+: /, "");
-    throw new Error(`spec.config.schedule: cannot parse ${pattern} in ${timezone}: ${why}`, { cause });
+    return parseCron(pattern, timezone);
+  } catch (error) {
+    throw new Error(`spec.config.schedule: ${(error as Error).message}`, { cause: error });
   }
-  if (next === null) throw new Error(`spec.config.schedule: ${pattern} never matches; choose a day that exists`);
-  return cron;
 }

@@ -20,6 +20,7 @@ import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { claimName } from "../../../crds/names.ts";
 import type { Resource } from "../../../crds/resource.ts";
 import { notObserved } from "../../../crds/schema/condition.ts";
+import { poolProblems } from "../../../crds/schema/validate-pool.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import type { Workload, WorkloadSpec } from "../../../crds/workload.ts";
@@ -30,6 +31,7 @@ import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { type BadSpec, badSpecs, goodSpecs } from "../../unit/crds/specs.ts";
 
 const namespace = "tenancy";
+const problemsOf = { workload: workloadProblems, pool: poolProblems, trigger: triggerProblems };
 const resourceOf = { workload: workloads, pool: pools, trigger: triggers } as const;
 const binaries = await findBinaries({ need: ["etcd", "kube-apiserver", "kubectl"] });
 const hasRules = versionAtLeast(binaries.version, "1.25");
@@ -139,7 +141,7 @@ testWithRules(
     const image = { ref: "a" };
     const trigger = { type: "webhook", workloadRef: "w", tenant: { static: "a" }, config: { path: "/a" } };
     const git = (url: string) => ({ image: { dockerfile: "Dockerfile", context: { git: { url } } } });
-    const mistakes: [kind: "workload" | "trigger", spec: object][] = [
+    const mistakes: [kind: "workload" | "pool" | "trigger", spec: object][] = [
       ...["data", "/a/../b", "/"].map((dir): [kind: "workload", spec: object] => [
         "workload",
         { image, filesystem: { overlayDirs: [dir] } },
@@ -157,12 +159,17 @@ testWithRules(
       ["workload", { image, scheduling: { tolerations: [{ key: "a b" }] } }],
       ["workload", { image, scheduling: { tolerations: [{ key: "node-role.kubernetes.io/master" }] } }],
       ["workload", { image, scheduling: { priorityClassName: "system-node-critical" } }],
+      ["pool", { workloadRef: "w", size: 1, maxSize: 2 }],
+      ["pool", { workloadRef: "w" }],
+      ["pool", { workloadRef: "w", size: 1, minSize: 1 }],
+      ["pool", { workloadRef: "w", maxSize: 2, minSize: 3 }],
+      ["pool", { workloadRef: "w", maxSize: 2, target: { hitRate: 99, p99Ms: 100 } }],
       ["trigger", { ...trigger, config: { path: "hook" } }],
       ["trigger", { ...trigger, guards: [{ type: "api", config: { url: "guard.example.com" } }] }],
       ["trigger", { ...trigger, type: "cron", config: { schedule: "0 9 * * 1", timezone: "Europe / Berlin" } }],
     ];
     for (const [kind, spec] of mistakes) {
-      const [problem = "", ...more] = (kind === "workload" ? workloadProblems : triggerProblems)(spec);
+      const [problem = "", ...more] = problemsOf[kind](spec);
       assert.equal(more, []);
       const [, field = "", words = ""] = /^(\S+): (.*)$/.exec(problem) ?? [];
       const said = await refusal(create(resourceOf[kind], spec));
@@ -174,8 +181,9 @@ testWithRules(
 
 testWithRatcheting("API server: what was stored before a rule came can still be edited", async () => {
   // What a trigger's type demands of its config is a rule on the whole spec, which an edit of any of its fields asks
-  // again. So is the rule about how a workload's program starts, which came with the field that it is about.
-  const isOfSpec = ({ kind, field }: BadSpec) => field === "spec" || (kind === "trigger" && !field.includes("["));
+  // again. So are the rules about how a workload's program starts and about the sizes of a pool, which came with the
+  // fields that they are about.
+  const isOfSpec = ({ kind, field }: BadSpec) => field === "spec" || (kind !== "workload" && !field.includes("["));
   const stored = badSpecs.filter((bad) => (bad.refusedBy === "rules" && !isOfSpec(bad)) || bad.title.includes("twice"));
   for (const definition of definitions) {
     const text = JSON.stringify(definition.spec, (key, value: unknown) =>
@@ -412,7 +420,7 @@ test("kubectl get: shows the columns that a person wants", async () => {
   assert.is(await header("tp"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
   assert.is(await header("tc"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON AGE");
   assert.is(await header("tc", "-o", "wide"), "NAME TENANT WORKLOAD PHASE SOURCE INSTANCE REASON ADDRESS ENDS AGE");
-  assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON AGE");
+  assert.is(await header("tp", "-o", "wide"), "NAME WORKLOAD SIZE READY WARMING PHASE REASON MAX BECAUSE AGE");
   assert.is(await header("tt"), "NAME TYPE WORKLOAD PHASE REASON AGE");
   assert.is(await header("tt", "-o", "wide"), "NAME TYPE WORKLOAD PHASE DRIVER REASON AGE");
 });

@@ -43,7 +43,7 @@ export async function use(): Promise<components["schemas"]["Claim"]> {
 const mistakes = [
   `client.POST("/api/v1/tenants/{id}/claim", { params: { path: { id: "a" } }, body: { workload: 1 } })`,
   `client.POST("/api/v1/tenants/{id}/claim", { params: { path: {} }, body: { workload: "a" } })`,
-  `client.POST("/api/v1/pools", { body: { name: "p", spec: { workloadRef: "a" } } })`,
+  `client.POST("/api/v1/pools", { body: { name: "p", spec: { size: 1 } } })`,
   `client.GET("/api/v1/nothing")`,
 ];
 

@@ -44,6 +44,9 @@ const UNSAYABLE = [
   /is not in the workload's network\.ports/,
   /starts before its claim and cannot get them/,
   /ask for one thing/,
+  /inSize: must not be greater than maxSize/,
+  /timezone: must be an IANA name/,
+  /\.cron: (cannot parse|.* never matches)/,
   /query\.to: must be after query\.from/,
   // The 30th of February.
   /must be a day or a whole hour of UTC/,

@@ -1,16 +1,13 @@
 // @runtimes bun node deno
 import { test } from "uvu";
 import * as assert from "uvu/assert";
-import { poolSpecSchema } from "../../../crds/pool.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
-import { plainSchema } from "../../../crds/schema/schema.ts";
-import { patternHints, schemaProblems } from "../../../crds/schema/schema-problems.ts";
+import { patternHints } from "../../../crds/schema/schema-problems.ts";
+import { poolProblems } from "../../../crds/schema/validate-pool.ts";
 import { triggerProblems } from "../../../crds/schema/validate-trigger.ts";
 import { workloadProblems } from "../../../crds/schema/validate-workload.ts";
 import { badSpecs, goodSpecs } from "./specs.ts";
 
-const poolSchema = plainSchema(poolSpecSchema);
-const poolProblems = (value: unknown) => schemaProblems({ value, schema: poolSchema, path: "spec" });
 const problemsOf = { workload: workloadProblems, pool: poolProblems, trigger: triggerProblems };
 
 for (const { title, kind, spec } of goodSpecs) {

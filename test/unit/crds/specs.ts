@@ -23,6 +23,7 @@ const scheduled = (scheduling: object): object => ({ image, scheduling });
 const tolerated = (toleration: object): object => scheduled({ tolerations: [toleration] });
 const mounted = (...volumes: object[]): object => ({ image, volumes });
 const settings = { mountPath: "/etc/a", configMap: { name: "a" } };
+const scalingPool = { workloadRef: "agent", maxSize: 5 };
 const webhook = { type: "webhook", workloadRef: "agent", tenant: { from: "user.id" }, config: { path: "/hook" } };
 const messenger = { ...webhook, type: "messenger", tenant: { from: "chatId" }, config: { botTokenSecretRef: secret } };
 const cron = { ...webhook, type: "cron", tenant: { static: "alice" }, config: { schedule: "0 9 * * 1-5" } };
@@ -175,6 +176,21 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
   },
   { title: "a pool", kind: "pool", spec: { workloadRef: "agent", size: 3, maxFillConcurrency: 2 } },
   { title: "an empty pool", kind: "pool", spec: { workloadRef: "agent", size: 0 } },
+  { title: "a pool that scales by itself", kind: "pool", spec: { workloadRef: "agent", maxSize: 5 } },
+  {
+    title: "a pool that scales by itself with every field",
+    kind: "pool",
+    spec: {
+      ...{ workloadRef: "agent", maxSize: 5, minSize: 0, target: { hitRate: 95 }, maxFillConcurrency: 2 },
+      schedule: [
+        { cron: "0 8 * * 1-5", timezone: "Europe/Berlin", minSize: 5 },
+        { cron: "0 18 * * *", minSize: 0 },
+      ],
+      scaleDownAfterSeconds: 60,
+    },
+  },
+  { title: "a pool with idle pods", kind: "pool", spec: { ...scalingPool, target: { idlePercent: 20 } } },
+  { title: "a pool with a greatest wait", kind: "pool", spec: { ...scalingPool, target: { p99Ms: 2000 } } },
   { title: "a webhook", kind: "trigger", spec: { ...webhook, config: { path: "/hook/a", secretRef: secret } } },
   { title: "a cron that signs", kind: "trigger", spec: { ...cron, signing: { secretRef: secret } } },
   {
@@ -657,11 +673,60 @@ export const badSpecs: readonly BadSpec[] = [
   ),
   ...pools([
     ["no workload", { size: 1 }, "spec.workloadRef"],
-    ["no size", { workloadRef: "agent" }, "spec.size"],
+    ["a greatest size of zero", { workloadRef: "agent", maxSize: 0 }, "spec.maxSize"],
+    ["a hit rate above 100", { ...scalingPool, target: { hitRate: 101 } }, "spec.target.hitRate"],
+    ["all pods idle", { ...scalingPool, target: { idlePercent: 100 } }, "spec.target.idlePercent"],
+    [
+      "four fields in a schedule",
+      { ...scalingPool, schedule: [{ cron: "0 8 * *", minSize: 1 }] },
+      "spec.schedule[0].cron",
+    ],
+    [
+      "a time zone with spaces",
+      { ...scalingPool, schedule: [{ cron: "0 8 * * *", timezone: "Europe / Berlin", minSize: 1 }] },
+      "spec.schedule[0].timezone",
+    ],
+    ["a schedule without a size", { ...scalingPool, schedule: [{ cron: "0 8 * * *" }] }, "spec.schedule[0].minSize"],
+    ["shrinking at once", { ...scalingPool, scaleDownAfterSeconds: 0 }, "spec.scaleDownAfterSeconds"],
     ["a size below zero", { workloadRef: "agent", size: -1 }, "spec.size"],
     ["nothing at once", { workloadRef: "agent", size: 1, maxFillConcurrency: 0 }, "spec.maxFillConcurrency"],
     ["a workload in capitals", { workloadRef: "Agent", size: 1 }, "spec.workloadRef"],
   ]),
+  ...pools(
+    [
+      ["no size", { workloadRef: "agent" }, "spec"],
+      ["two sizes", { ...scalingPool, size: 1 }, "spec"],
+      ["no target in the target", { ...scalingPool, target: {} }, "spec.target"],
+      ["two targets", { ...scalingPool, target: { hitRate: 99, p99Ms: 100 } }, "spec.target"],
+      ["a fixed size with a least one", { workloadRef: "agent", size: 3, minSize: 1 }, "spec"],
+      ["a fixed size with a target", { workloadRef: "agent", size: 3, target: { hitRate: 99 } }, "spec"],
+      ["a fixed size with a schedule", { workloadRef: "agent", size: 3, schedule: [] }, "spec"],
+      ["a fixed size that shrinks", { workloadRef: "agent", size: 3, scaleDownAfterSeconds: 60 }, "spec"],
+      ["more at least than at most", { ...scalingPool, minSize: 6 }, "spec.minSize"],
+      [
+        "more in a schedule than at most",
+        { ...scalingPool, schedule: [{ cron: "0 8 * * *", minSize: 6 }] },
+        "spec.schedule",
+      ],
+    ],
+    "rules",
+  ),
+  ...pools(
+    [
+      [
+        "an unknown time zone of a schedule",
+        { ...scalingPool, schedule: [{ cron: "0 8 * * *", timezone: "Mars", minSize: 1 }] },
+        "spec.schedule[0].timezone",
+      ],
+      [
+        "a day that never comes",
+        { ...scalingPool, schedule: [{ cron: "0 8 30 2 *", minSize: 1 }] },
+        "spec.schedule[0].cron",
+      ],
+      ["a misspelt target", { ...scalingPool, targets: { hitRate: 99 } }, "spec.targets"],
+    ],
+    "us",
+  ),
   ...triggers([
     ["an unknown type", { ...webhook, type: "email" }, "spec.type"],
     ["no type", { workloadRef: "agent", tenant: { static: "a" }, config: {} }, "spec.type"],
@@ -747,8 +812,8 @@ function workloads(rows: readonly Row[], refusedBy: BadSpec["refusedBy"] = "sche
   return rows.map(([title, spec, field]) => ({ title, kind: "workload", spec, field, refusedBy }));
 }
 
-function pools(rows: readonly Row[]): BadSpec[] {
-  return rows.map(([title, spec, field]) => ({ title, kind: "pool", spec, field }));
+function pools(rows: readonly Row[], refusedBy: BadSpec["refusedBy"] = "schema"): BadSpec[] {
+  return rows.map(([title, spec, field]) => ({ title, kind: "pool", spec, field, refusedBy }));
 }
 
 function triggers(rows: readonly Row[], refusedBy: BadSpec["refusedBy"] = "schema"): BadSpec[] {

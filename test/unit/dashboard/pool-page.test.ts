@@ -1,8 +1,38 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { schemas } from "../../../edge/api/openapi/schemas.ts";
 import { poolMinutes, poolWords, timeRange } from "../../../edge/dashboard/pools/pool-minutes.ts";
+import { limitWords, poolSize } from "../../../edge/dashboard/pools/pool-size.ts";
+import { choiceOf, fieldChoices, otherNames } from "../../../edge/dashboard/spec/spec-fields.ts";
 
 const test = suite("dashboard/pool page");
+
+test("poolSize is the fixed size, or what the operator aims for", () => {
+  const status = { phase: "Ready", ready: 1, warming: 0 } as const;
+  const shown = (spec: object, more = {}) => {
+    const pool = { spec: { workloadRef: "w", ...spec }, status: { ...status, ...more } };
+    return [poolSize(pool), limitWords(pool)];
+  };
+  assert.equal(shown({ size: 3 }, { desired: 2 }), [3, undefined]);
+  assert.equal(shown({ maxSize: 9 }), [1, "1 to 9"]);
+  assert.equal(shown({ maxSize: 9, minSize: 2 }, { desired: 5 }), [5, "2 to 9"]);
+  const scaling = { reason: "Schedule", message: "m", needed: 1, minSize: 4, arrivalsPerMinute: 0 };
+  assert.equal(shown({ maxSize: 9, minSize: 2 }, { desired: 5, scaling }), [5, "4 to 9"]);
+});
+
+test("the form has the fields of a fixed size, or of one that the operator chooses", () => {
+  const { PoolSpec: choices = [] } = fieldChoices;
+  assert.is(choiceOf(choices, {}), 0);
+  assert.is(choiceOf(choices, { workloadRef: "w", size: 0 }), 0);
+  assert.is(choiceOf(choices, { workloadRef: "w", maxSize: 5 }), 1);
+  const names = Object.keys(schemas.PoolSpec.properties ?? {});
+  const shown = (chosen: number) => names.filter((name) => !otherNames(choices, chosen).has(name));
+  assert.equal(shown(0), ["workloadRef", "size", "maxFillConcurrency"]);
+  assert.equal(
+    shown(1),
+    names.filter((name) => name !== "size"),
+  );
+});
 
 const since = "2026-01-02T03:04:40.000Z";
 const history = {

@@ -99,7 +99,7 @@ const mistakes = [
   `client.claim("a", "b", { resum: true })`,
   `client.call("POST /api/v1/tenants/{id}/claim", { path: {}, body: { workload: "a" } })`,
   `client.call("GET /api/v1/nothing")`,
-  `client.call("POST /api/v1/pools", { body: { name: "p", spec: { workloadRef: "a" } } })`,
+  `client.call("POST /api/v1/pools", { body: { name: "p", spec: { size: 1 } } })`,
   `client.call("GET /api/v1/pools/{name}")`,
   `client.all("GET /api/v1/stats")`,
   `client.run("inst-a", "hostname")`,
