@@ -235,6 +235,42 @@ test("a pool is made, shows its hour, is scaled down after a question, and delet
   await close();
 });
 
+test("a pool that scales by itself shows its limits and why it has its size, and no control to scale it", async () => {
+  const { edge, browser } = stage;
+  const { page, expect, assertAccessible, close } = await openPage(browser);
+  expect(/400/);
+  await page.goto(`${edge.url}/dashboard/create/pool?workload=hello`);
+  await field(page, "name").fill("elastic");
+  await field(page, "size").fill("2");
+  await field(page, "kind").selectOption("As many pods as claims need");
+  await field(page, "size").waitFor({ state: "detached" });
+  await field(page, "maxSize").fill("3");
+  await field(page, "minSize").fill("4");
+  await page.getByText("must not be greater than maxSize").waitFor();
+  await assertAccessible();
+  await field(page, "minSize").fill("2");
+  await button(page, "Create").click();
+  await page.getByText("2 of 2").waitFor();
+  await page.getByText("2 to 3").waitFor();
+  await page.getByRole("heading", { name: "Why 2 pods: MinSize" }).waitFor();
+  await assertAccessible();
+  assert.is(await page.getByRole("spinbutton", { name: "Size" }).count(), 0);
+
+  await page.getByRole("link", { name: "Edit" }).click();
+  assert.is(await field(page, "maxSize").inputValue(), "3");
+  await field(page, "kind").selectOption("A fixed number of pods");
+  await field(page, "size").fill("1");
+  await button(page, "Save").click();
+  const dialog = page.getByRole("dialog", { name: "Change pool elastic?" });
+  await dialog.getByText("spec.maxSize").waitFor();
+  await button(dialog, "Save").click();
+  await page.getByText("1 of 1").waitFor();
+  await button(page, "Delete").click();
+  await button(page.getByRole("dialog", { name: "Delete pool elastic?" }), "Delete").click();
+  await page.getByText("This pool does not exist.").waitFor();
+  await close();
+});
+
 test("an error is shown in the API's own words", async () => {
   const { edge, browser } = stage;
   const { page, expect, close } = await openPage(browser);

@@ -5,7 +5,17 @@ import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { leaveGuard } from "../route.ts";
 import { Labelled } from "./labelled.tsx";
-import { type FieldSchema, problemsByField, specChanges, specFields, usualFields, withValue } from "./spec-fields.ts";
+import {
+  choiceOf,
+  type FieldSchema,
+  fieldChoices,
+  otherNames,
+  problemsByField,
+  specChanges,
+  specFields,
+  usualFields,
+  withValue,
+} from "./spec-fields.ts";
 import { SpecGroups } from "./spec-groups.tsx";
 
 type Spec = Readonly<Record<string, unknown>>;
@@ -42,6 +52,9 @@ export function SpecForm(props: {
   const [name, setName] = useState(props.name ?? "");
   const [first] = useState(props.spec);
   const [spec, setSpec] = useState(props.start ?? first);
+  const choices = fieldChoices[schema] ?? [];
+  const [chosen, setChosen] = useState(() => choiceOf(choices, spec));
+  const hidden = otherNames(choices, chosen);
   const [json, setJson] = useState<string>();
   const [error, setError] = useState<Error>();
   const [isBusy, setBusy] = useState(false);
@@ -137,10 +150,30 @@ export function SpecForm(props: {
           )}
         </Labelled>
       ) : (
-        <SpecGroups
-          {...{ fields, firstPaths, parts, spec, problems }}
-          change={(path, value) => setSpec((was) => withValue(was, path, value))}
-        />
+        <>
+          {choices.length > 0 && (
+            <Labelled label="kind" help="Which of the fields below take effect." problem={undefined}>
+              {(described) => (
+                <select
+                  {...described}
+                  value={String(chosen)}
+                  onChange={(event) => choose(Number(event.currentTarget.value))}
+                >
+                  {choices.map(({ label }, index) => (
+                    <option key={label} value={String(index)}>
+                      {label}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Labelled>
+          )}
+          <SpecGroups
+            {...{ firstPaths, parts, spec, problems }}
+            fields={fields.filter(({ path }) => !hidden.has(path.split(".")[0] ?? ""))}
+            change={(path, value) => setSpec((was) => withValue(was, path, value))}
+          />
+        </>
       )}
       <div class="acts submit">
         <button type="submit" class="primary" aria-disabled={isBusy}>
@@ -159,7 +192,16 @@ export function SpecForm(props: {
     </form>
   );
 
+  /** A field of another alternative would be refused. */
+  function choose(index: number): void {
+    const others = otherNames(choices, index);
+    setChosen(index);
+    setSpec((was) => Object.fromEntries(Object.entries(was).filter(([name]) => !others.has(name))));
+  }
+
   function turn(): void {
+    // The text may have chosen another alternative.
+    if (json !== undefined && choices.length > 0) setChosen(choiceOf(choices, spec));
     if (json === undefined) setJson(JSON.stringify(spec, null, 2));
     else if (jsonProblem === undefined) setJson(undefined);
   }
