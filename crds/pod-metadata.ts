@@ -48,7 +48,7 @@ const LABEL_KEY = new RegExp(pattern.labelKey);
 const CLOSED_KEY = new RegExp(CLOSED_KEYS);
 
 /** What the fields' rules say of the keys. */
-export function keyProblems(path: string, given: Readonly<Record<string, string>> = {}): string[] {
+export function podKeyProblems(path: string, given: Readonly<Record<string, string>> = {}): string[] {
   const keys = Object.keys(given);
   return [
     ...(keys.every((key) => LABEL_KEY.test(key)) ? [] : [podMetadataWords.keys]),

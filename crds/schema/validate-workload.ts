@@ -1,5 +1,5 @@
 import { PORT_NAME, portWords, UNNAMED_PORT } from "../network.ts";
-import { keyProblems } from "../pod-metadata.ts";
+import { podKeyProblems } from "../pod-metadata.ts";
 import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
 import { volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
 import {
@@ -44,8 +44,8 @@ function ruleProblems(spec: WorkloadSpec): string[] {
     ...imageProblems(spec.image),
     ...resourceProblems(spec.resources),
     ...schedulingProblems(spec.scheduling),
-    ...keyProblems("spec.podLabels", spec.podLabels),
-    ...keyProblems("spec.podAnnotations", spec.podAnnotations),
+    ...podKeyProblems("spec.podLabels", spec.podLabels),
+    ...podKeyProblems("spec.podAnnotations", spec.podAnnotations),
     ...portNameProblems(spec.network),
     ...domainProblems(spec),
     ...unusedProblems(spec),
@@ -214,7 +214,7 @@ function schedulingProblems({
 }: Scheduling = {}): string[] {
   const at = "spec.scheduling";
   return [
-    ...labelKeyProblems(`${at}.nodeSelector`, nodeSelector),
+    ...keyProblems(`${at}.nodeSelector`, nodeSelector),
     ...tolerations.flatMap((toleration, index) => tolerationProblems(`${at}.tolerations[${index}]`, toleration)),
     ...nodeAffinityProblems(`${at}.affinity.nodeAffinity`, affinity?.nodeAffinity),
     ...podAffinityProblems(`${at}.affinity.podAffinity`, affinity?.podAffinity),
@@ -243,7 +243,7 @@ function portNameProblems({ ports = [], portNames = {} }: NonNullable<WorkloadSp
   ];
 }
 
-function labelKeyProblems(path: string, labels: Readonly<Record<string, string>> = {}): string[] {
+function keyProblems(path: string, labels: Readonly<Record<string, string>> = {}): string[] {
   return Object.keys(labels).every((key) => LABEL_KEY.test(key)) ? [] : [`${path}: ${schedulingWords.labelKeys}`];
 }
 
@@ -292,7 +292,7 @@ function selectorProblems(
   selector: { matchLabels?: Record<string, string>; matchExpressions?: readonly Requirement[] } = {},
 ): string[] {
   return [
-    ...labelKeyProblems(`${path}.matchLabels`, selector.matchLabels),
+    ...keyProblems(`${path}.matchLabels`, selector.matchLabels),
     ...requirementProblems(`${path}.matchExpressions`, selector.matchExpressions, schedulingWords.values),
   ];
 }

@@ -78,7 +78,9 @@ function sourcesOf({ volumes = [], entrypoint }: WorkloadSpec): Source[] {
       ];
     }),
   ].filter((source): source is Source => source.name !== undefined);
-  return [...new Map(named.toReversed().map((source) => [`${source.kind} ${source.name}`, source])).values()].reverse();
+  const isFirst = ({ kind, name }: Source, index: number) =>
+    named.findIndex((other) => other.kind === kind && other.name === name) === index;
+  return named.filter(isFirst);
 }
 
 /**
