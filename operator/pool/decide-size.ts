@@ -70,7 +70,8 @@ export interface SizeDecision {
  * - Claims also come in bursts. The last hour's claims are replayed: the size is at least so large that the target
  *   would have held in that hour.
  * - A miss raises the size at once if the pods that are starting are not enough for it.
- * - The size falls to the most pods that were needed in the last `scaleDownAfterSeconds`, and not before these are over.
+ * - The size falls to the most pods that were needed in the last `scaleDownAfterSeconds`, and not before these are
+ *   over.
  */
 export function decideSize(question: SizeQuestion): SizeDecision {
   const { spec, floor, present, promised, misses, room, memory, now } = question;

@@ -1,9 +1,9 @@
 import { clockAheadMs } from "../api/kinds.ts";
 import type { Loaded } from "../api/load.ts";
 import { Unread } from "../parts/problem.tsx";
-import { Amounts, Bars } from "../usage/bars.tsx";
+import { Bars, SumTable } from "../usage/bars.tsx";
 import type { UsagePage } from "../usage/read-usage.ts";
-import { type Days, dayAt, daysOf, eachDay, measures, total } from "../usage/view.ts";
+import { type Days, dayAt, daysOf, eachDay, total } from "../usage/view.ts";
 
 /** The days of this month and of the last one. */
 export interface Months {
@@ -21,9 +21,10 @@ export function monthsOf(): Months {
 export function Used({ months, usage: { value, error } }: { months: Months; usage: Loaded<UsagePage> }) {
   const { last, now } = months;
   const sums = value?.sums ?? [];
+  const sumOf = (isIn: (day: string) => boolean) => value && total(sums.filter(({ day = "" }) => isIn(day)));
   const rows = [
-    { name: "This month", of: sums.filter(({ day = "" }) => day >= now.from) },
-    { name: "Last month", of: sums.filter(({ day = "" }) => day < now.from) },
+    { name: "This month", sum: sumOf((day) => day >= now.from) },
+    { name: "Last month", sum: sumOf((day) => day < now.from) },
   ];
   return (
     <section aria-labelledby="usage">
@@ -33,26 +34,7 @@ export function Used({ months, usage: { value, error } }: { months: Months; usag
       <Unread error={error} />
       {error === undefined && (
         <>
-          <table class="stack sums" aria-label="Usage of each month">
-            <thead>
-              <tr>
-                <th scope="col">Month</th>
-                {Object.values(measures).map(({ word }) => (
-                  <th key={word} scope="col" class="number">
-                    {word}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map(({ name, of }) => (
-                <tr key={name}>
-                  <th scope="row">{name}</th>
-                  <Amounts of={value && total(of)} />
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <SumTable unit="Month" rows={rows} />
           <Bars days={eachDay({ from: last.from, to: now.to }, sums)} measure="vcpu" />
         </>
       )}

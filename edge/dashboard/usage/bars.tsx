@@ -59,11 +59,22 @@ export function Bars(props: { days: readonly Day[]; measure: Measure; hasTable?:
 }
 
 function DayTable({ days }: { days: readonly Day[] }) {
+  return <SumTable unit="Day" rows={days.map(({ day, sum }) => ({ name: day, sum }))} />;
+}
+
+/** The sums of several days or months; dashes while one is read. */
+export function SumTable({
+  unit,
+  rows,
+}: {
+  unit: "Day" | "Month";
+  rows: readonly { readonly name: string; readonly sum: Sum | undefined }[];
+}) {
   return (
-    <table class="stack sums" aria-label="Usage of each day">
+    <table class="stack sums" aria-label={`Usage of each ${unit.toLowerCase()}`}>
       <thead>
         <tr>
-          <th scope="col">Day</th>
+          <th scope="col">{unit}</th>
           {Object.values(measures).map(({ word }) => (
             <th key={word} scope="col" class="number">
               {word}
@@ -72,9 +83,9 @@ function DayTable({ days }: { days: readonly Day[] }) {
         </tr>
       </thead>
       <tbody>
-        {days.map(({ day, sum }) => (
-          <tr key={day}>
-            <th scope="row">{day}</th>
+        {rows.map(({ name, sum }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
             <Amounts of={sum} />
           </tr>
         ))}
