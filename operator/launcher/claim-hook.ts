@@ -9,7 +9,7 @@ import { ANSWER } from "../snapshots/streams/prestarted-commands.ts";
 import { type GivenInputs, NEVER_GIVEN, NOT_TAKEN, type ReadInputs } from "./given-inputs.ts";
 import { requestFunction } from "./health-check.ts";
 import { LAUNCHER_FOLDER, startsOnClaim } from "./launch-command.ts";
-import { NOW_FUNCTION } from "./shell-functions.ts";
+import { NOW_FUNCTION, PROGRAM_FUNCTION } from "./shell-functions.ts";
 
 /** Where a program that runs already finds what its claim brings, without a slash at its start. */
 const CLAIM_FOLDER = `${LAUNCHER_FOLDER}/claim`;
@@ -100,18 +100,14 @@ take() {
   "$b" mv "$stage/claim" ${LAUNCHER_FOLDER} 2> /dev/null || [ -e ${CLAIM_FILE} ]
 }
 ${NOW_FUNCTION}
+${PROGRAM_FUNCTION}
 call() {
   now; end=$((up + seconds * 100))
   if [ -z "$port" ]; then
-    # busybox may take the name of a program for one of its own.
-    case "$1" in */*) ;; *)
-      program="$("$b" which "$1")" || { echo "there is no program $1 in the container"; return 1; }
-      shift
-      set -- "$program" "$@"
-      ;;
-    esac
+    program="$(program_of "$1")" || { echo "$program"; return 1; }
+    shift
     # A shell writes that its program was killed: this one does that without an output.
-    (cd "$home" && "$b" timeout -k 1 "$seconds" "$@"; exit "$?") < ${CLAIM_FILE} > /dev/null 2>&1
+    (cd "$home" && "$b" timeout -k 1 "$seconds" "$program" "$@"; exit "$?") < ${CLAIM_FILE} > /dev/null 2>&1
     code=$?
     [ "$code" != 0 ] || return 0
     now; [ "$up" -lt "$end" ] || { echo "it did not end within $seconds s"; return 1; }

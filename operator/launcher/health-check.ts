@@ -3,6 +3,7 @@ import type { PodSpec, Probe } from "../../crds/kubernetes.ts";
 import { literally } from "../literally.ts";
 import { TOOLS_BUSYBOX } from "../snapshots/pods/pod-tools.ts";
 import { LAUNCHER_FOLDER } from "./launch-command.ts";
+import { PROGRAM_FUNCTION } from "./shell-functions.ts";
 
 /** What shows that the program is healthy. Without a port, that it has run for 2 s. */
 export interface HealthCheck {
@@ -72,16 +73,12 @@ request() {
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#probe-check-methods
  */
 export const healthyFunction = `${requestFunction}
+${PROGRAM_FUNCTION}
 healthy() {
   if [ "$#" -gt 0 ]; then
-    # busybox may take the name of a program for one of its own.
-    case "$1" in */*) ;; *)
-      program="$("$b" which "$1")" || { why="there is no program $1 in the container"; return 1; }
-      shift
-      set -- "$program" "$@"
-      ;;
-    esac
-    (cd "$home" && "$b" timeout -s KILL ${ANSWER_SECONDS} "$@"; exit "$?") < /dev/null > /dev/null && return
+    program="$(program_of "$1")" || { why="$program"; return 1; }
+    shift
+    (cd "$home" && "$b" timeout -s KILL ${ANSWER_SECONDS} "$program" "$@"; exit "$?") < /dev/null > /dev/null && return
     why="the command of spec.health.exec ended with $?"
     return 1
   fi

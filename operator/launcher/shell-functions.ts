@@ -2,6 +2,14 @@
 export const NOW_FUNCTION = `now() { read -r up idle < /proc/uptime; up="\${up%.*}\${up#*.}"; }`;
 
 /**
+ * For a shell whose `$b` is busybox: `program_of NAME` writes the path of a program of the image. busybox would take
+ * the name for one of its own programs.
+ */
+export const PROGRAM_FUNCTION = `program_of() {
+  case "$1" in */*) echo "$1" ;; *) "$b" which "$1" || { echo "there is no program $1 in the container"; return 1; } ;; esac
+}`;
+
+/**
  * For a shell whose `$b` is busybox: `below STATES PIDS` writes the pids of the processes below process 1, those above
  * first, without those in the states (letters of `State` in proc(5)) and without the given ones. They are the program
  * and what it has started or left behind; what `exec` starts is below none.
