@@ -63,6 +63,11 @@ export function hrefWith(change: Readonly<Record<string, string>>): string {
   return next.pathname + next.search;
 }
 
+/** Shows the page with other values in its address; a change is no entry of the history. */
+export function changeQuery(change: Readonly<Record<string, string>>): void {
+  navigate(hrefWith(change), { replace: true });
+}
+
 /** Goes back, unless the previous page is not part of the dashboard. */
 export function goBack(): void {
   if ((kept().depth ?? 0) > 0) leaveGuard.leave(() => history.back());

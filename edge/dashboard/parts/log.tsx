@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { CallError, send } from "../api/call.ts";
-import { navigate, place } from "../route.ts";
+import { changeQuery, place } from "../route.ts";
 import { useKey } from "./keys.ts";
 import { createLogLines } from "./log-lines.ts";
 import { Problem } from "./problem.tsx";
@@ -81,7 +81,7 @@ export function Log({ path, label, open }: { path: string; label: string; open?:
         <input
           {...{ ref: input, type: "search", placeholder: "Find", "aria-label": "Find in log", value: find }}
           spellcheck={false}
-          onInput={(event) => setFind(event.currentTarget.value)}
+          onInput={(event) => changeQuery({ find: event.currentTarget.value })}
         />
         <button type="button" aria-pressed={isAtEnd} onClick={() => setAtEnd(!isAtEnd)}>
           Follow
@@ -116,13 +116,6 @@ export function Log({ path, label, open }: { path: string; label: string; open?:
       </div>
     </div>
   );
-}
-
-function setFind(text: string): void {
-  const next = new URL(place.value);
-  if (text === "") next.searchParams.delete("find");
-  else next.searchParams.set("find", text);
-  navigate(next.href, { replace: true });
 }
 
 interface Reading {

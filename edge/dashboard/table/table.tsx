@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Live } from "../api/live-list.ts";
 import { useKey } from "../parts/keys.ts";
-import { keepAs, keepNow, kept, navigate, place } from "../route.ts";
+import { changeQuery, keepAs, keepNow, kept, navigate, place } from "../route.ts";
 import type { Column } from "./columns.tsx";
 import { applyFilter, type Filter, readFilter } from "./filter.ts";
 import { clearFilter, FilterBar, isSeen } from "./filter-bar.tsx";
@@ -288,9 +288,7 @@ function Head<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; hid
 }
 
 function sortBy(key: string, descending: boolean): void {
-  const next = new URL(place.value);
-  next.searchParams.set("sort", descending ? `-${key}` : key);
-  navigate(next.href, { replace: true });
+  changeQuery({ sort: descending ? `-${key}` : key });
 }
 
 function tracks<Row>(columns: readonly Column<Row>[]): string {

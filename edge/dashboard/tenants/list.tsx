@@ -9,7 +9,7 @@ import { Unread } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { useThrottled } from "../parts/throttled.ts";
-import { hrefWith, navigate, place } from "../route.ts";
+import { changeQuery, hrefWith, place } from "../route.ts";
 import { readUsage } from "../usage/read-usage.ts";
 import { amountWords, dayAt, daysOf, measures } from "../usage/view.ts";
 import { LimitState, worstLimit } from "./limits.tsx";
@@ -194,14 +194,14 @@ function Choices({ view: { sort, prefix } }: { view: TenantsView }) {
         defaultValue={prefix}
         onInput={({ currentTarget: { value } }) => {
           clearTimeout(timer.current);
-          timer.current = setTimeout(() => write({ prefix: value.trim(), after: "" }), TYPING_MS);
+          timer.current = setTimeout(() => changeQuery({ prefix: value.trim(), after: "" }), TYPING_MS);
         }}
       />
       <select
         class="order"
         aria-label="Order"
         value={sort}
-        onChange={({ currentTarget: { value } }) => write({ sort: value, after: "" })}
+        onChange={({ currentTarget: { value } }) => changeQuery({ sort: value, after: "" })}
       >
         {Object.entries(orders).map(([name, words]) => (
           <option key={name} value={name}>
@@ -228,7 +228,7 @@ function Head({ sort: current }: { sort: TenantSort }) {
           const direction = sort === "tenant" ? "ascending" : "descending";
           return (
             <th key={title} scope="col" class={isNumber ? "number" : ""} aria-sort={isCurrent ? direction : "none"}>
-              <button type="button" class="sort" title={orders[sort]} onClick={() => write({ sort, after: "" })}>
+              <button type="button" class="sort" title={orders[sort]} onClick={() => changeQuery({ sort, after: "" })}>
                 {title}
                 <span aria-hidden="true">{isCurrent ? (sort === "tenant" ? " ↑" : " ↓") : ""}</span>
               </button>
@@ -300,8 +300,4 @@ function Nothing({ view: { prefix, sort, after } }: { view: TenantsView }) {
       <Command line={curlLine("/tenants/alice/claim", { workload: "hello" })} />
     </>
   );
-}
-
-function write(change: Readonly<Record<string, string>>): void {
-  navigate(hrefWith(change), { replace: true });
 }

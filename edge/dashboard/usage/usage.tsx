@@ -5,7 +5,7 @@ import { useLoad } from "../api/load.ts";
 import { Problem } from "../parts/problem.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { WorkloadLink } from "../parts/workload-link.tsx";
-import { hrefWith, navigate, place } from "../route.ts";
+import { changeQuery, hrefWith, place } from "../route.ts";
 import { Amounts, Bars, Totals } from "./bars.tsx";
 import { readUsage } from "./read-usage.ts";
 import {
@@ -101,7 +101,7 @@ function Choices({ view, today }: { view: UsageView; today: string }) {
     const days = daysOf(view, today);
     // Begin with the days that are shown.
     const typed = value === "days" && days ? { first: days.from, last: plusDays(days.to, -1) } : {};
-    write({ range: value, first: "", last: "", ...typed, after: "" });
+    changeQuery({ range: value, first: "", last: "", ...typed, after: "" });
   }
 
   return (
@@ -109,28 +109,28 @@ function Choices({ view, today }: { view: UsageView; today: string }) {
       <Choice label="Range" of={ranges} value={range} choose={chooseRange} />
       {range === "days" && (
         <>
-          <DayField label="First day" value={first} choose={(value) => write({ first: value, after: "" })} />
-          <DayField label="Last day" value={last} choose={(value) => write({ last: value, after: "" })} />
+          <DayField label="First day" value={first} choose={(value) => changeQuery({ first: value, after: "" })} />
+          <DayField label="Last day" value={last} choose={(value) => changeQuery({ last: value, after: "" })} />
         </>
       )}
       <Choice
         label="Grouped by"
         of={{ tenant: "By tenant", workload: "By workload", day: "By day" }}
         value={by}
-        choose={(value) => write({ by: value, after: "" })}
+        choose={(value) => changeQuery({ by: value, after: "" })}
       />
       <Choice
         label="Chart"
         of={Object.fromEntries(Object.entries(measures).map(([name, { word }]) => [name, word]))}
         value={chart}
-        choose={(value) => write({ chart: value })}
+        choose={(value) => changeQuery({ chart: value })}
       />
       {tenants?.includes(tenant) ? (
         <Choice
           label="Tenant"
           of={Object.fromEntries(tenants.map((id) => [id, id]))}
           value={tenant}
-          choose={(value) => write({ tenant: value, after: "" })}
+          choose={(value) => changeQuery({ tenant: value, after: "" })}
         />
       ) : (
         <input
@@ -141,7 +141,7 @@ function Choices({ view, today }: { view: UsageView; today: string }) {
           spellcheck={false}
           autocomplete="off"
           value={tenant}
-          onChange={(event) => write({ tenant: event.currentTarget.value.trim(), after: "" })}
+          onChange={(event) => changeQuery({ tenant: event.currentTarget.value.trim(), after: "" })}
         />
       )}
     </search>
@@ -231,8 +231,4 @@ function Pager({ view: { after, by }, next }: { view: UsageView; next: string | 
       )}
     </div>
   );
-}
-
-function write(change: Readonly<Record<string, string>>): void {
-  navigate(hrefWith(change), { replace: true });
 }
