@@ -10,6 +10,10 @@ export const volumeWords = {
   variables: "give exactly one of configMapRef and secretRef",
 } as const;
 
+/** Where no volume can be: of the kernel, and of the pod itself, also at the end of the link that is /var/run. */
+export const KERNEL_DIRECTORIES = "^/(proc|sys|dev)(/|$)";
+export const OWN_DIRECTORIES = "^/(\\.tenancy(-trust)?(/|$)|(var/)?run(/?$|/tenancy(/|$)))";
+
 const name = (description: string) => Type.String({ description, pattern: pattern.subdomain, maxLength: 253 });
 
 const files = {

@@ -1,7 +1,7 @@
 import { PORT_NAME, portWords, UNNAMED_PORT } from "../network.ts";
 import { podKeyProblems } from "../pod-metadata.ts";
 import { CLOSED_TAINTS, LEAVING_TAINTS, type Scheduling, schedulingWords } from "../scheduling.ts";
-import { volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
+import { KERNEL_DIRECTORIES, OWN_DIRECTORIES, volumeSources, volumeWords, type WorkloadVolume } from "../volumes.ts";
 import {
   healthChecks,
   healthWords,
@@ -16,10 +16,9 @@ import { plainSchema } from "./schema.ts";
 import { type ProblemOptions, schemaProblems } from "./schema-problems.ts";
 
 const schema = plainSchema(workloadSpecSchema);
-const KERNEL_DIRECTORY = /^\/(proc|sys|dev)(\/|$)/;
+const KERNEL_DIRECTORY = new RegExp(KERNEL_DIRECTORIES);
 const TOOLS_DIRECTORY = /^\/(\.tenancy(\/|$)|run\/?$|run\/tenancy(\/|$))/;
-/** The same for volumes, which a container has at the end of a link too. */
-const OWN_DIRECTORY = /^\/(\.tenancy(-trust)?(\/|$)|(var\/)?run(\/?$|\/tenancy(\/|$)))/;
+const OWN_DIRECTORY = new RegExp(OWN_DIRECTORIES);
 const ENVIRONMENT_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 const ARGUMENT_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const ADDRESS = /^[0-9.]+$/;

@@ -1276,6 +1276,58 @@ export type Tenant = {
   claims: Claim[];
 };
 
+/** The limits that hold. */
+export type QuotaLimits = {
+  /** Claims that have an instance, or get one. */
+  activeClaims?: {
+    /** The limit. */
+    limit: number;
+    /** What is used. */
+    used: number;
+  };
+  /** vCPUs of their instances together. */
+  vcpus?: {
+    /** The limit. */
+    limit: number;
+    /** What is used, in thousandths. */
+    used: number;
+  };
+  /** Memory of their instances together, in MB. */
+  memoryMb?: {
+    /** The limit. */
+    limit: number;
+    /** What is used. */
+    used: number;
+  };
+  /** Instances that the tenant gets in 60 seconds. */
+  startsPerMinute?: {
+    /** The limit. */
+    limit: number;
+  };
+  /** MB of the tenant's saved files, with older versions. */
+  snapshotMb?: {
+    /** The limit. */
+    limit: number;
+    /** What is used. */
+    used: number;
+  };
+  /** Requests through each replica of the edge: to the front door, and of the tenant's keys to the API. */
+  requestsPerSecond?: {
+    /** The limit. */
+    limit: number;
+  };
+  /** Bytes of the bodies of these requests and of their answers. */
+  bytesPerSecond?: {
+    /** The limit. */
+    limit: number;
+  };
+  /** WebSockets that are attached to processes, on each replica of the edge. */
+  terminals?: {
+    /** The limit. */
+    limit: number;
+  };
+};
+
 /** A tenant's quota, and what it uses of it. */
 export type TenantLimits = {
   /** The tenant. */
@@ -1283,56 +1335,7 @@ export type TenantLimits = {
   /** The class that the limits come from. */
   class?: string;
   /** The limits that hold. */
-  limits: {
-    /** Claims that have an instance, or get one. */
-    activeClaims?: {
-      /** The limit. */
-      limit: number;
-      /** What is used. */
-      used: number;
-    };
-    /** vCPUs of their instances together. */
-    vcpus?: {
-      /** The limit. */
-      limit: number;
-      /** What is used, in thousandths. */
-      used: number;
-    };
-    /** Memory of their instances together, in MB. */
-    memoryMb?: {
-      /** The limit. */
-      limit: number;
-      /** What is used. */
-      used: number;
-    };
-    /** Instances that the tenant gets in 60 seconds. */
-    startsPerMinute?: {
-      /** The limit. */
-      limit: number;
-    };
-    /** MB of the tenant's saved files, with older versions. */
-    snapshotMb?: {
-      /** The limit. */
-      limit: number;
-      /** What is used. */
-      used: number;
-    };
-    /** Requests through each replica of the edge: to the front door, and of the tenant's keys to the API. */
-    requestsPerSecond?: {
-      /** The limit. */
-      limit: number;
-    };
-    /** Bytes of the bodies of these requests and of their answers. */
-    bytesPerSecond?: {
-      /** The limit. */
-      limit: number;
-    };
-    /** WebSockets that are attached to processes, on each replica of the edge. */
-    terminals?: {
-      /** The limit. */
-      limit: number;
-    };
-  };
+  limits: QuotaLimits;
   /** What is wrong with the present quotas, so that earlier ones hold; only for the roles admin and platform. */
   problem?: string;
 };
@@ -1353,56 +1356,7 @@ export type TenantSummary = {
   /** The class that the limits come from. */
   class?: string;
   /** The limits that hold. */
-  limits: {
-    /** Claims that have an instance, or get one. */
-    activeClaims?: {
-      /** The limit. */
-      limit: number;
-      /** What is used. */
-      used: number;
-    };
-    /** vCPUs of their instances together. */
-    vcpus?: {
-      /** The limit. */
-      limit: number;
-      /** What is used, in thousandths. */
-      used: number;
-    };
-    /** Memory of their instances together, in MB. */
-    memoryMb?: {
-      /** The limit. */
-      limit: number;
-      /** What is used. */
-      used: number;
-    };
-    /** Instances that the tenant gets in 60 seconds. */
-    startsPerMinute?: {
-      /** The limit. */
-      limit: number;
-    };
-    /** MB of the tenant's saved files, with older versions. */
-    snapshotMb?: {
-      /** The limit. */
-      limit: number;
-      /** What is used. */
-      used: number;
-    };
-    /** Requests through each replica of the edge: to the front door, and of the tenant's keys to the API. */
-    requestsPerSecond?: {
-      /** The limit. */
-      limit: number;
-    };
-    /** Bytes of the bodies of these requests and of their answers. */
-    bytesPerSecond?: {
-      /** The limit. */
-      limit: number;
-    };
-    /** WebSockets that are attached to processes, on each replica of the edge. */
-    terminals?: {
-      /** The limit. */
-      limit: number;
-    };
-  };
+  limits: QuotaLimits;
 };
 
 /** A managed pod. */

@@ -105,13 +105,7 @@ function openPool(pool: Pool): ApiTypes["OpenPool"] {
   const { phase = "Filling", ready = 0, warming = 0, desired, reason } = status ?? {};
   return {
     ...openObject(metadata),
-    ...{
-      workloadRef: spec.workloadRef,
-      size: desiredSize(pool),
-      phase,
-      ready,
-      warming,
-    },
+    ...{ workloadRef: spec.workloadRef, size: desiredSize(pool), phase, ready, warming },
     ...(desired !== undefined && { desired }),
     ...(reason !== undefined && { reason }),
   };

@@ -57,6 +57,13 @@ const delivery: ApiTypes["Deliveries"]["deliveries"][number] = {
 const open = { generation: 1, createdAt };
 const series = { since: createdAt, replica, stepSeconds: 60 };
 
+const quotaLimits = {
+  activeClaims: { limit: 2, used: 1 },
+  vcpus: { limit: 4, used: 1 },
+  memoryMb: { limit: 4096, used: 512 },
+  startsPerMinute: { limit: 6 },
+};
+
 /** Sample responses, by schema name. */
 export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   Error: { error: 'workload "notes" does not exist' },
@@ -108,15 +115,8 @@ export const examples: { readonly [Name in SchemaName]: ApiTypes[Name] } = {
   },
   ObjectEvent: event,
   Tenant: { tenantId, claims: [claim] },
-  TenantLimits: {
-    ...{ tenantId, class: "free" },
-    limits: {
-      activeClaims: { limit: 2, used: 1 },
-      vcpus: { limit: 4, used: 1 },
-      memoryMb: { limit: 4096, used: 512 },
-      startsPerMinute: { limit: 6 },
-    },
-  },
+  QuotaLimits: quotaLimits,
+  TenantLimits: { tenantId, class: "free", limits: quotaLimits },
   TenantSummary: {
     ...{ tenantId, saved: { workloads: 1, versions: 3, bytes: 4_194_304 }, class: "free" },
     limits: { activeClaims: { limit: 2, used: 1 } },

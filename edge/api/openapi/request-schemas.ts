@@ -4,6 +4,7 @@ import { CLOSED_TAINTS, LEAVING_TAINTS } from "../../../crds/scheduling.ts";
 import { imageReferencePattern } from "../../../crds/schema/image-reference.ts";
 import { pattern } from "../../../crds/schema/patterns.ts";
 import type { JsonSchema } from "../../../crds/schema/schema.ts";
+import { KERNEL_DIRECTORIES, OWN_DIRECTORIES } from "../../../crds/volumes.ts";
 import { healthChecks } from "../../../crds/workload.ts";
 
 /** Keywords of JSON Schema 2020-12 that Kubernetes' structural schemas do not have. */
@@ -122,7 +123,7 @@ const beyond: Readonly<Record<string, OpenApiSchema>> = {
     propertyNames: { pattern: pattern.resourceName, not: { pattern: "kubernetes\\.io/" } },
   },
   "WorkloadSpec.volumes[].mountPath": {
-    not: { pattern: "^/(proc|sys|dev|\\.tenancy(-trust)?|(var/)?run/tenancy)(/|$)|^/(var/)?run/?$" },
+    not: { anyOf: [{ pattern: KERNEL_DIRECTORIES }, { pattern: OWN_DIRECTORIES }] },
   },
   "WorkloadSpec.volumes[].image.reference": { pattern: imageReferencePattern },
   "WorkloadSpec.scheduling.nodeSelector": labelKeys,

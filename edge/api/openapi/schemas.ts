@@ -450,6 +450,7 @@ const shared = {
     { tenantId: text("The tenant."), claims: Type.Array(claim, { description: "Its claims, by workload." }) },
     { description: "A tenant and its claims; empty for a tenant without claims." },
   ),
+  QuotaLimits: tenantQuota.limits,
   TenantLimits: Type.Object(
     {
       tenantId: text("The tenant."),

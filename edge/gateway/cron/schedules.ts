@@ -16,8 +16,8 @@ export type OpenSchedule = (pattern: string, timezone: string) => Schedule;
 
 /**
  * Makes the opener of schedules with five fields. Daylight-saving changes follow {@link parseCron}. A fixed time of day
- * that is skipped fires right after the gap, and one that occurs twice fires the first time; patterns with a wildcard or
- * a step in hours or minutes follow the clock.
+ * that is skipped fires right after the gap, and one that occurs twice fires the first time; patterns with a wildcard
+ * or a step in hours or minutes follow the clock.
  *
  * @throws Error that names the trigger's field, from the returned function
  */
