@@ -42,7 +42,12 @@ export async function* eachInPages<T>(
  * @returns negative if `a` comes first, 0 if the keys are the same
  */
 export function compareKeys(a: SnapshotKey, b: SnapshotKey): number {
-  return compare(tenantOrder(a.tenantId), tenantOrder(b.tenantId)) || compare(workloadOrder(a), workloadOrder(b));
+  return compareTenants(a.tenantId, b.tenantId) || compare(workloadOrder(a), workloadOrder(b));
+}
+
+/** The order of tenants in {@link compareKeys}. */
+export function compareTenants(a: string, b: string): number {
+  return compare(tenantOrder(a), tenantOrder(b));
 }
 
 /** The text that tenants are sorted by. */

@@ -1,5 +1,6 @@
+import { inTurns } from "../../crds/in-turns.ts";
 import type { StoreEntry } from "../../crds/snapshots/snapshot-store.ts";
-import { eachInPages, type PageFilter, tenantOrder } from "../../crds/snapshots/store-pages.ts";
+import { compareTenants, eachInPages, type PageFilter, tenantOrder } from "../../crds/snapshots/store-pages.ts";
 import { serviceView } from "../access/route-access.ts";
 import { requireFresh } from "../cluster/freshness.ts";
 import { queryText, tenantIdRule } from "../http/parameters.ts";
@@ -70,13 +71,8 @@ export function tenantSummaryRoute(services: LimitServices): ApiRoute {
   };
 
   async function readEach(ids: readonly string[], clientGone: AbortSignal): Promise<Map<string, StoreEntry[]>> {
-    const saved = new Map<string, StoreEntry[]>();
-    for (let at = 0; at < ids.length; at += AT_ONCE) {
-      const some = ids.slice(at, at + AT_ONCE);
-      const read = await Promise.all(some.map((id) => entriesOfTenant(id, services, clientGone)));
-      for (const [index, id] of some.entries()) saved.set(id, read[index] ?? []);
-    }
-    return saved;
+    const read = async (id: string) => [id, await entriesOfTenant(id, services, clientGone)] as const;
+    return new Map(await inTurns(ids, read, { atOnce: AT_ONCE }));
   }
 
   /** The first tenants of a range: of those in the store, only these are read. */
@@ -97,7 +93,7 @@ export function tenantSummaryRoute(services: LimitServices): ApiRoute {
     const before = idBefore(prefix);
     const first = [after, before]
       .filter((id) => id !== undefined)
-      .sort(byOrder)
+      .sort(compareTenants)
       .at(-1);
     const start = first === undefined ? undefined : { tenantId: first, workloadRef: LAST_WORKLOAD };
     await askStore(
@@ -122,17 +118,13 @@ export function tenantSummaryRoute(services: LimitServices): ApiRoute {
 /** The first tenants of those in a range. */
 function pageOf(saved: ReadonlyMap<string, StoreEntry[]>, { after, prefix, limit }: Range) {
   const ids = [...saved.keys()]
-    .filter((id) => id.startsWith(prefix) && (after === undefined || byOrder(id, after) > 0))
-    .sort(byOrder);
+    .filter((id) => id.startsWith(prefix) && (after === undefined || compareTenants(id, after) > 0))
+    .sort(compareTenants);
   const page = ids.slice(0, limit);
   return {
     saved: new Map(page.map((id) => [id, saved.get(id) ?? []])),
     next: ids.length > limit ? page.at(-1) : undefined,
   };
-}
-
-function byOrder(a: string, b: string): number {
-  return tenantOrder(a) < tenantOrder(b) ? -1 : tenantOrder(a) > tenantOrder(b) ? 1 : 0;
 }
 
 /** What a tenant id consists of, in the order of the characters. */

@@ -18,7 +18,7 @@ export interface Arrivals {
   read(workload: string): Uint16Array | undefined;
   /** Misses since the start of this process's term. */
   missesOf(workload: string): number;
-  /** The workload has no pool any more. */
+  /** The workload is gone. */
   forget(workload: string): void;
 }
 

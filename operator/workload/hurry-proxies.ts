@@ -1,5 +1,6 @@
 import { isNotFound } from "../../crds/client/api-error.ts";
 import { pods } from "../../crds/client/built-in-resources.ts";
+import { inTurns } from "../../crds/in-turns.ts";
 import type { Pod } from "../../crds/kubernetes.ts";
 import { annotation } from "../../crds/labels.ts";
 import type { Workload } from "../../crds/workload.ts";
@@ -22,19 +23,16 @@ export async function hurryProxies(
   { cluster, informers, log }: WorkloadContext,
 ): Promise<void> {
   const followers = [...informers.pods.store.by("workload", metadata.name)].filter(hasProxy);
-  for (let at = 0; at < followers.length; at += PATCHES_AT_ONCE) {
-    const some = followers.slice(at, at + PATCHES_AT_ONCE);
-    await Promise.all(
-      some.map(async ({ metadata: { name } }) => {
-        const change = { metadata: { annotations: { [annotation.egressSettings]: settings } } };
-        try {
-          await cluster(pods).named(name).patch(change);
-        } catch (error) {
-          // The kubelet looks by itself within a minute.
-          if (!isNotFound(error)) log.info({ pod: name, error }, "the proxy of a pod gets its new settings later");
-        }
-      }),
-    );
+  await inTurns(followers, hurry, { atOnce: PATCHES_AT_ONCE });
+
+  async function hurry({ metadata: { name } }: Pod): Promise<void> {
+    const change = { metadata: { annotations: { [annotation.egressSettings]: settings } } };
+    try {
+      await cluster(pods).named(name).patch(change);
+    } catch (error) {
+      // The kubelet looks by itself within a minute.
+      if (!isNotFound(error)) log.info({ pod: name, error }, "the proxy of a pod gets its new settings later");
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 import { ArchiveError } from "../../archive/archive-error.ts";
+import { inTurns } from "../../in-turns.ts";
 import { isTenantId } from "../../names.ts";
 import { archiveDigits, type SnapshotKey } from "../snapshot-key.ts";
 import type { StoreEntry, StoreUse } from "../snapshot-store.ts";
 import type { PageFilter, StorePage } from "../store-pages.ts";
-import { inTurns } from "./in-turns.ts";
 import type { S3Bucket, S3Object } from "./s3-bucket.ts";
 import { EMPTY_HEAD_BYTES, metadataOf, olderOf, type S3Heads, type S3Version, surelyNames } from "./s3-heads.ts";
 import type { S3Layout } from "./s3-layout.ts";

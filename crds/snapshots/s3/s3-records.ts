@@ -1,9 +1,9 @@
+import { inTurns } from "../../in-turns.ts";
 import { isUsageHour, type UsageHour } from "../../usage/usage-hour.ts";
 import { isBatchName, linesOf, type UsageStore } from "../../usage/usage-store.ts";
 import { linkSignals } from "../../waits.ts";
 import type { LimitCall } from "../limit-calls.ts";
 import { type StoreCall, StoreError } from "../snapshot-store.ts";
-import { inTurns } from "./in-turns.ts";
 import { isMissing, type S3Bucket } from "./s3-bucket.ts";
 import type { S3Layout } from "./s3-layout.ts";
 

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { BuildContexts } from "../../builds/build-contexts.ts";
 import { type Clock, systemClock } from "../../client/clock.ts";
+import { inTurns } from "../../in-turns.ts";
 import type { UsageStore } from "../../usage/usage-store.ts";
 import { orAborted } from "../../waits.ts";
 import { asOrdinary } from "../kept-versions.ts";
@@ -16,7 +17,6 @@ import {
   StoreError,
 } from "../snapshot-store.ts";
 import { eachInPages, type PageFilter } from "../store-pages.ts";
-import { inTurns } from "./in-turns.ts";
 import { openS3Archive } from "./s3-archive-reader.ts";
 import { createS3Bucket } from "./s3-bucket.ts";
 import type { S3Client } from "./s3-client.ts";

@@ -1,5 +1,5 @@
+import { inTurns } from "../../in-turns.ts";
 import type { SnapshotKey } from "../snapshot-key.ts";
-import { inTurns } from "./in-turns.ts";
 import type { S3Bucket, S3Object } from "./s3-bucket.ts";
 import { elementOf, elementsOf } from "./s3-client.ts";
 import { blobsOf, EMPTY_HEAD_BYTES, type S3Heads, surelyNames } from "./s3-heads.ts";
