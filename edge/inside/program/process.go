@@ -314,13 +314,19 @@ func (p *process) isOver() bool {
 	}
 }
 
+// started is the process as it began, also if it has ended since.
+func (p *process) started() processState {
+	return processState{
+		Pid: p.pid, Command: p.command, Cwd: rawText(p.cwd), Tty: p.call.Tty != nil, Background: p.call.Background,
+		StartedAt: timeText(p.startedAt), Note: p.call.Note,
+	}
+}
+
 func (p *process) state() processState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	state := processState{
-		Pid: p.pid, Command: p.command, Cwd: rawText(p.cwd), Tty: p.call.Tty != nil, Background: p.call.Background,
-		StartedAt: timeText(p.startedAt), Note: p.call.Note, StdoutBytes: p.stdout.size(), StderrBytes: p.stderr.size(),
-	}
+	state := p.started()
+	state.StdoutBytes, state.StderrBytes = p.stdout.size(), p.stderr.size()
 	if p.hasEnded {
 		state.EndedAt = timeText(p.endedAt)
 		state.TimedOut = p.timedOut

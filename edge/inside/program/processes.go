@@ -218,7 +218,7 @@ func (t *processes) startAndFollow(s *stream, call startCall) error {
 	stdout, stderr := p.stdout.reader(0, true), p.stderr.reader(0, true)
 	defer stdout.release()
 	defer stderr.release()
-	if err := s.answer(p.state()); err != nil {
+	if err := s.answer(p.started()); err != nil {
 		p.stop()
 		return err
 	}
