@@ -27,7 +27,7 @@ export interface Segment {
 export interface Backlog {
   /**
    * Adds events, one a line. If no file can be written, they wait in memory. If there is no room, the oldest ones go:
-   * those of the owner ({@link ownerOf}) that has the most, if it has an eighth of all.
+   * those of the owner ({@link ownerOf}) that has the most, if it has an eighth of all. What is taken stays.
    */
   append(lines: readonly string[]): Promise<void>;
   /**
@@ -40,6 +40,8 @@ export interface Backlog {
   putBack(segment: Segment, left: readonly string[]): Promise<void>;
   /** Of all events. */
   bytes(): number;
+  /** Closes the file to which events are added. What is in files stays there. */
+  close(): Promise<void>;
 }
 
 interface Stored extends Segment {
@@ -293,6 +295,7 @@ export async function openBacklog(
       }),
 
     bytes: () => bytes,
+    close: () => next(closeNewest),
   };
 }
 

@@ -260,6 +260,8 @@ export async function openSink(
         await orAborted(sending, signal);
       }).catch(() => log.warn({ bytes: backlog.bytes() }, "events for the sink were not sent before the stop"));
       stopping.abort(new Error("the sink is closed"));
+      // Not awaited: the disk may not answer.
+      void backlog.close();
     },
   };
 }
