@@ -4,7 +4,7 @@ import { useLoad } from "../api/load.ts";
 import { Outcome, useActs } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { useKey } from "../parts/keys.ts";
-import { Problem } from "../parts/problem.tsx";
+import { Problem, Reading } from "../parts/problem.tsx";
 import { leaveGuard } from "../route.ts";
 import { Download } from "./download.tsx";
 import { type FilePath, nameOf } from "./file-path.ts";
@@ -73,7 +73,7 @@ export function Editor(props: {
           </div>
         </>
       )}
-      {base === undefined && read.error === undefined && <p class="muted">Reading …</p>}
+      <Reading of={{ value: base, error: read.error }} />
       <Outcome acts={acts} />
       {base === undefined && read.error !== undefined && (
         <>

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { CallError } from "../api/call.ts";
 import { Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
-import { Problem } from "../parts/problem.tsx";
+import { Problem, Reading } from "../parts/problem.tsx";
 import { type PageParams, place } from "../route.ts";
 import { Download } from "./download.tsx";
 import { Editor } from "./editor.tsx";
@@ -132,7 +132,7 @@ function Folder({ instance, folder, heading }: { instance: string; folder: FileP
           <a href={insideHref(instance, "files", { file: folder })}>Open it as a file</a>
         </p>
       )}
-      {files === undefined && list.error === undefined && <p class="muted">Reading …</p>}
+      <Reading of={list} />
       {files?.length === 0 && <p>The folder is empty.</p>}
       {files !== undefined && files.length > 0 && (
         <table aria-label="Files" class="stack files">

@@ -7,7 +7,7 @@ import { confirm } from "../parts/confirm.tsx";
 import { useFocusOn } from "../parts/focus.ts";
 import { Log } from "../parts/log.tsx";
 import { Long } from "../parts/long.tsx";
-import { Problem } from "../parts/problem.tsx";
+import { Problem, Reading } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import { navigate, type PageParams, place } from "../route.ts";
 import { InsideHead, insideHref } from "./links.tsx";
@@ -33,7 +33,7 @@ export default function Processes({ params }: { params: PageParams }) {
         </div>
         <Outcome acts={acts} />
         <Problem error={list.error} />
-        {all === undefined && list.error === undefined && <p class="muted">Reading …</p>}
+        <Reading of={list} />
         {all?.length === 0 && <p>None. The workload's own program is not listed.</p>}
         {all !== undefined && all.length > 0 && (
           <table aria-labelledby="all" class="stack files">

@@ -25,6 +25,11 @@ export function Unread({ error }: { error: Error | undefined }) {
   return <Problem error={error} />;
 }
 
+/** Says that the first answer has not come. */
+export function Reading({ of: { value, error } }: { of: { value: unknown; error: Error | undefined } }) {
+  return value === undefined && error === undefined ? <p class="muted">Reading…</p> : null;
+}
+
 function Copy({ text, label }: { text: string; label: string }) {
   const [isCopied, setCopied] = useState(false);
   // Browsers offer no clipboard on plain HTTP pages except on loopback.

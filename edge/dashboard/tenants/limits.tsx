@@ -1,7 +1,7 @@
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 import { type Loaded, useLoad } from "../api/load.ts";
-import { Unread } from "../parts/problem.tsx";
+import { Reading, Unread } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 
 type Limits = ApiTypes["TenantLimits"]["limits"];
@@ -36,7 +36,7 @@ export function TenantLimits({ of: { value, error } }: { of: Loaded<ApiTypes["Te
       <Unread error={error} />
       {value?.problem !== undefined && <p class="is-warn">Earlier quotas hold: {value.problem}</p>}
       {value !== undefined && holding.length === 0 && <p class="muted">No limits hold for this tenant.</p>}
-      {value === undefined && error === undefined && <p class="muted">Reading…</p>}
+      <Reading of={{ value, error }} />
       {value !== undefined && holding.length > 0 && (
         <table class="stack" aria-labelledby="limits">
           <tbody>

@@ -4,7 +4,7 @@ import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { session } from "../api/session.ts";
-import { Unread } from "../parts/problem.tsx";
+import { Reading, Unread } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
 import { WorkloadLink } from "../parts/workload-link.tsx";
@@ -81,7 +81,7 @@ function KeyList({ of: tenantId }: { of: string }) {
   return (
     <>
       <Unread error={error} />
-      {found === undefined && error === undefined && <p class="muted">Reading…</p>}
+      <Reading of={{ value, error }} />
       {found?.length === 0 && <p class="muted">No key reaches it but TENANCY_API_KEY.</p>}
       {found !== undefined && found.length > 0 && (
         <table class="stack" aria-labelledby="keys">

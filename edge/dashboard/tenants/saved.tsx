@@ -4,7 +4,7 @@ import { type Kinds, live } from "../api/kinds.ts";
 import type { Loaded } from "../api/load.ts";
 import { claim } from "../claims/claim.ts";
 import { Act, type Acts } from "../parts/acts.tsx";
-import { Unread } from "../parts/problem.tsx";
+import { Reading, Unread } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
 import { digitsOf, isKnown, type KnownVersion, rollBack } from "../snapshots/acts.tsx";
@@ -31,7 +31,7 @@ export function Saved({ of: tenantId, saved, acts }: { of: string; saved: Loaded
     <section aria-labelledby="saved">
       <h2 id="saved">Saved files</h2>
       <Unread error={error} />
-      {value === undefined && error === undefined && <p class="muted">Reading…</p>}
+      <Reading of={saved} />
       {value?.list.length === 0 && <p class="muted">It has no saved files.</p>}
       {value !== undefined && value.list.length > 0 && (
         <table class="stack versions" aria-labelledby="saved">

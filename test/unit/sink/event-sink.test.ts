@@ -200,7 +200,7 @@ test("the next process sends what one has left in its folder", async (context) =
   assert.equal(receiver.ids().sort(), idsOf(numbers(251)));
 });
 
-/** Two files more than the four that can be sent at once, which stay: with less room the newest go, or those of others. */
+/** Two files more than the four that can be sent at once: these stay, so with less room the newest go, or others'. */
 const backlogBytes = "384Ki";
 
 test("with a full backlog the oldest events go, and are counted", async (context) => {
