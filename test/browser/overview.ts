@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { configMaps } from "../../crds/client/built-in-resources.ts";
 import { pools, workloads } from "../../crds/kinds.ts";
 import { NAMESPACE } from "../cluster/tenancy.ts";
 import { eventually } from "../eventually.ts";
@@ -33,7 +34,7 @@ test("nothing is wrong until something is; its number, its words and its claims 
   const trouble = page.getByRole("listitem").filter({ hasText: "WorkloadNotFound" });
   await trouble.getByText("2 claims").waitFor();
   await trouble.getByText('workload "missing" does not exist', { exact: false }).waitFor();
-  await trouble.getByText("Create the workload, then claim again.").waitFor();
+  await trouble.getByText("Create the workload. The claim then starts by itself.").waitFor();
   await trouble.getByRole("link", { name: "alice" }).waitFor();
   await trouble.getByRole("link", { name: "WorkloadNotFound" }).click();
   await page.getByRole("row", { name: /alice missing Failed/ }).waitFor();
@@ -45,12 +46,45 @@ test("nothing is wrong until something is; its number, its words and its claims 
   await tenancy.release("claim-bob-missing");
   await trouble.getByText("1 claim", { exact: true }).waitFor();
   await tenancy.createWorkload("missing");
-  await trouble.getByRole("button", { name: "Retry" }).click();
   await page.getByRole("heading", { name: /^No problems/ }).waitFor();
   await assertAccessible();
   await tenancy.release("claim-alice-missing");
   await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "missing" });
   await close();
+});
+
+test("a claim that no change starts by itself is claimed again from the list of problems", async () => {
+  const { tenancy, edge, browser } = stage;
+  const name = { namespace: NAMESPACE, name: "tenancy-quotas" };
+  const quotas = (limits: object) => ({ "quotas.yaml": JSON.stringify({ tenants: { "trial-*": limits } }) });
+  await tenancy.createWorkload("limited");
+  await tenancy.client.create(configMaps, { metadata: name, data: quotas({ activeClaims: 0 }) });
+  await untilLimit(0);
+  await tenancy.createClaim("trial-1", "limited");
+  const { page, close } = await openPage(browser);
+  await page.goto(edge.url);
+  const trouble = page.getByRole("listitem").filter({ hasText: "TenantQuotaExceeded" });
+  const retry = trouble.getByRole("button", { name: "Retry" });
+  await retry.waitFor();
+  await tenancy.client.patch(configMaps, name, { type: "merge", body: { data: quotas({ activeClaims: 1 }) } });
+  // The edge and the operator each read the limits for themselves.
+  await untilLimit(1);
+  await tenancy.createClaim("trial-2", "limited");
+  await tenancy.untilClaim("claim-trial-2-limited", { phase: "Active" });
+  await retry.click();
+  await tenancy.untilClaim("claim-trial-1-limited", { phase: "Active" });
+  await page.getByRole("heading", { name: /^No problems/ }).waitFor();
+  await Promise.all([1, 2].map((at) => tenancy.release(`claim-trial-${at}-limited`)));
+  await tenancy.client.delete(configMaps, name);
+  await tenancy.client.delete(workloads, { namespace: NAMESPACE, name: "limited" });
+  await close();
+
+  async function untilLimit(most: number): Promise<void> {
+    await eventually(async () => {
+      const answer = await fetch(`${edge.url}/api/v1/tenants/trial-1/limits`);
+      return JSON.stringify(await answer.json()).includes(`"activeClaims":{"limit":${most},`);
+    });
+  }
 });
 
 test("a claim shows in the figures of the hour, and its pool with what it has", async () => {

@@ -181,7 +181,7 @@ test("a tenant's page has the acts of its claims, the triggers that claim for it
   await picture(page, "tenant-page");
   await page.goto(`${stage.edge.url}/dashboard/tenants/eve`);
   const lost = claims.getByRole("row", { name: /WorkloadNotFound/ });
-  await lost.getByText("Create the workload, then claim again.").waitFor();
+  await lost.getByText("Create the workload. The claim then starts by itself.").waitFor();
   await lost.getByRole("button", { name: "Retry nothing" }).waitFor();
   await page.getByRole("table", { name: "Events" }).waitFor();
   await close();

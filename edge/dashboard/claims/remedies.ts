@@ -13,7 +13,7 @@ const remedies: Readonly<Record<string, string>> = {
   Moved: "Wait: another pod is starting, and gets the files that were saved.",
   PodLost:
     "Wait: another pod is starting. If the pod was evicted because of its own files, raise spec.resources.diskGb.",
-  WorkloadNotFound: "Create the workload, then claim again.",
+  WorkloadNotFound: "Create the workload. The claim then starts by itself.",
   WorkloadTerminating: "Use another workload, or create it again after its deletion has finished.",
   ImagePullFailed: "Fix spec.image.ref of the workload, then claim again.",
   CrashLooping: "Change the field that the message names, then claim again. Release an Active claim first.",
