@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { systemClock } from "../../crds/client/clock.ts";
+import { createDeferred } from "../../crds/waits.ts";
 import { openPage } from "./browser.ts";
 import { type FakeStage, startFakeStage } from "./fake-stage.ts";
 
@@ -98,12 +99,21 @@ test("a form shows what is needed first, folds the rest, and keeps its button in
     assert.ok(Number(await page.evaluate("document.documentElement.scrollHeight")) < 2 * height);
     assert.is(await page.getByLabel("memoryMb", { exact: true }).filter({ visible: true }).count(), 0);
     await assertAccessible();
-    // A wrong value in a field that was folded again is unfolded.
+    // A wrong value in a field that was folded again is unfolded: by an answer that comes after that.
+    const folded = createDeferred<void>();
+    await page.route(/dryRun=true/, async (route) => {
+      await folded.promise;
+      await route.continue();
+    });
     const group = page.locator("details.group", { hasText: "vcpus" });
+    const memory = page.getByLabel("memoryMb", { exact: true });
     await group.locator("summary").click();
-    await page.getByLabel("memoryMb", { exact: true }).fill("-1");
+    await memory.fill("-1");
     await group.locator("summary").click();
+    await memory.waitFor({ state: "hidden" });
+    folded.resolve();
     await group.getByText("body.spec.resources.memoryMb").waitFor();
+    await page.unroute(/dryRun=true/);
     // The names of Kubernetes' fields are longer than a phone is wide.
     await page.locator("details.group", { hasText: "nodeSelector" }).locator("summary").click();
     await page.getByLabel("nodeSelector", { exact: true }).waitFor();
