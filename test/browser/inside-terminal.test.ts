@@ -66,8 +66,14 @@ test("a cut connection and a reload lead to the same shell with its history", as
   expect(/WebSocket connection to/);
   await typeLine(page, "mine=kept; echo be''fore");
   await untilLine(page, "before");
+  // It connects again after a quarter of a second.
+  await page.evaluate(`window.words = new Set();
+    new MutationObserver(() => words.add(document.querySelector(".shell [role=status]").textContent))
+      .observe(document.querySelector(".shell .acts"), { subtree: true, childList: true, characterData: true })`);
   stage.edge.attachments.close();
-  await page.getByRole("status").getByText("Connection lost. Reconnecting …").waitFor();
+  await eventually(async () =>
+    ((await page.evaluate("[...words]")) as string[]).includes("Connection lost. Reconnecting …"),
+  );
   await untilOpen(page);
   await untilLine(page, "before");
   await typeLine(page, "echo $mine-1");
