@@ -123,6 +123,8 @@ for (const workload of ["app", "pooled"]) {
     assert.is(await tenantAt(first.host), tenant);
     const name = `claim-${tenant}-${workload}`;
     await tenancy.until("the pool is full again", () => tenancy.members("pooled", "ready").length === 1);
+    // The watch of this test may be behind the edge, and a claim that is Pending has no endpoint.
+    await tenancy.untilClaim(name, { phase: "Active" });
     statusWrites.length = 0;
 
     await behave(first.instanceId, "no-sandbox");
