@@ -116,8 +116,10 @@ test("a claim whose pod came back without its files gets another pod, with the n
   assert.is(status?.source, "cold+data");
   assert.is.not(status?.instanceUid, before.alice.status?.instanceUid);
   assert.is(kubelet.files.get(status?.instanceUid ?? ""), "of a later session");
-  const [event] = (await tenancy.eventsOf(before.alice.metadata.name)).filter(({ reason }) => reason === "PodLost");
-  assert.match(event?.message ?? "", "came back without its files");
+  const event = await tenancy.until("its Event", async () =>
+    (await tenancy.eventsOf(before.alice.metadata.name)).find(({ reason }) => reason === "PodLost"),
+  );
+  assert.match(event.message ?? "", "came back without its files");
   await release("alice");
   assert.is(volume.archives.get("alice/notes")?.content, "of a later session");
 });
@@ -125,8 +127,9 @@ test("a claim whose pod came back without its files gets another pod, with the n
 test("the release of a claim whose pod came back without its files replaces nothing that was saved", async () => {
   await tenancy.until("dora's release", async () => (await read("dora")) === undefined);
   assert.is(volume.archives.get("dora/notes")?.content, "saved after the backup");
-  const reasons = (await tenancy.eventsOf(before.dora.metadata.name)).map(({ reason }) => reason);
-  assert.ok(reasons.includes("NotSaved"), `${reasons}`);
+  await tenancy.until("an Event that says so", async () =>
+    (await tenancy.eventsOf(before.dora.metadata.name)).some(({ reason }) => reason === "NotSaved"),
+  );
 });
 
 /** The warm pod that there is, as the API server has it. */
