@@ -12,3 +12,9 @@ export function stepsOf({ status }: Claim): string[] {
   );
   return timeline.map(({ step }) => step);
 }
+
+/** How long the start of an Active claim's pod took, from its creation. */
+export function startMs({ status }: Claim): number {
+  const atOf = (step: string) => Date.parse(status?.timeline?.find((one) => one.step === step)?.at ?? "");
+  return atOf("Active") - atOf("Bound");
+}

@@ -6,6 +6,7 @@ import { events, pods, resourceQuotas } from "../../../crds/client/built-in-reso
 import { claims } from "../../../crds/kinds.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
 import { testAtOnce } from "../../at-once.ts";
+import { startMs } from "../steps-of.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
 const test = suite("claim errors");
@@ -63,12 +64,19 @@ const table: { name: string; spec?: Partial<WorkloadSpec>; reason: string; says:
 ];
 
 test("a start that takes no time is not looked into", async () => {
-  const before = operator.requests.length;
   await tenancy.createWorkload("quick");
-  const { metadata } = await tenancy.createClaim("alice", "quick");
-  await tenancy.untilClaim(metadata.name, { phase: "Active" });
-  const own = operator.requests.slice(before);
-  assert.not.ok(own.some(({ verb, resource }) => verb === "list" && resource === "events"));
+  let tries = 0;
+  // The operator looks after 5 s, which a start on a busy machine may take.
+  await tenancy.until("a start of less than 3 s", async () => {
+    const before = operator.requests.length;
+    tries += 1;
+    const { metadata } = await tenancy.createClaim(`quick-${tries}`, "quick");
+    const claim = await tenancy.untilClaim(metadata.name, { phase: "Active" });
+    if (startMs(claim) >= 3000) return false;
+    const own = operator.requests.slice(before);
+    assert.not.ok(own.some(({ verb, resource }) => verb === "list" && resource === "events"));
+    return true;
+  });
 });
 
 /** What the health check of the claim "refusing" is refused with. */
