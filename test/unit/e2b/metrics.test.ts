@@ -2,7 +2,7 @@
 // The figures of a sandbox by the real program, which sees files of this test as its control group.
 import { execFileSync } from "node:child_process";
 import { constants, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { open, writeFile } from "node:fs/promises";
+import { open, rename, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";
@@ -11,7 +11,6 @@ import type { ClaimStatus } from "../../../crds/claim.ts";
 import { pods } from "../../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../../crds/client/clock.ts";
 import { annotation } from "../../../crds/labels.ts";
-import { eventually } from "../../eventually.ts";
 import { insideExec } from "../edge/inside/inside-exec.ts";
 import { type TestEdge, testEdge } from "../edge/test-edge.ts";
 import { untilCommandsEnd } from "../snapshots/local-exec.ts";
@@ -68,15 +67,15 @@ function place(folder: string, files: Record<string, string>): void {
   }
 }
 
-/** Answers the two readings of a file with these texts. */
+/** Makes a file whose two readings get these texts; resolves when they have. */
 async function answerReadings(path: string, [first, next]: readonly [string, string]): Promise<void> {
-  await writeFile(path, first);
-  // Without a reader this fails: the first one has closed it.
-  await eventually(async () => {
-    const file = await open(path, constants.O_WRONLY | constants.O_NONBLOCK).catch(() => undefined);
-    await file?.close();
-    return file === undefined;
-  });
+  const second = `${path}.next`;
+  for (const pipe of [path, second]) execFileSync("mkfifo", [pipe]);
+  // Its opening waits for the first reader; the next one finds another pipe.
+  const file = await open(path, constants.O_WRONLY);
+  await rename(second, path);
+  await file.writeFile(first);
+  await file.close();
   await writeFile(path, next);
 }
 
@@ -104,12 +103,10 @@ for (const { name, files, used, readings } of [
     const { folder, edge } = context;
     place(folder, files);
     mkdirSync(dirname(join(folder, used)), { recursive: true });
-    execFileSync("mkfifo", [join(folder, used)]);
     const from = performance.now();
-    const [{ status, text, json }] = await Promise.all([
-      ask(edge, "GET /sandboxes/app--a/metrics"),
-      answerReadings(join(folder, used), readings),
-    ]);
+    const answered = answerReadings(join(folder, used), readings);
+    const { status, text, json } = await ask(edge, "GET /sandboxes/app--a/metrics");
+    await answered;
     const seconds = (performance.now() - from) / 1000;
     assert.is(status, 200, text);
     const [{ cpuUsedPct, diskTotal, diskUsed, ...point }] = json as [Record<string, number>];
