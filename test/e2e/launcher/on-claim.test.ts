@@ -88,7 +88,22 @@ const test = lifeSuite("a program that starts with its claim", {
 const kill = (life: Lifecycle, pod: string | undefined) =>
   life.run(pod, `read -r pid < /run/tenancy/program; $b kill -9 "$pid"`).catch(() => "");
 
-const starts = (life: Lifecycle, { status }: Claim) => life.run(status?.instanceId, "$b cat /data/starts");
+/** What the program has noted of its starts, once there are so many. A claim is Active before the first is noted. */
+async function untilStarted(life: Lifecycle, { status }: Claim, times: number): Promise<string> {
+  let noted = "";
+  await waitUntil(
+    async () => {
+      noted = await life.run(status?.instanceId, "$b cat /data/starts").catch(() => "");
+      return noted.split("\n").length > times;
+    },
+    { what: `start ${times}`, limitMs: LIMIT_MS, intervalMs: 500, explain: () => noted },
+  );
+  return noted;
+}
+
+/** What is in files of the claim's pod, once its program has written the first of them. */
+const written = (life: Lifecycle, pod: string | undefined, [first = "", ...others]: readonly string[]) =>
+  life.run(pod, `until [ -s ${first} ]; do $b sleep 0.1; done; $b cat ${[first, ...others].join(" ")}`);
 
 async function warmPods({ client }: Lifecycle, workload: string): Promise<Pod[]> {
   const labelSelector = `${label.workload}=${workload},${label.poolStatus}=ready`;
@@ -101,13 +116,13 @@ async function startWithFiles({ life }: LifeContext): Promise<void> {
   assert.is(await life.run(warm?.metadata.name, "$b ls -A /data"), "", "it has not started");
   const first = await life.claim("alice", "notes", true);
   assert.equal([first.status?.source, first.status?.instanceId], ["pool", warm?.metadata.name]);
-  assert.is(await starts(life, first), "nothing\n");
+  assert.is(await untilStarted(life, first, 1), "nothing\n");
   await life.run(first.status?.instanceId, "echo kept > /data/file");
   await life.release(first);
   await life.untilPool("notes", 1);
   const next = await life.claim("alice", "notes", true);
   assert.is(next.status?.source, "pool+data");
-  assert.is(await starts(life, next), "nothing\nkept\n");
+  assert.is(await untilStarted(life, next, 2), "nothing\nkept\n");
   const steps = next.status?.timeline?.map(({ step }) => step) ?? [];
   assert.ok(steps.indexOf("FilesTo") < steps.indexOf("ProgramStarted"), steps.join());
 }
@@ -116,16 +131,12 @@ async function startWithFiles({ life }: LifeContext): Promise<void> {
 async function startAgain({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("bob", "cold", true);
   const { instanceId } = claim.status ?? {};
-  const untilStarted = (times: number) =>
-    waitUntil(async () => (await starts(life, claim).catch(() => "")).split("\n").length > times, {
-      ...{ what: `start ${times}`, limitMs: LIMIT_MS, intervalMs: 500 },
-    });
-  await untilStarted(1);
+  await untilStarted(life, claim, 1);
   await kill(life, instanceId);
-  await untilStarted(2);
+  await untilStarted(life, claim, 2);
   await life.run(instanceId, "$b rm /run/tenancy/claimed");
   await kill(life, instanceId);
-  await untilStarted(3);
+  await untilStarted(life, claim, 3);
   assert.is((await life.find(claim))?.status?.instanceId, instanceId);
 }
 
@@ -155,7 +166,7 @@ async function startWithoutFiles({ life }: LifeContext): Promise<void> {
   await life.createPool("no-files", "no-files", 1);
   const claim = await life.claim("eve", "no-files", false);
   assert.equal([claim.status?.source, claim.status?.overlayId], ["pool", undefined], "it has no files to save");
-  assert.is(await life.run(claim.status?.instanceId, "$b cat /tmp/up"), "up\n");
+  assert.is(await written(life, claim.status?.instanceId, ["/tmp/up"]), "up\n");
   await life.release(claim);
 }
 
@@ -200,7 +211,7 @@ async function bringInputs({ life }: LifeContext): Promise<void> {
   await Promise.all(
     claimed.map(async ({ tenant, claim }) => {
       const active = await life.untilClaim(claim, "to be Active", (status) => status?.phase === "Active");
-      const found = await life.run(active.status?.instanceId, "$b cat /data/found /data/settings/own /tmp/token");
+      const found = await written(life, active.status?.instanceId, ["/data/found", "/data/settings/own", "/tmp/token"]);
       assert.is(found, `${tenant}|${secretOf(tenant)}|file of ${tenant}${secretOf(tenant)}`);
       const steps = active.status?.timeline?.map(({ step }) => step) ?? [];
       assert.ok(steps.includes("InputsGiven"), steps.join());
@@ -249,7 +260,7 @@ async function bringInputsByApi({ life }: LifeContext): Promise<void> {
     const first = await claim(body);
     assert.is(first.status, 201, first.text);
     const { instanceId } = first.json as { instanceId: string };
-    const found = await life.run(instanceId, "$b cat /data/found /data/settings/own");
+    const found = await written(life, instanceId, ["/data/found", "/data/settings/own"]);
     assert.is(found, `ivy|${token}|${file.content}`);
     const asBytes = { path: file.path, base64: Buffer.from(file.content).toString("base64"), mode: "600" };
     for (const same of [{ ...body, files: [asBytes] }, { workload: "inputs" }]) {
@@ -473,10 +484,11 @@ testAtOnce(test, [
 
 test("it never starts without its files, whenever the operator is killed", async ({ life }) => {
   await life.claim("frank", "notes", true).then(async (claim) => {
+    await untilStarted(life, claim, 1);
     await life.run(claim.status?.instanceId, "rm /data/starts; echo kept > /data/file");
     await life.release(claim);
   });
-  for (const afterMs of [0, 50, 150, 400]) {
+  for (const [index, afterMs] of [0, 50, 150, 400].entries()) {
     await life.untilPool("notes", 1);
     const claim = await life.createClaim("frank", "notes", true);
     await life.untilClaim(claim, "to be seen", (_, found) => found !== undefined);
@@ -484,7 +496,7 @@ test("it never starts without its files, whenever the operator is killed", async
     await life.killOperator();
     await life.startOperator();
     const active = await life.untilClaim(claim, "to be Active", (status) => status?.phase === "Active");
-    const noted = (await starts(life, active)).trim().split("\n");
+    const noted = (await untilStarted(life, active, index + 1)).trim().split("\n");
     assert.ok(
       noted.every((found) => found === "kept"),
       noted.join(),
