@@ -276,14 +276,20 @@ async function degradePool(): Promise<void> {
   // A slow machine gives up on a pod that is not ready in time before its kubelet says that it keeps exiting.
   assert.match(message, /^Degraded .*(keeps exiting|has ended and is started again); last: exit code 3/);
   const ofPools = ["--field-selector", "involvedObject.kind=TenancyPool"];
-  const events = JSON.parse(await stack.kubectl("get", "events", ...ofPools, "-o", "json")) as {
-    items: { reason: string; type: string }[];
-  };
-  assert.equal(
-    // On a busy machine a pod that was ready for a moment may not be again for 30 s.
-    events.items.filter(({ reason }) => reason !== "PodLost").map(({ reason, type }) => `${type} ${reason}`),
-    ["Warning PodsFail"],
+  const events = await waitUntil(
+    async () => {
+      const read = JSON.parse(await stack.kubectl("get", "events", ...ofPools, "-o", "json")) as {
+        items: { reason: string; type: string }[];
+      };
+      // On a busy machine a pod that was ready for a moment may not be again for 30 s.
+      const words = read.items
+        .filter(({ reason }) => reason !== "PodLost")
+        .map(({ reason, type }) => `${type} ${reason}`);
+      return words.length > 0 && words;
+    },
+    { what: "the Event, which is written after the condition", limitMs: 60_000, intervalMs: 500 },
   );
+  assert.equal(events, ["Warning PodsFail"]);
   const spec = { image: { ref: image }, resources: { memoryMb: 64 }, ...ends("exec sleep 100000") };
   const mended = await stack.call("PUT", "/workloads/brief", { name: "brief", spec });
   assert.is(mended.status, 200, JSON.stringify(mended.body));
