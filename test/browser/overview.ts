@@ -27,7 +27,7 @@ test("nothing is wrong until something is; its number, its words and its claims 
   const { page, assertAccessible, close } = await openPage(browser);
   await page.goto(edge.url);
   await page.getByRole("heading", { name: /^No problems/ }).waitFor();
-  assert.is(await page.title(), "tenancy");
+  await eventually(async () => (await page.title()) === "tenancy");
   for (const tenant of ["alice", "bob"]) await tenancy.createClaim(tenant, "missing");
   await page.getByRole("heading", { name: /^One problem/ }).waitFor();
   await eventually(async () => (await page.title()) === "(1) tenancy");

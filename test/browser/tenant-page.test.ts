@@ -63,6 +63,8 @@ for (const colorScheme of ["light", "dark"] as const) {
         .getByRole("link", { name: "notes", exact: true })
         .waitFor();
       const limits = page.getByRole("table", { name: /^Limits/ });
+      // A section that is not read yet does not hold back the others.
+      await limits.waitFor();
       const rows = await limits.getByRole("row").allInnerTexts();
       assert.equal(
         rows.map((words) => words.replace(/\s+/g, " ").trim()),
