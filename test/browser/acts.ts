@@ -1,7 +1,12 @@
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { findKubectl } from "../../scripts/cluster/kubernetes/kubectl.ts";
+import { runCommand } from "../../scripts/cluster/process/run-command.ts";
+import { NAMESPACE } from "../cluster/tenancy.ts";
 import { openPage } from "./browser.ts";
+import { picture } from "./picture.ts";
 import { type Stage, sharedStage } from "./stage.ts";
 
 const test = suite("browser/acts");
@@ -135,6 +140,52 @@ test("a workload is made by the form: what the API says stands at its field, and
   await page.getByText("No outbound network, including DNS.").waitFor();
   expect(/400/);
   await close();
+});
+
+test("a copy begins with another's spec, and the form is the same as its manifest, command and request", async () => {
+  const { tenancy, edge, browser } = stage;
+  const greeting = `it's $HOME "\\END"\nEND\n`;
+  await tenancy.createWorkload("model", { entrypoint: { env: { GREETING: greeting } } });
+  const { page, expect, assertAccessible, close } = await openPage(browser);
+  // The form's check may find what a command has just made.
+  expect(/409/);
+  await page.goto(`${edge.url}/dashboard/workloads/model`);
+  await page.getByRole("link", { name: "Duplicate" }).click();
+  await page.getByText("With the spec of model.").waitFor();
+  await unfold(page, "The same as text");
+  const text = page.locator(".command pre");
+  await text.getByText("kind: TenancyWorkload").waitFor();
+  await assertAccessible();
+  const { spec } = await read("model");
+  const kubectl = `'${await findKubectl()}' apply --kubeconfig '${tenancy.cluster.kubeconfigPath}' -n ${NAMESPACE}`;
+  for (const [notation, run] of [
+    ["YAML", (manifest: string) => `${kubectl} -f - <<'END'\n${manifest}END`],
+    ["tenancy", (command: string) => `tenancy() { bun edge/cli/main.ts "$@"; }\n${command}`],
+    ["curl", (command: string) => command],
+  ] as const) {
+    const name = `copy-by-${notation.toLowerCase()}`;
+    await field(page, "name").fill(name);
+    await button(page, notation).click();
+    await text.getByText(name).waitFor();
+    await bash(run((await text.textContent()) ?? ""));
+    assert.equal((await read(name)).spec, spec, notation);
+  }
+  await picture(page, "form-as-text");
+  await button(page, "Cancel").click();
+
+  await page.goto(`${edge.url}/dashboard/workloads/model?edit=1`);
+  await field(page, "memoryMb").fill("64");
+  await unfold(page, "The same as text");
+  await button(page, "curl").click();
+  await text.getByText('"memoryMb":64').waitFor();
+  await bash((await text.textContent()) ?? "");
+  assert.equal((await read("model")).spec, { ...spec, resources: { ...spec.resources, memoryMb: 64 } });
+  await close();
+
+  async function read(name: string): Promise<{ spec: { resources?: object } }> {
+    const answer = await fetch(`${edge.url}/api/v1/workloads/${name}`);
+    return (await answer.json()) as { spec: object };
+  }
 });
 
 test("a change shows what it changes, and is refused where somebody was faster", async () => {
@@ -301,6 +352,11 @@ function posts(page: Page): string[] {
     if (request.method() === "POST") paths.push(new URL(request.url()).pathname);
   });
   return paths;
+}
+
+/** Runs a script as a person would who pastes it. */
+function bash(script: string): Promise<string> {
+  return runCommand("bash", ["-c", script], { folder: join(import.meta.dirname, "../.."), limitMs: 60_000 });
 }
 
 async function put(url: string, body: object): Promise<void> {

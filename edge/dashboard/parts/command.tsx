@@ -23,7 +23,10 @@ export function Command({ line }: { line: string }) {
 }
 
 /** An API call as a shell command. The page does not have the key, so the command reads it from a variable. */
-export function curlLine(path: string, body: object): string {
+export function curlLine(path: string, body: object, { method }: { method?: string } = {}): string {
   const key = session.value?.asksForKey === true ? ' -H "authorization: Bearer $TENANCY_API_KEY"' : "";
-  return `curl ${location.origin}/api/v1${path}${key} --json '${JSON.stringify(body)}'`;
+  const how = method === undefined ? "" : ` -X ${method}`;
+  // A single quote would end the shell's string.
+  const json = JSON.stringify(body).replaceAll("'", "'\\''");
+  return `curl${how} ${location.origin}/api/v1${path}${key} --json '${json}'`;
 }

@@ -1,41 +1,59 @@
 import { call } from "../api/call.ts";
+import { useLoad } from "../api/load.ts";
+import { Problem, Reading } from "../parts/problem.tsx";
 import { navigate, type PageParams, place } from "../route.ts";
+import { capital } from "./capital.ts";
 import { SpecForm } from "./spec-form.tsx";
 
-const kinds: Readonly<Record<string, { path: string; schema: string }>> = {
-  workload: { path: "/workloads", schema: "WorkloadSpec" },
-  pool: { path: "/pools", schema: "PoolSpec" },
-  trigger: { path: "/triggers", schema: "TriggerSpec" },
-};
+interface Named {
+  readonly spec: Readonly<Record<string, unknown>>;
+}
 
-/** Creates a workload, a pool or a trigger; `?workload=` preselects the workload. */
+/**
+ * Creates a workload, a pool or a trigger: `?workload=` preselects the workload, `?from=` begins with the spec of
+ * another object of the kind.
+ */
 export default function Create({ params }: { params: PageParams }) {
   const { kind = "" } = params;
-  const found = Object.hasOwn(kinds, kind) ? kinds[kind] : undefined;
-  if (found === undefined) return <h1>Cannot create this kind of object</h1>;
-  const { path, schema } = found;
-  const workloadRef = place.value.searchParams.get("workload") ?? undefined;
+  const path = `/${kind}s`;
+  const from = place.value.searchParams.get("from");
+  const workloadRef = place.value.searchParams.get("workload");
+  const isKnown = ["workload", "pool", "trigger"].includes(kind);
+  const model = useLoad(isKnown && from !== null ? `${path}/${encodeURIComponent(from)}` : undefined, (signal) =>
+    call<Named>("GET", `${path}/${encodeURIComponent(from ?? "")}`, { signal }),
+  );
+  if (!isKnown) return <h1>Cannot create this kind of object</h1>;
+  const spec = from !== null ? model.value?.spec : workloadRef !== null ? { workloadRef } : {};
   return (
     <>
       <p class="crumbs">
-        <a href={`/dashboard${path}`}>{`${kind[0]?.toUpperCase()}${kind.slice(1)}s`}</a>
+        <a href={`/dashboard${path}`}>{capital(kind)}s</a>
       </p>
       <h1>Create {kind}</h1>
-      <SpecForm
-        key={kind}
-        schema={schema}
-        spec={workloadRef === undefined ? {} : { workloadRef }}
-        name={undefined}
-        verb="Create"
-        onCancel={() => navigate(`/dashboard${path}`)}
-        write={async ({ name, spec, dryRun, signal }) => {
-          await call("POST", `${path}${dryRun ? "?dryRun=true" : ""}`, {
-            body: { name, spec },
-            ...(signal !== undefined && { signal }),
-          });
-          if (!dryRun) navigate(`/dashboard${path}/${encodeURIComponent(name)}`);
-        }}
-      />
+      {from !== null && (
+        <>
+          {model.value !== undefined && <p class="muted">With the spec of {from}.</p>}
+          <Reading of={model} />
+          <Problem error={model.error} />
+        </>
+      )}
+      {spec !== undefined && (
+        <SpecForm
+          key={`${kind} ${from}`}
+          noun={kind}
+          spec={spec}
+          name={undefined}
+          verb="Create"
+          onCancel={() => navigate(`/dashboard${path}`)}
+          write={async ({ name, spec, dryRun, signal }) => {
+            await call("POST", `${path}${dryRun ? "?dryRun=true" : ""}`, {
+              body: { name, spec },
+              ...(signal !== undefined && { signal }),
+            });
+            if (!dryRun) navigate(`/dashboard${path}/${encodeURIComponent(name)}`);
+          }}
+        />
+      )}
     </>
   );
 }

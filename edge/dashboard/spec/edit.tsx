@@ -24,8 +24,8 @@ export function isEdited(): boolean {
  *
  * @param props.also further effects of a change
  */
-export function EditSpec(props: { noun: string; path: string; schema: string; also?: ComponentChildren }) {
-  const { noun, path, schema, also } = props;
+export function EditSpec(props: { noun: string; path: string; also?: ComponentChildren }) {
+  const { noun, path, also } = props;
   const read = useLoad(path, (signal) => readTagged<Named>(path, { signal }));
   // The form's content and the spec that it changes; rebased when the spec is read again.
   const typed = useRef<Typed | undefined>(undefined);
@@ -41,7 +41,7 @@ export function EditSpec(props: { noun: string; path: string; schema: string; al
       <Problem error={read.error} />
       <EditObject
         key={precondition.ifMatch ?? ""}
-        {...{ noun, path, schema, also, object, precondition, before: typed.current }}
+        {...{ noun, path, also, object, precondition, before: typed.current }}
         onTyped={(spec) => {
           typed.current = { over: object.spec, spec };
         }}
@@ -58,14 +58,13 @@ interface Typed {
 function EditObject(props: {
   noun: string;
   path: string;
-  schema: string;
   also: ComponentChildren;
   object: Named;
   precondition: { ifMatch?: string };
   before: Typed | undefined;
   onTyped(spec: Named["spec"]): void;
 }) {
-  const { noun, path, schema, also, object, precondition, before, onTyped } = props;
+  const { noun, path, also, object, precondition, before, onTyped } = props;
   const { name } = object;
   const [{ value, clashes }] = useState(() =>
     before === undefined
@@ -88,7 +87,7 @@ function EditObject(props: {
         </div>
       )}
       <SpecForm
-        schema={schema}
+        noun={noun}
         spec={object.spec}
         start={value as Named["spec"]}
         onTyped={onTyped}

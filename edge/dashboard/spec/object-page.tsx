@@ -5,6 +5,7 @@ import { type Kinds, live } from "../api/kinds.ts";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { place } from "../route.ts";
+import { capital } from "./capital.ts";
 import { EditSpec, isEdited } from "./edit.tsx";
 import { Gone } from "./gone.tsx";
 import { readTagged } from "./read-tagged.ts";
@@ -30,8 +31,8 @@ export function ObjectPage<Kind extends "workloads" | "pools" | "triggers">(prop
   children(shown: Shown<Kinds[Kind]>): ComponentChildren;
 }) {
   const { kind, name, also, lost, first, children } = props;
-  const title = `${kind[0]?.toUpperCase()}${kind.slice(1, -1)}`;
   const noun = kind.slice(0, -1);
+  const title = capital(noun);
   const path = `/${kind}/${encodeURIComponent(name)}`;
   const list = live(kind);
   list.version.value;
@@ -45,7 +46,7 @@ export function ObjectPage<Kind extends "workloads" | "pools" | "triggers">(prop
       <h1>{name}</h1>
       {row === undefined && <Gone noun={noun} path={`/${kind}`} state={list.state.value} />}
       {isEdited() && mayChange() ? (
-        <EditSpec {...{ noun, path, also }} schema={`${title}Spec`} />
+        <EditSpec {...{ noun, path, also }} />
       ) : (
         <>
           {row !== undefined && mayChange() && (
@@ -53,6 +54,9 @@ export function ObjectPage<Kind extends "workloads" | "pools" | "triggers">(prop
               {first?.({ row, path, acts })}
               <a class="button" href={`${place.value.pathname}?edit=1`}>
                 Edit
+              </a>
+              <a class="button" href={`/dashboard/create/${noun}?from=${encodeURIComponent(name)}`}>
+                Duplicate
               </a>
               <Act acts={acts} verb="Delete" class="danger" act={remove} />
             </div>

@@ -4,7 +4,9 @@ import { useLoad } from "../api/load.ts";
 import { confirm } from "../parts/confirm.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { leaveGuard } from "../route.ts";
+import { capital } from "./capital.ts";
 import { Labelled } from "./labelled.tsx";
+import { SameAs } from "./same-as.tsx";
 import {
   choiceOf,
   type FieldSchema,
@@ -30,8 +32,8 @@ const CHECK_AFTER_MS = 300;
  * fields.
  */
 export function SpecForm(props: {
-  /** Name in the OpenAPI document, such as `WorkloadSpec`. */
-  schema: string;
+  /** Such as `workload`; the OpenAPI document then has a `WorkloadSpec`. */
+  noun: string;
   spec: Spec;
   /** Initial content. @default the spec */
   start?: Spec;
@@ -44,7 +46,8 @@ export function SpecForm(props: {
   write(given: { name: string; spec: Spec; dryRun: boolean; signal?: AbortSignal }): Promise<void>;
   onCancel(): void;
 }) {
-  const { schema, verb, write, onCancel } = props;
+  const { noun, verb, write, onCancel } = props;
+  const schema = `${capital(noun)}Spec`;
   const document_ = useLoad("openapi", (signal) => call<Document>("GET", "/openapi.json", { signal }));
   const parts = document_.value?.components.schemas[schema];
   const fields = useMemo(() => (parts === undefined ? [] : specFields(parts)), [parts]);
@@ -175,6 +178,7 @@ export function SpecForm(props: {
           />
         </>
       )}
+      <SameAs noun={noun} name={name} spec={spec} isNew={props.name === undefined} />
       <div class="acts submit">
         <button type="submit" class="primary" aria-disabled={isBusy}>
           {isBusy ? `${verb} …` : verb}
