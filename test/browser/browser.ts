@@ -48,7 +48,7 @@ export async function launchBrowser(): Promise<Browser> {
   });
 }
 
-/** Opens an empty page of 1280 by 800. */
+/** Opens an empty page of 1280 by 800. What it shows was bundled from `edge/dashboard/` before, without an import. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<TestPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(LIMIT_MS);

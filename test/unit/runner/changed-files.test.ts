@@ -27,6 +27,12 @@ test("a change of the program inside selects the e2e tests, whose local cluster 
     assert.ok(dependents.has(`test/e2e/${name}.test.ts`), name);
 });
 
+test("a change of the dashboard selects the tests of its pages", () => {
+  const dependents = dependentsOf(root, "edge/dashboard/style.css");
+  for (const name of ["pages", "hostile", "claim-page"])
+    assert.ok(dependents.has(`test/browser/${name}.test.ts`), name);
+});
+
 test("reachedFrom follows references backwards through others, also in a circle", () => {
   const references = new Map([
     ["a.test.ts", ["b.ts"]],
