@@ -32,7 +32,7 @@ export async function prepareLauncher(life: Lifecycle): Promise<void> {
   });
   await life.createWorkload(
     "ignores",
-    running("trap '' TERM; echo kept > /data/file; while :; do sleep 0.1; done", { stopGraceSeconds: 1 }),
+    running("trap '' TERM; echo yes > /data/ready; while :; do sleep 0.1; done", { stopGraceSeconds: 1 }),
   );
   await life.createWorkload("keeps-on", {
     ...running("trap 'echo end > /data/end; exit 0' TERM; while :; do sleep 0.1; done"),
@@ -50,6 +50,7 @@ async function flushBeforeSave({ life }: LifeContext): Promise<void> {
 
 async function killAfterGrace({ life }: LifeContext): Promise<void> {
   const claim = await life.claim("ignore", "ignores", true);
+  await life.run(claim.status?.instanceId, "until [ -s /data/ready ]; do $b sleep 0.1; done; echo kept > /data/file");
   await life.release(claim);
   assert.is(await life.kept(await life.claim("ignore", "ignores", true)), "kept\n");
 }
