@@ -34,7 +34,7 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   const workload = await findWorkload(claim, context);
   if (workload === undefined) {
     const { workloadRef } = claim.spec;
-    const message = `workload "${workloadRef}" does not exist in namespace "${context.config.namespace}", the only one that is served here: create it there, then claim again`;
+    const message = `workload "${workloadRef}" does not exist in namespace "${context.config.namespace}", the only one that is served here: create it there, the claim then starts`;
     return { next: "fail", reason: "WorkloadNotFound", message };
   }
   const { metadata, status } = workload;
