@@ -48,7 +48,10 @@ export async function launchBrowser(): Promise<Browser> {
   });
 }
 
-/** Opens an empty page of 1280 by 800. What it shows was bundled from `edge/dashboard/` before, without an import. */
+/**
+ * Opens an empty page of 1280 by 800. What is then shown in it comes from `edge/dashboard/`, which the runner bundles: by
+ * this path a change there selects the tests of pages, since none of them imports it.
+ */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<TestPage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(LIMIT_MS);

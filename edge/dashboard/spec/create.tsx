@@ -19,9 +19,8 @@ export default function Create({ params }: { params: PageParams }) {
   const from = place.value.searchParams.get("from");
   const workloadRef = place.value.searchParams.get("workload");
   const isKnown = ["workload", "pool", "trigger"].includes(kind);
-  const model = useLoad(isKnown && from !== null ? `${path}/${encodeURIComponent(from)}` : undefined, (signal) =>
-    call<Named>("GET", `${path}/${encodeURIComponent(from ?? "")}`, { signal }),
-  );
+  const fromPath = isKnown && from !== null ? `${path}/${encodeURIComponent(from)}` : undefined;
+  const model = useLoad(fromPath, (signal) => call<Named>("GET", fromPath ?? "", { signal }));
   if (!isKnown) return <h1>Cannot create this kind of object</h1>;
   const spec = from !== null ? model.value?.spec : workloadRef !== null ? { workloadRef } : {};
   return (

@@ -6,6 +6,7 @@ import { claims } from "../../../crds/kinds.ts";
 import { label } from "../../../crds/labels.ts";
 import { claimName } from "../../../crds/names.ts";
 import type { ApiTypes } from "../../../edge/api/openapi/schemas.ts";
+import { patiently } from "../../e2e/claims/patiently.ts";
 import { type RestEdge, startRestEdge } from "../rest/rest-edge.ts";
 import { NAMESPACE, type RunningOperator, startTenancy, type Tenancy } from "../tenancy.ts";
 
@@ -64,14 +65,6 @@ async function claim(tenant: string, workload: string, edge = edges[0]) {
   return { status, json: json as { error?: string }, text, headers };
 }
 
-/** As {@link claim}: a busy machine may need longer for all of them than one call waits, and is then called again. */
-function answered(...given: Parameters<typeof claim>) {
-  return tenancy.until(`an answer for ${given[1]}`, async () => {
-    const answer = await claim(...given);
-    return answer.status !== 504 && answer;
-  });
-}
-
 async function release(tenant: string, workload: string): Promise<void> {
   const { status, text } = await edges[0].call("POST /api/v1/tenants/{id}/release", {
     path: `/api/v1/tenants/${tenant}/release?wait=true`,
@@ -96,7 +89,7 @@ test("of 50 claims at once on two edges exactly as many get an instance as the l
     most = Math.max(most, withPod("crowd-1").size);
   });
   const answers = await Promise.all(
-    Array.from({ length: WORKLOADS }, (_, at) => answered("crowd-1", `w${at}`, edges[at % 2])),
+    Array.from({ length: WORKLOADS }, (_, at) => patiently(() => claim("crowd-1", `w${at}`, edges[at % 2]))),
   );
   const labelSelector = `${label.tenant}=crowd-1`;
   const { items } = await tenancy.client.list(pods, { namespace: NAMESPACE, labelSelector });
