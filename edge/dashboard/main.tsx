@@ -11,9 +11,10 @@ import { createKeyMatcher } from "./parts/key-matcher.ts";
 import { bindings, hasLetterKeys, useKey } from "./parts/keys.ts";
 import { goBack, navigate, type PageParams, place } from "./route.ts";
 import { Banner } from "./shell/banner.tsx";
+import { DensityChoice, ThemeChoice } from "./shell/choices.tsx";
 import { Login } from "./shell/login.tsx";
 import { Navigation } from "./shell/navigation.tsx";
-import { ThemeChoice } from "./shell/theme-choice.tsx";
+
 import "./style.css";
 
 interface Shown {
@@ -95,43 +96,46 @@ function App() {
       <a class="skip" href="#main">
         Skip to content
       </a>
-      <header>
-        <b>tenancy</b>
-        <Navigation current={page} />
-        <Freshness />
-        <button type="button" class="search" onClick={() => open("palette")}>
-          Search <kbd>Ctrl K</kbd>
-        </button>
-        <ThemeChoice />
-        {session.value?.asksForKey === true && session.value.active && (
-          <button type="button" onClick={() => void logOut()}>
-            Log out
+      <Navigation current={page} />
+      <div class="content">
+        <header>
+          <b>tenancy</b>
+          <button type="button" class="search" onClick={() => open("palette")}>
+            Search <kbd>Ctrl K</kbd>
           </button>
-        )}
-        {logOutProblem.value !== undefined && (
-          <span role="alert" class="is-bad">
-            {logOutProblem.value}
-          </span>
-        )}
-      </header>
-      <Banner />
-      <main id="main" tabIndex={-1} ref={main}>
-        {/* A new key for each object, so that the outcome of an act on one is not shown for the next. */}
-        {isIn && Content !== undefined && <Content key={pathname} params={params} />}
-        {problem !== undefined && (
-          <>
-            <h1>{page === undefined ? "Page not found" : "Cannot load this page"}</h1>
-            <p>{problem}</p>
-            {page !== undefined && (
-              <div class="acts">
-                <button type="button" onClick={() => location.reload()}>
-                  Reload
-                </button>
-              </div>
-            )}
-          </>
-        )}
-      </main>
+          <Freshness />
+          <DensityChoice />
+          <ThemeChoice />
+          {session.value?.asksForKey === true && session.value.active && (
+            <button type="button" onClick={() => void logOut()}>
+              Log out
+            </button>
+          )}
+          {logOutProblem.value !== undefined && (
+            <span role="alert" class="is-bad">
+              {logOutProblem.value}
+            </span>
+          )}
+        </header>
+        <Banner />
+        <main id="main" tabIndex={-1} ref={main}>
+          {/* A new key for each object, so that the outcome of an act on one is not shown for the next. */}
+          {isIn && Content !== undefined && <Content key={pathname} params={params} />}
+          {problem !== undefined && (
+            <>
+              <h1>{page === undefined ? "Page not found" : "Cannot load this page"}</h1>
+              <p>{problem}</p>
+              {page !== undefined && (
+                <div class="acts">
+                  <button type="button" onClick={() => location.reload()}>
+                    Reload
+                  </button>
+                </div>
+              )}
+            </>
+          )}
+        </main>
+      </div>
       <Opened />
       <Confirmation />
       <Login />

@@ -7,8 +7,8 @@ export interface Page {
   /** Such as `/dashboard/claims/:tenant/:workload`; the named parts become `params`. */
   readonly path: string;
   readonly title: (params: PageParams) => string;
-  /** Its label in the navigation, and the letter that opens it after `g`. */
-  readonly navigation?: { readonly word: string; readonly letter: string };
+  /** Its label in the navigation, the letter that opens it after `g`, and whether a group begins with it. */
+  readonly navigation?: { readonly word: string; readonly letter: string; readonly isFirst?: true };
   /**
    * Who can use it: those who see the service, act on tenants' things, change the service, or give keys.
    * @default all who may log in
@@ -29,20 +29,66 @@ export const pages: readonly Page[] = [
   {
     path: "/dashboard/claims",
     title: () => "Claims",
-    navigation: { word: "Claims", letter: "c" },
+    navigation: { word: "Claims", letter: "c", isFirst: true },
     load: () => import("./claims/list.tsx"),
   },
   {
-    path: "/dashboard/claims/:tenant/:workload",
-    title: ({ tenant, workload }) => `${workload} of ${tenant}`,
-    load: () => import("./claims/one.tsx"),
+    path: "/dashboard/instances",
+    title: () => "Instances",
+    navigation: { word: "Instances", letter: "i" },
+    load: () => import("./instances/list.tsx"),
+  },
+  {
+    path: "/dashboard/snapshots",
+    title: () => "Snapshots",
+    navigation: { word: "Snapshots", letter: "s" },
+    load: () => import("./snapshots/list.tsx"),
+  },
+  {
+    path: "/dashboard/workloads",
+    of: "service",
+    title: () => "Workloads",
+    navigation: { word: "Workloads", letter: "w", isFirst: true },
+    load: () => import("./workloads/list.tsx"),
+  },
+  {
+    path: "/dashboard/pools",
+    of: "service",
+    title: () => "Pools",
+    navigation: { word: "Pools", letter: "p" },
+    load: () => import("./pools/list.tsx"),
+  },
+  {
+    path: "/dashboard/triggers",
+    of: "service",
+    title: () => "Triggers",
+    navigation: { word: "Triggers", letter: "t" },
+    load: () => import("./triggers/list.tsx"),
   },
   {
     path: "/dashboard/tenants",
     of: "service",
     title: () => "Tenants",
-    navigation: { word: "Tenants", letter: "n" },
+    navigation: { word: "Tenants", letter: "n", isFirst: true },
     load: () => import("./tenants/list.tsx"),
+  },
+  {
+    path: "/dashboard/usage",
+    title: () => "Usage",
+    navigation: { word: "Usage", letter: "u" },
+    load: () => import("./usage/usage.tsx"),
+  },
+  {
+    path: "/dashboard/keys",
+    of: "keys",
+    title: () => "Keys",
+    navigation: { word: "Keys", letter: "k" },
+    load: () => import("./keys/keys.tsx"),
+  },
+  {
+    path: "/dashboard/claims/:tenant/:workload",
+    title: ({ tenant, workload }) => `${workload} of ${tenant}`,
+    load: () => import("./claims/one.tsx"),
   },
   {
     path: "/dashboard/workloads/:name",
@@ -80,6 +126,11 @@ export const pages: readonly Page[] = [
     load: () => import("./pools/one.tsx"),
   },
   {
+    path: "/dashboard/_design",
+    title: () => "Parts",
+    load: () => import("./design/parts.tsx"),
+  },
+  {
     path: "/dashboard/instances/:name/terminal",
     of: "acts",
     title: ({ name }) => `Terminal of ${name}`,
@@ -103,55 +154,9 @@ export const pages: readonly Page[] = [
     load: () => import("./instances/one.tsx"),
   },
   {
-    path: "/dashboard/instances",
-    title: () => "Instances",
-    navigation: { word: "Instances", letter: "i" },
-    load: () => import("./instances/list.tsx"),
-  },
-  {
-    path: "/dashboard/workloads",
-    of: "service",
-    title: () => "Workloads",
-    navigation: { word: "Workloads", letter: "w" },
-    load: () => import("./workloads/list.tsx"),
-  },
-  {
-    path: "/dashboard/pools",
-    of: "service",
-    title: () => "Pools",
-    navigation: { word: "Pools", letter: "p" },
-    load: () => import("./pools/list.tsx"),
-  },
-  {
-    path: "/dashboard/triggers",
-    of: "service",
-    title: () => "Triggers",
-    navigation: { word: "Triggers", letter: "t" },
-    load: () => import("./triggers/list.tsx"),
-  },
-  {
-    path: "/dashboard/snapshots",
-    title: () => "Snapshots",
-    navigation: { word: "Snapshots", letter: "s" },
-    load: () => import("./snapshots/list.tsx"),
-  },
-  {
     path: "/dashboard/tenants/:id",
     title: ({ id }) => `Tenant ${id}`,
     load: () => import("./tenants/one.tsx"),
-  },
-  {
-    path: "/dashboard/usage",
-    title: () => "Usage",
-    navigation: { word: "Usage", letter: "u" },
-    load: () => import("./usage/usage.tsx"),
-  },
-  {
-    path: "/dashboard/keys",
-    of: "keys",
-    title: () => "Keys",
-    navigation: { word: "Keys", letter: "k" },
-    load: () => import("./keys/keys.tsx"),
   },
 ];
 

@@ -1,8 +1,11 @@
-// A separate classic script, loaded before the style: the page must not flash in the wrong theme, and the content
-// policy forbids inline scripts. shell/theme-choice.tsx writes the value that is read here.
+// A separate classic script, loaded before the style: the page must not flash in the wrong theme or move, and the
+// content policy forbids inline scripts. shell/choices.tsx writes the values that are read here.
 try {
-  const chosen = localStorage.getItem("theme");
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  const values = { theme: ["light", "dark"], density: ["compact"], navigation: ["open", "folded"] };
+  for (const [name, allowed] of Object.entries(values)) {
+    const chosen = localStorage.getItem(name);
+    if (chosen !== null && allowed.includes(chosen)) document.documentElement.dataset[name] = chosen;
+  }
 } catch (error) {
-  console.debug("No storage available; using the system theme", error);
+  console.debug("No storage available; using what the system has", error);
 }

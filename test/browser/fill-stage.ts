@@ -93,6 +93,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       shows: /cannot be reached|Reconnecting|no tools/,
       refused: /status of [45]\d\d|WebSocket connection to/,
     })),
+    { path: "/dashboard/_design", at: "/dashboard/_design", heading: /Parts/, shows: "What went wrong" },
     { ...list, path: "/dashboard/workloads", at: "/dashboard/workloads" },
     { path: "/dashboard/workloads/:name", at: "/dashboard/workloads/hello", heading: "hello", shows: "Ready" },
     { ...list, path: "/dashboard/pools", at: "/dashboard/pools" },
@@ -140,7 +141,7 @@ export async function openVisit(
   await page.getByRole("heading", { level: 1, name: heading }).waitFor();
   await page.getByRole("main").getByText(shows).filter({ visible: true }).first().waitFor();
   // A page that shows no list follows nothing.
-  const followsNothing = /\/create\/|\/(usage|keys)$|\/:name\/(terminal|files|processes)$/.test(path);
+  const followsNothing = /\/create\/|\/(usage|keys|_design)$|\/:name\/(terminal|files|processes)$/.test(path);
   if (!followsNothing) await page.getByRole("banner").getByText("live").waitFor();
 }
 

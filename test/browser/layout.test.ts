@@ -125,7 +125,7 @@ test("a form shows what is needed first, folds the rest, and keeps its button in
   await close();
 });
 
-test("in a browser that is zoomed no link of the header is cut off", async () => {
+test("in a browser that is zoomed no link of the navigation is cut off", async () => {
   const { page, close } = await openPage(stage.browser);
   for (const width of [660, 720, 960]) {
     await page.setViewportSize({ width, height: 600 });

@@ -123,18 +123,31 @@ test("the palette goes to what is typed, and the keys are listed", async () => {
   await close();
 });
 
-test("a theme that was chosen is there before the first paint, after a reload too", async () => {
+test("how the page looks was chosen once: after a reload it is so before the first paint", async () => {
   const { page, assertAccessible, close } = await loggedIn("/dashboard/claims", { colorScheme: "light" });
   const background = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
   const light = await background();
   await page.getByLabel("Theme").selectOption("Dark");
   const dark = await background();
   assert.is.not(dark, light);
+  const row = page.getByRole("row", { name: /alice/ });
+  const nav = page.getByRole("navigation");
+  const sizes = async () => ({ row: (await row.boundingBox())?.height, nav: (await nav.boundingBox())?.width });
+  assert.equal(await sizes(), { row: 32, nav: 184 });
+  await page.getByLabel("Density").selectOption("Compact");
+  const fold = page.getByRole("button", { name: "Words in the navigation", expanded: true });
+  await fold.click();
+  await fold.waitFor({ state: "detached" });
+  assert.equal(await sizes(), { row: 26, nav: 45 });
   await page.reload({ waitUntil: "commit" });
   await page.locator("body").waitFor({ state: "attached" });
-  assert.is(await page.locator("html").getAttribute("data-theme"), "dark");
-  await page.getByRole("row", { name: /alice/ }).waitFor();
+  const data = await page.evaluate("({ ...document.documentElement.dataset })");
+  assert.equal(data, { theme: "dark", density: "compact", navigation: "folded" });
+  await row.waitFor();
   assert.is(await background(), dark);
+  assert.equal(await sizes(), { row: 26, nav: 45 });
+  // Folded, a link still has its name.
+  await nav.getByRole("link", { name: "Claims", exact: true }).click({ trial: true });
   await assertAccessible();
   await close();
 });

@@ -10,7 +10,9 @@ export function State({ of }: { of: Known }) {
   const { is, word, why } = healthOf(of);
   return (
     <span class={`state is-${is}`} title={why}>
-      <span aria-hidden="true">{shapes[is]}</span> {word}
+      <span class="chip">
+        <span aria-hidden="true">{shapes[is]}</span> {word}
+      </span>
       {why !== undefined && <span class="why"> · {why}</span>}
     </span>
   );

@@ -1,9 +1,12 @@
+import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { access } from "../api/access.ts";
 import { session } from "../api/session.ts";
 import { isOpen, type Page, pageFor, pages } from "../pages.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate, place } from "../route.ts";
+import { choose, chosen } from "./choices.tsx";
+import { icons } from "./icons.ts";
 
 /** Number of links in the bar of a phone; the others are behind "More". */
 const FIRST_ON_PHONE = 4;
@@ -11,8 +14,22 @@ const FIRST_ON_PHONE = 4;
 /** Below the start page of those who reach only some tenants. */
 const TENANTS = "/dashboard/tenants";
 
+/** Where the words beside the icons have room, as style.css has it. */
+const wide = matchMedia("(width > 64em)");
+const isWide = signal(wide.matches);
+wide.addEventListener("change", () => {
+  isWide.value = wide.matches;
+});
+
+interface Linked {
+  readonly path: string;
+  readonly word: string;
+  readonly letter: string;
+  readonly isFirst?: true;
+}
+
 /** The pages in the navigation that the caller can use; none before the login. */
-export function linkedPages(): { path: string; word: string; letter: string }[] {
+export function linkedPages(): Linked[] {
   if (access.value === undefined) return [];
   // An edge without a key has no others.
   const hasKeys = session.value?.asksForKey === true;
@@ -34,12 +51,15 @@ export function Navigation({ current }: { current: Page | undefined }) {
   const currentPath = linked.findLast(
     ({ path }) => current?.path === path || current?.path.startsWith(`${path === "/" ? TENANTS : path}/`),
   )?.path;
-  const links = linked.map((link, at) => (
-    <Link key={link.path} {...link} isCurrent={link.path === currentPath} isLate={at >= FIRST_ON_PHONE} />
-  ));
+  const isUnfolded = (chosen.navigation.value ?? (isWide.value ? "open" : "folded")) === "open";
   return (
     <nav aria-label="Pages">
-      {links}
+      <b class="brand">
+        <Icon of="M8 1.5l6 3.5v6l-6 3.5-6-3.5V5zM8 5.5v5M5.5 5.5h5" /> tenancy
+      </b>
+      {linked.map((link, at) => (
+        <Link key={link.path} {...link} isCurrent={link.path === currentPath} isLate={at >= FIRST_ON_PHONE} />
+      ))}
       {linked.length > FIRST_ON_PHONE && (
         <details class="more" ref={more}>
           <summary>More</summary>
@@ -52,16 +72,39 @@ export function Navigation({ current }: { current: Page | undefined }) {
           </div>
         </details>
       )}
+      <button
+        type="button"
+        class="fold"
+        aria-expanded={isUnfolded}
+        aria-label="Words in the navigation"
+        title={isUnfolded ? "Fold" : "Unfold"}
+        onClick={() => choose("navigation", isUnfolded ? "folded" : "open")}
+      >
+        <Icon of={isUnfolded ? "M7 4L3 8l4 4M13 4L9 8l4 4" : "M3 4l4 4-4 4M9 4l4 4-4 4"} />
+      </button>
     </nav>
   );
 }
 
-function Link(props: { path: string; word: string; letter: string; isCurrent: boolean; isLate: boolean }) {
-  const { path, word, letter, isCurrent, isLate } = props;
+function Link(props: Linked & { isCurrent: boolean; isLate: boolean }) {
+  const { path, word, letter, isFirst = false, isCurrent, isLate } = props;
   useKey(`g ${letter}`, word, () => navigate(path));
   return (
-    <a href={path} class={isLate ? "late" : ""} aria-current={isCurrent ? "page" : undefined}>
-      {word}
+    <a
+      href={path}
+      class={`${isLate ? "late" : ""} ${isFirst ? "first" : ""}`}
+      title={word}
+      aria-current={isCurrent ? "page" : undefined}
+    >
+      <Icon of={icons[word] ?? ""} /> {word}
     </a>
+  );
+}
+
+function Icon({ of }: { of: string }) {
+  return (
+    <svg class="icon" viewBox="0 0 16 16" aria-hidden="true">
+      <path d={of} />
+    </svg>
   );
 }

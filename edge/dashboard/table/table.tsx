@@ -4,13 +4,15 @@ import { useEffect, useId, useLayoutEffect, useMemo, useRef } from "preact/hooks
 import type { Live } from "../api/live-list.ts";
 import { useKey } from "../parts/keys.ts";
 import { changeQuery, keepAs, keepNow, kept, navigate, place } from "../route.ts";
+import { chosen } from "../shell/choices.tsx";
 import type { Column } from "./columns.tsx";
 import { applyFilter, type Filter, readFilter } from "./filter.ts";
 import { clearFilter, FilterBar, isSeen } from "./filter-bar.tsx";
 import { createView } from "./view.ts";
 
-/** In root em, so that rows grow with the text size: normally 32 px. */
+/** In root em, so that rows grow with the text size: normally 32 px, and 26 px where the user wants more of them. */
 const ROW_REM = 32 / 13;
+const COMPACT_ROW_REM = 26 / 13;
 /** On a phone a row has two lines. */
 const TALL_ROW_REM = 64 / 13;
 const NARROW_REM = 640 / 13;
@@ -93,8 +95,9 @@ export function Table<Row>(props: {
   const isNarrow = size.value.width < NARROW_REM * rem;
   const seen = columns.filter(isSeen);
   const shown = isNarrow ? seen.filter(({ phone }) => phone !== undefined) : seen;
-  const headPx = isNarrow ? 0 : Math.round(ROW_REM * rem);
-  const rowPx = Math.round((isNarrow ? TALL_ROW_REM : ROW_REM) * rem);
+  const wideRem = chosen.density.value === "compact" ? COMPACT_ROW_REM : ROW_REM;
+  const headPx = isNarrow ? 0 : Math.round(wideRem * rem);
+  const rowPx = Math.round((isNarrow ? TALL_ROW_REM : wideRem) * rem);
   const isRead = live.state.value !== "loading";
   const first = Math.max(0, Math.floor(top.value / rowPx) - SPARE_ROWS);
   const last = Math.min(rows.length, Math.ceil((top.value + size.value.height) / rowPx) + SPARE_ROWS);
