@@ -2,9 +2,11 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { workloads } from "../../crds/kinds.ts";
 import { findKubectl } from "../../scripts/cluster/kubernetes/kubectl.ts";
 import { runCommand } from "../../scripts/cluster/process/run-command.ts";
 import { NAMESPACE } from "../cluster/tenancy.ts";
+import { eventually } from "../eventually.ts";
 import { openPage } from "./browser.ts";
 import { picture } from "./picture.ts";
 import { type Stage, sharedStage } from "./stage.ts";
@@ -125,13 +127,13 @@ test("a workload is made by the form: what the API says stands at its field, and
   const { page, expect, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads`);
   await page.getByRole("link", { name: /create workload/i }).click();
-  await field(page, "name").fill("made");
-  await unfold(page, "resources");
+  await field(page, "Name").fill("made");
+  await unfold(page, "Size");
   await field(page, "vcpus").fill("two");
   await page.getByText("body.spec.resources.vcpus: must be a whole number").waitFor();
   assert.is(await field(page, "vcpus").getAttribute("aria-invalid"), "true");
   await assertAccessible();
-  await field(page, "image.ref").fill("simulated/hello:1");
+  await field(page, "Image").fill("simulated/hello:1");
   await button(page, "Create").click();
   await page.locator("[aria-invalid=true]:focus").waitFor();
   await field(page, "vcpus").fill("1");
@@ -139,6 +141,31 @@ test("a workload is made by the form: what the API says stands at its field, and
   await page.getByRole("heading", { name: "made" }).waitFor();
   await page.getByText("No outbound network, including DNS.").waitFor();
   expect(/400/);
+  await close();
+});
+
+test("each template makes a workload, under its name or another one", async () => {
+  const { tenancy, edge, browser } = stage;
+  const { page, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/create/workload`);
+  const links = page.getByRole("list", { name: "Begin with a template" }).getByRole("link");
+  await links.first().waitFor();
+  const count = await links.count();
+  assert.ok(count >= 6);
+  for (let at = 0; at < count; at += 1) {
+    await links.nth(at).click();
+    await page.locator(".templates [aria-current=true]").waitFor();
+    const name = new URL(page.url()).searchParams.get("template") ?? "";
+    await eventually(async () => (await field(page, "Name").inputValue()) === name);
+    if (at === 0) await assertAccessible();
+    await field(page, "Name").fill(`begun-${name}`);
+    await button(page, "Create").click();
+    await page.getByRole("heading", { level: 1, name: `begun-${name}` }).waitFor();
+    const { spec } = await tenancy.client.get(workloads, { namespace: NAMESPACE, name: `begun-${name}` });
+    assert.ok(spec.image.ref ?? spec.image.dockerfile);
+    await page.goto(`${edge.url}/dashboard/create/workload`);
+    await links.first().waitFor();
+  }
   await close();
 });
 
@@ -164,7 +191,7 @@ test("a copy begins with another's spec, and the form is the same as its manifes
     ["curl", (command: string) => command],
   ] as const) {
     const name = `copy-by-${notation.toLowerCase()}`;
-    await field(page, "name").fill(name);
+    await field(page, "Name").fill(name);
     await button(page, notation).click();
     await text.getByText(name).waitFor();
     await bash(run((await text.textContent()) ?? ""));
@@ -174,7 +201,7 @@ test("a copy begins with another's spec, and the form is the same as its manifes
   await button(page, "Cancel").click();
 
   await page.goto(`${edge.url}/dashboard/workloads/model?edit=1`);
-  await field(page, "memoryMb").fill("64");
+  await field(page, "Memory (MB)").fill("64");
   await unfold(page, "The same as text");
   await button(page, "curl").click();
   await text.getByText('"memoryMb":64').waitFor();
@@ -193,7 +220,7 @@ test("a change shows what it changes, and is refused where somebody was faster",
   await tenancy.createWorkload("edited");
   const { page, expect, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads/edited?edit=1`);
-  await field(page, "memoryMb").fill("64");
+  await field(page, "Memory (MB)").fill("64");
   const save = async (): Promise<void> => {
     await button(page, "Save").click();
     const dialog = page.getByRole("dialog", { name: "Change workload edited?" });
@@ -206,9 +233,9 @@ test("a change shows what it changes, and is refused where somebody was faster",
   await page.getByRole("alert").getByText('workload "edited" has changed since it was read').waitFor();
   await button(page, "Reload").click();
   await tenancy.until("the form to be read again", async () => {
-    return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";
+    return (await field(page, "Image").inputValue()) === "simulated/hello:2";
   });
-  await field(page, "memoryMb").fill("64");
+  await field(page, "Memory (MB)").fill("64");
   await save();
   await page.getByRole("link", { name: "Edit" }).waitFor();
   expect(/409/);
@@ -221,19 +248,19 @@ test("what was typed stays over a change of somebody else, and is not left behin
   const { page, expect, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/workloads/typed`);
   await page.getByRole("link", { name: "Edit" }).click();
-  await field(page, "memoryMb").fill("64");
+  await field(page, "Memory (MB)").fill("64");
   await put(`${edge.url}/api/v1/workloads/typed`, { spec: { image: { ref: "simulated/hello:2" } } });
   await button(page, "Reload").click();
   await tenancy.until("the form to be read again", async () => {
-    return (await field(page, "image.ref").inputValue()) === "simulated/hello:2";
+    return (await field(page, "Image").inputValue()) === "simulated/hello:2";
   });
-  assert.is(await field(page, "memoryMb").inputValue(), "64");
+  assert.is(await field(page, "Memory (MB)").inputValue(), "64");
   await page.getByRole("link", { name: "Pools", exact: true }).first().click();
   const dialog = page.getByRole("dialog", { name: "Leave without saving?" });
   await dialog.getByText("spec.resources.memoryMb: 512 → 64").waitFor();
   await page.keyboard.press("Escape");
   await dialog.waitFor({ state: "detached" });
-  assert.is(await field(page, "memoryMb").inputValue(), "64");
+  assert.is(await field(page, "Memory (MB)").inputValue(), "64");
   await button(page, "Cancel").click();
   await page.getByRole("link", { name: "Edit" }).waitFor();
   expect(/409/);
@@ -261,7 +288,7 @@ test("a pool is made, shows its hour, is scaled down after a question, and delet
   const { tenancy, edge, browser } = stage;
   const { page, assertAccessible, close } = await openPage(browser);
   await page.goto(`${edge.url}/dashboard/create/pool?workload=hello`);
-  await field(page, "name").fill("warm");
+  await field(page, "Name").fill("warm");
   await field(page, "size").fill("2");
   await button(page, "Create").click();
   await page.getByRole("heading", { name: "warm" }).waitFor();
@@ -291,7 +318,7 @@ test("a pool that scales by itself shows its limits and why it has its size, and
   const { page, expect, assertAccessible, close } = await openPage(browser);
   expect(/400/);
   await page.goto(`${edge.url}/dashboard/create/pool?workload=hello`);
-  await field(page, "name").fill("elastic");
+  await field(page, "Name").fill("elastic");
   await field(page, "size").fill("2");
   await field(page, "kind").selectOption("As many pods as claims need");
   await field(page, "size").waitFor({ state: "detached" });

@@ -92,12 +92,12 @@ test("a form shows what is needed first, folds the rest, and keeps its button in
   ] as const) {
     await page.setViewportSize({ width, height });
     await page.goto(`${stage.url}/dashboard/create/workload`);
-    await page.getByLabel("image.ref").waitFor();
+    await page.getByLabel("Image", { exact: true }).waitFor();
     const button = page.getByRole("button", { name: "Create", exact: true });
     const box = (await button.boundingBox()) ?? { y: height, height: 0 };
     assert.ok(box.y + box.height <= height, `${width}: the button is at ${box.y} px`);
     assert.ok(Number(await page.evaluate("document.documentElement.scrollHeight")) < 2 * height);
-    assert.is(await page.getByLabel("memoryMb", { exact: true }).filter({ visible: true }).count(), 0);
+    assert.is(await page.getByLabel("diskGb", { exact: true }).filter({ visible: true }).count(), 0);
     await assertAccessible();
     // A wrong value in a field that was folded again is unfolded: by an answer that comes after that.
     const folded = createDeferred<void>();
@@ -106,13 +106,13 @@ test("a form shows what is needed first, folds the rest, and keeps its button in
       await route.continue();
     });
     const group = page.locator("details.group", { hasText: "vcpus" });
-    const memory = page.getByLabel("memoryMb", { exact: true });
+    const disk = page.getByLabel("diskGb", { exact: true });
     await group.locator("summary").click();
-    await memory.fill("-1");
+    await disk.fill("-1");
     await group.locator("summary").click();
-    await memory.waitFor({ state: "hidden" });
+    await disk.waitFor({ state: "hidden" });
     folded.resolve();
-    await group.getByText("body.spec.resources.memoryMb").waitFor();
+    await group.getByText("body.spec.resources.diskGb").waitFor();
     await page.unroute(/dryRun=true/);
     // The names of Kubernetes' fields are longer than a phone is wide.
     await page.locator("details.group", { hasText: "nodeSelector" }).locator("summary").click();

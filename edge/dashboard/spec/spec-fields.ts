@@ -26,11 +26,31 @@ export interface SpecField {
 
 type Spec = Readonly<Record<string, unknown>>;
 
-/** By schema: the fields that most people set, in addition to the required ones. */
-export const usualFields: Readonly<Record<string, readonly string[]>> = {
-  WorkloadSpec: ["image.ref", "network.access", "network.ports", "filesystem.overlayDirs"],
-  PoolSpec: ["size", "maxSize", "minSize"],
-  TriggerSpec: ["tenant.static", "tenant.from", "config.path", "config.schedule"],
+/** By schema: the fields that most people set, in addition to the required ones, with a label if the path is none. */
+export const usualFields: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  WorkloadSpec: {
+    "image.ref": "Image",
+    "network.ports": "Ports",
+    "resources.memoryMb": "Memory (MB)",
+    "filesystem.overlayDirs": "Keep files in",
+  },
+  PoolSpec: { size: "", maxSize: "", minSize: "" },
+  TriggerSpec: { "tenant.static": "", "tenant.from": "", "config.path": "", "config.schedule": "" },
+};
+
+/** By schema: a title and what it is about, of the folded groups; of the fields outside of groups by `""`. */
+export const groupWords: Readonly<Record<string, Readonly<Record<string, readonly [title: string, about: string]>>>> = {
+  WorkloadSpec: {
+    image: ["Build and pull", "a Dockerfile to build in the cluster; when to pull, and with which password"],
+    resources: ["Size", "CPU, disk, what is requested, GPUs"],
+    network: ["Network", "what it may reach, and who may reach it"],
+    idle: ["Sleep", "when an idle instance is released"],
+    filesystem: ["Saving", "what runs before a save; checkpoints while it runs"],
+    health: ["Health", "how to see that it works"],
+    entrypoint: ["Program", "command, variables, when it starts and how it stops"],
+    scheduling: ["Nodes", "on which nodes it runs"],
+    "": ["More", "version, volumes, a Service, runtime class, labels of pods, a service account"],
+  },
 };
 
 /** By schema: alternatives of which an object has one, with the fields of the spec that each has. */

@@ -15,7 +15,6 @@ import {
   problemsByField,
   specChanges,
   specFields,
-  usualFields,
   withValue,
 } from "./spec-fields.ts";
 import { SpecGroups } from "./spec-groups.tsx";
@@ -41,6 +40,8 @@ export function SpecForm(props: {
   onTyped?(spec: Spec): void;
   /** Undefined if the object already has a name; otherwise the form asks for it. */
   name: string | undefined;
+  /** What the field of the name begins with. */
+  firstName?: string | undefined;
   verb: string;
   /** Writes the object, or only validates it. */
   write(given: { name: string; spec: Spec; dryRun: boolean; signal?: AbortSignal }): Promise<void>;
@@ -51,8 +52,7 @@ export function SpecForm(props: {
   const document_ = useLoad("openapi", (signal) => call<Document>("GET", "/openapi.json", { signal }));
   const parts = document_.value?.components.schemas[schema];
   const fields = useMemo(() => (parts === undefined ? [] : specFields(parts)), [parts]);
-  const firstPaths = usualFields[schema] ?? [];
-  const [name, setName] = useState(props.name ?? "");
+  const [name, setName] = useState(props.name ?? props.firstName ?? "");
   const [first] = useState(props.spec);
   const [spec, setSpec] = useState(props.start ?? first);
   const choices = fieldChoices[schema] ?? [];
@@ -64,7 +64,7 @@ export function SpecForm(props: {
   // This render may be older than a second key press.
   const isWriting = useRef(false);
   const form = useRef<HTMLFormElement>(null);
-  const isTouched = name !== (props.name ?? "") || spec !== first;
+  const isTouched = name !== (props.name ?? props.firstName ?? "") || spec !== first;
   const jsonProblem = json === undefined ? undefined : parsed(json).problem;
   const isCancelled = useRef(false);
   const ask = useRef((): Promise<boolean> | undefined => undefined);
@@ -103,7 +103,7 @@ export function SpecForm(props: {
   return (
     <form class="spec" ref={form} noValidate onSubmit={(event) => void submit(event)}>
       {props.name === undefined && (
-        <Labelled label="name" help="Lower-case letters, digits, - and ." problem={problems.get("name")}>
+        <Labelled label="Name" help="Lower-case letters, digits, - and ." problem={problems.get("name")}>
           {(described) => (
             <input
               {...described}
@@ -117,11 +117,6 @@ export function SpecForm(props: {
           )}
         </Labelled>
       )}
-      <div class="acts">
-        <button type="button" aria-pressed={json !== undefined} onClick={turn}>
-          Edit as JSON
-        </button>
-      </div>
       {above !== undefined && <Problem error={typeof above === "string" ? new Error(above) : above} />}
       <Problem error={document_.error} />
       {json !== undefined ? (
@@ -172,7 +167,7 @@ export function SpecForm(props: {
             </Labelled>
           )}
           <SpecGroups
-            {...{ firstPaths, parts, spec, problems }}
+            {...{ schema, parts, spec, problems }}
             fields={fields.filter(({ path }) => !hidden.has(path.split(".")[0] ?? ""))}
             change={(path, value) => setSpec((was) => withValue(was, path, value))}
           />
@@ -191,6 +186,9 @@ export function SpecForm(props: {
           }}
         >
           Cancel
+        </button>
+        <button type="button" class="other" aria-pressed={json !== undefined} onClick={turn}>
+          Edit as JSON
         </button>
       </div>
     </form>

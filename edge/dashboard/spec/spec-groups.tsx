@@ -1,40 +1,57 @@
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { Labelled } from "./labelled.tsx";
-import { editableField, type FieldSchema, fieldText, fieldValue, type SpecField, valueAt } from "./spec-fields.ts";
+import {
+  editableField,
+  type FieldSchema,
+  fieldText,
+  fieldValue,
+  groupWords,
+  type SpecField,
+  usualFields,
+  valueAt,
+} from "./spec-fields.ts";
 
 type Spec = Readonly<Record<string, unknown>>;
 
 /** Required and usual fields first; the others in collapsed groups, unless a field of the group is set. */
 export function SpecGroups(props: {
   fields: readonly SpecField[];
-  firstPaths: readonly string[];
+  /** Such as `WorkloadSpec`. */
+  schema: string;
   parts: FieldSchema | undefined;
   spec: Spec;
   problems: ReadonlyMap<string, string>;
   change(path: string, value: unknown): void;
 }) {
-  const { fields, firstPaths, parts, spec, problems, change } = props;
-  const isFirst = ({ path, isRequired }: SpecField): boolean => isRequired || firstPaths.includes(path);
+  const { fields, schema, parts, spec, problems, change } = props;
+  const usual = usualFields[schema] ?? {};
+  const isFirst = ({ path, isRequired }: SpecField): boolean => isRequired || usual[path] !== undefined;
   const rest = fields.filter((field) => !isFirst(field));
-  const groups = [...new Set(rest.map(({ path }) => (path.includes(".") ? (path.split(".")[0] ?? "") : "")))];
-  const shown = (field: SpecField, label: string) => (
+  // What belongs to no group comes last.
+  const groups = [...new Set(rest.map(groupOf))].sort((a, b) => Number(a === "") - Number(b === ""));
+  const shown = (field: SpecField, label: string, path?: string) => (
     <Field
-      {...{ key: field.path, field, label, problem: problems.get(field.path) }}
+      {...{ key: field.path, field, label, path, problem: problems.get(field.path) }}
       value={valueAt(spec, field.path)}
       change={(value) => change(field.path, value)}
     />
   );
   return (
     <>
-      {fields.filter(isFirst).map((field) => shown(field, field.path))}
+      {fields.filter(isFirst).map((field) => {
+        const words = usual[field.path];
+        return words ? shown(field, words, field.path) : shown(field, field.path);
+      })}
       {groups.map((name) => {
-        const own = rest.filter(({ path }) => (name === "" ? !path.includes(".") : path.startsWith(`${name}.`)));
+        const own = rest.filter((field) => groupOf(field) === name);
+        const names = [...new Set(own.map(({ path }) => labelOf(path).split(".")[0]))].join(", ");
+        const [title, about] = groupWords[schema]?.[name] ?? [name || "In general", names];
         return (
           <Folded
             key={name}
-            name={name === "" ? "In general" : name}
-            holds={[...new Set(own.map(({ path }) => labelOf(path).split(".")[0]))].join(", ")}
+            name={title}
+            holds={about}
             isFilled={own.some(({ path }) => valueAt(spec, path) !== undefined)}
             hasProblem={own.some(({ path }) => problems.has(path))}
           >
@@ -70,6 +87,11 @@ export function Folded(props: {
   );
 }
 
+/** `""` for a field that is in no group. */
+function groupOf({ path }: SpecField): string {
+  return path.includes(".") ? (path.split(".")[0] ?? "") : "";
+}
+
 /** Label of a field within its group. */
 function labelOf(path: string): string {
   return path.split(".").slice(1).join(".") || path;
@@ -79,11 +101,13 @@ function labelOf(path: string): string {
 export function Field(props: {
   field: SpecField;
   label: string;
+  /** Where it is in the spec, if the label does not say it. */
+  path?: string | undefined;
   value: unknown;
   problem: string | undefined;
   change(value: unknown): void;
 }) {
-  const { label, value, problem, change } = props;
+  const { label, path, value, problem, change } = props;
   // The control is chosen once: typing does not change it.
   const [field] = useState(() => editableField(props.field, value));
   const { kind, isRequired, schema } = field;
@@ -97,7 +121,7 @@ export function Field(props: {
   };
   const defaultText = schema.default === undefined ? "" : String(schema.default);
   return (
-    <Labelled label={label} help={help} problem={problem}>
+    <Labelled {...{ label, path, help, problem }}>
       {(described) => {
         const shared = { ...described, required: isRequired, value: typed };
         const onInput = (event: { currentTarget: { value: string } }): void => set(event.currentTarget.value);
