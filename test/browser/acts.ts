@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { workloads } from "../../crds/kinds.ts";
+import { claims, workloads } from "../../crds/kinds.ts";
 import { findKubectl } from "../../scripts/cluster/kubernetes/kubectl.ts";
 import { runCommand } from "../../scripts/cluster/process/run-command.ts";
 import { NAMESPACE } from "../cluster/tenancy.ts";
@@ -215,6 +215,42 @@ test("a copy begins with another's spec, and the form is the same as its manifes
   }
 });
 
+test("what a workload's page says to programs claims it, by each of them", async () => {
+  const { tenancy, edge, browser } = stage;
+  await tenancy.createWorkload("reached", { network: { ports: [8080] } });
+  const { page, assertAccessible, close } = await openPage(browser);
+  await page.goto(`${edge.url}/dashboard/workloads/reached`);
+  await unfold(page, "Connect");
+  const client = join(import.meta.dirname, "../../edge/client/index.ts");
+  const said = async (label: string): Promise<string> => {
+    await button(page, label).click();
+    return (await page.locator(".command pre").textContent()) ?? "";
+  };
+  const claimed = async (): Promise<number> => {
+    const { items } = await tenancy.client.list(claims, { namespace: NAMESPACE });
+    return items.filter(({ spec }) => spec.workloadRef === "reached").length;
+  };
+  await bash(await said("curl"));
+  assert.is(await claimed(), 1);
+  await assertAccessible();
+  // A simulated node has no log.
+  const commands = (await said("tenancy")).replace(/^tenancy logs .*\n/m, "");
+  await bash(`tenancy() { bun edge/cli/main.ts "$@"; }\n${commands}`);
+  assert.is(await claimed(), 0);
+  await bun((await said("JavaScript")).replace("tenancy-client", client));
+  assert.is(await claimed(), 1);
+  await bun(await said("E2B, JavaScript"));
+  assert.is(await claimed(), 2);
+  const { mcpServers } = JSON.parse(await said("MCP")) as { mcpServers: { tenancy: { url: string } } };
+  const { status } = await fetch(mcpServers.tenancy.url, {
+    method: "POST",
+    headers: { "content-type": "application/json", accept: "application/json, text/event-stream" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" }),
+  });
+  assert.is(status, 200);
+  await close();
+});
+
 test("a change shows what it changes, and is refused where somebody was faster", async () => {
   const { tenancy, edge, browser } = stage;
   await tenancy.createWorkload("edited");
@@ -382,6 +418,10 @@ function posts(page: Page): string[] {
 }
 
 /** Runs a script as a person would who pastes it. */
+function bun(program: string): Promise<string> {
+  return runCommand("bun", ["-e", program], { folder: join(import.meta.dirname, "../.."), limitMs: 60_000 });
+}
+
 function bash(script: string): Promise<string> {
   return runCommand("bash", ["-c", script], { folder: join(import.meta.dirname, "../.."), limitMs: 60_000 });
 }

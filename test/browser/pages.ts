@@ -52,6 +52,7 @@ test("a list of nothing says what to do, and so does the overview", async () => 
   }
   await page.goto(stage.edge.url);
   await page.getByRole("heading", { level: 1, name: "No problems" }).waitFor();
+  await page.getByRole("link", { name: "Create a workload" }).waitFor();
   await assertAccessible();
   await close();
 });

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { mayAct } from "../api/access.ts";
+import { mayAct, mayChange } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, lastHeardAt, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
@@ -51,10 +51,30 @@ export default function Overview() {
         <small>{!states.includes("loading") && summary(active, figures)}</small>
       </h1>
       {count > 0 && <Troubles troubles={troubles} />}
+      {mayChange() && <Begin />}
       <LastHour figures={figures} since={history.value?.since} />
       <Problem error={history.error} />
       <Pools />
     </>
+  );
+}
+
+/** For the first visit: what to do while there is nothing to claim. */
+function Begin() {
+  const workloads = live("workloads");
+  void workloads.version.value;
+  if (workloads.state.value === "loading" || workloads.rows.size > 0) return null;
+  return (
+    <section aria-labelledby="begin">
+      <h2 id="begin">Begin</h2>
+      <p>
+        Create a workload from a template, then claim it for a tenant: its page shows how long each step of the start
+        takes.
+      </p>
+      <a class="button primary" href="/dashboard/create/workload">
+        Create a workload
+      </a>
+    </section>
   );
 }
 

@@ -1,10 +1,9 @@
 import { useState } from "preact/hooks";
 import { useLoad } from "../api/load.ts";
-import { Command, curlLine } from "../parts/command.tsx";
+import { AsText } from "../parts/as-text.tsx";
+import { curlLine } from "../parts/command.tsx";
 import { Problem, Reading } from "../parts/problem.tsx";
 import { capital } from "./capital.ts";
-
-const notations = ["YAML", "tenancy", "curl"] as const;
 
 /**
  * What the form holds, as a manifest for `kubectl apply` and as commands that write it.
@@ -15,34 +14,23 @@ const notations = ["YAML", "tenancy", "curl"] as const;
 export function SameAs(props: { noun: string; name: string; spec: object; isNew: boolean }) {
   const { noun, name, spec, isNew } = props;
   const [isOpen, setOpen] = useState(false);
-  const [shown, setShown] = useState<(typeof notations)[number]>("YAML");
   const yaml = useLoad(isOpen ? "yaml" : undefined, async () => (await import("./as-yaml.ts")).stringify);
+  const kind = `Tenancy${capital(noun)}`;
+  const manifest = yaml.value?.({ apiVersion: "tenancy.dev/v1alpha1", kind, metadata: { name }, spec });
+  const path = `/${noun}s`;
   return (
-    <details class="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>
-        <b>The same as text</b> <span class="muted">{notations.join(", ")}</span>
-      </summary>
-      <div class="acts">
-        {notations.map((notation) => (
-          <button key={notation} type="button" aria-pressed={shown === notation} onClick={() => setShown(notation)}>
-            {notation}
-          </button>
-        ))}
-      </div>
-      <Reading of={yaml} />
+    <AsText
+      title="The same as text"
+      texts={{
+        YAML: manifest,
+        // Every line of the spec is indented, so none of them ends the document.
+        tenancy: manifest && `tenancy apply --url ${location.origin} -f - <<'END'\n${manifest}END`,
+        curl: isNew ? curlLine(path, { name, spec }) : curlLine(`${path}/${name}`, { spec }, { method: "PUT" }),
+      }}
+      onOpen={() => setOpen(true)}
+    >
+      {isOpen && <Reading of={yaml} />}
       <Problem error={yaml.error} />
-      {yaml.value !== undefined && <Command line={lineOf(yaml.value)} />}
-    </details>
+    </AsText>
   );
-
-  function lineOf(stringify: (value: object) => string): string {
-    if (shown === "curl") {
-      const path = `/${noun}s`;
-      return isNew ? curlLine(path, { name, spec }) : curlLine(`${path}/${name}`, { spec }, { method: "PUT" });
-    }
-    const kind = `Tenancy${capital(noun)}`;
-    const manifest = stringify({ apiVersion: "tenancy.dev/v1alpha1", kind, metadata: { name }, spec });
-    // Every line of the spec is indented, so none of them ends the document.
-    return shown === "YAML" ? manifest : `tenancy apply --url ${location.origin} -f - <<'END'\n${manifest}END`;
-  }
 }

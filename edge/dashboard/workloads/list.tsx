@@ -65,7 +65,12 @@ export default function Workloads() {
         open={({ name }) => `/dashboard/workloads/${name}`}
         empty={
           <>
-            <p>No workloads. A workload describes the container that a tenant gets. To create the example:</p>
+            <p>No workloads. A workload describes the container that a tenant gets.</p>
+            {mayChange() && (
+              <p>
+                <a href="/dashboard/create/workload">Begin with a template</a>, or create the example:
+              </p>
+            )}
             <Command line="kubectl apply -f manifests/examples/hello-workload.yaml" />
           </>
         }

@@ -15,6 +15,7 @@ import { When } from "../parts/when.tsx";
 import { poolSize } from "../pools/pool-size.ts";
 import type { PageParams } from "../route.ts";
 import { ObjectPage } from "../spec/object-page.tsx";
+import { Connect } from "./connect.tsx";
 import { claimFailure, poolFailure } from "./listing.ts";
 import { networkWords } from "./network-words.ts";
 
@@ -97,6 +98,7 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
           ))}
         </ul>
       </section>
+      <Connect workload={name} />
       <Pools of={name} />
       {spec.image.dockerfile !== undefined && <Build name={name} version={status} acts={acts} />}
       <section aria-labelledby="spec">
