@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "..");
 // No route is called except that of the document, so none needs what it works with.
 const nothing = { asksForKey: true, cache: {}, most: {}, clock: { now: () => 0 } } as unknown as ApiServices;
 const route = apiRoutes(nothing).find(({ path }) => path === "/api/v1/openapi.json");
-const response = await route?.handle(undefined as never, {});
+const response = await route?.handle(new Request("http://localhost") as never, {});
 if (response === undefined) throw new Error("Cannot find the route of the API's document");
 await writeFile(join(root, "edge/client/operations.ts"), operationTypes((await response.json()) as OpenApiDocument));
 await buildClientPackage(root, join(root, "dist/client"));

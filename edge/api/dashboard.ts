@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import type { Log } from "../../crds/log.ts";
+import { acceptsGzip } from "../http/accepts-gzip.ts";
 import { HttpError } from "../http/http-error.ts";
 import { isUnchanged } from "../http/if-none-match.ts";
 import type { Route } from "../http/router.ts";
@@ -74,7 +75,7 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
         const file = files.get(request.params.file ?? "");
         if (file === undefined)
           throw new HttpError(404, "this file does not exist: the page is of another version; reload it");
-        const zips = acceptsGzip(request.headers.get("accept-encoding") ?? "");
+        const zips = acceptsGzip(request);
         return new Response(zips ? file.gzip : file.plain, {
           headers: {
             "content-type": file.type,
@@ -102,15 +103,10 @@ export async function loadDashboard(log: Log): Promise<DashboardAssets | undefin
   }
 }
 
-/** Whether `Accept-Encoding` accepts gzip, with a weight other than 0 (RFC 9110, 12.5.3). */
-function acceptsGzip(accepted: string): boolean {
-  return accepted.split(",").some((one) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(one));
-}
-
 function page({ theme, script, style }: DashboardAssets): string {
   return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>tenancy</title><link rel="icon" href="data:,">
+<title>tenancy</title><meta name="description" content="Claims, workloads, pools and files of the tenants of a cluster"><link rel="icon" href="data:,">
 <script src="/assets/${theme}"></script><link rel="stylesheet" href="/assets/${style}">
 <script type="module" src="/assets/${script}"></script>
 <body><div id="app"></div><noscript>The dashboard needs JavaScript; the API does not: <a href="/docs">/docs</a></noscript></html>

@@ -239,7 +239,7 @@ test("what a workload's page says to programs claims it, by each of them", async
   assert.is(await claimed(), 0);
   await bun((await said("JavaScript")).replace("tenancy-client", client));
   assert.is(await claimed(), 1);
-  await bun(await said("E2B, JavaScript"));
+  await bun(await said("E2B in JavaScript"));
   assert.is(await claimed(), 2);
   const { mcpServers } = JSON.parse(await said("MCP")) as { mcpServers: { tenancy: { url: string } } };
   const { status } = await fetch(mcpServers.tenancy.url, {

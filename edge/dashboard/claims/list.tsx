@@ -53,7 +53,7 @@ export default function Claims() {
       <div class="title">
         <h1>Claims</h1>
         {mayAct() && (
-          <a class="button" href="/dashboard/create/claim">
+          <a class="button primary" href="/dashboard/create/claim">
             Claim
           </a>
         )}

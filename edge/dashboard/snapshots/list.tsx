@@ -100,12 +100,14 @@ export default function Snapshots() {
         <button type="button" disabled={isReading} onClick={() => again("you asked for it")}>
           {isReading ? "Loading…" : "Reload"}
         </button>
-        {read !== undefined && (
-          <p class="muted">
-            Read <When at={new Date(read.at).toISOString()} />, because {read.because}. This list does not refresh
-            itself.
-          </p>
-        )}
+        <p class="muted watched">
+          {read !== undefined && (
+            <>
+              Read <When at={new Date(read.at).toISOString()} />, because {read.because}. This list does not refresh
+              itself.
+            </>
+          )}
+        </p>
       </div>
       {isPart && (
         <p>Not all snapshots are shown: only the first ones by tenant. The totals of workloads count only these.</p>

@@ -173,7 +173,8 @@ export function SpecForm(props: {
           />
         </>
       )}
-      <SameAs noun={noun} name={name} spec={spec} isNew={props.name === undefined} />
+      {/* It would be pushed down by the fields. */}
+      {parts !== undefined && <SameAs noun={noun} name={name} spec={spec} isNew={props.name === undefined} />}
       <div class="acts submit">
         <button type="submit" class="primary" aria-disabled={isBusy}>
           {isBusy ? `${verb} …` : verb}

@@ -112,7 +112,7 @@ export function FilterBar<Row>(props: {
           );
         }
         const known = offered === true ? (choices.value.of.get(key) ?? []) : offered;
-        if (known.length === 0 && value === "") return null;
+        // Also while no row has a value: it would push the rows down when one comes.
         return (
           <select
             key={key}

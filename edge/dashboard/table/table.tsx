@@ -41,7 +41,7 @@ export function Table<Row>(props: {
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
-  const size = useSignal({ width: 1280, height: 600, rem: 13 });
+  const size = useSignal({ width: innerWidth, height: innerHeight, rem: 13 });
   /** Rows above it come and go, so it is found by key; the index is used if the row itself is removed. */
   const active = useSignal<{ key: string; index: number } | undefined>(undefined);
   const view = useMemo(() => createView(keyOf), [live]);

@@ -25,7 +25,7 @@ export function Connect({ workload }: { workload: string }) {
       `const client = createClient({ url: "${origin}"${asksForKey ? `, key: ${js}` : ""} });`,
       `const claim = await client.claim("alice", "${workload}");`,
     ].join("\n"),
-    "E2B, JavaScript": [
+    "E2B in JavaScript": [
       'import { Sandbox } from "e2b";',
       "",
       `const sandbox = await Sandbox.create("${workload}", {`,
@@ -34,7 +34,7 @@ export function Connect({ workload }: { workload: string }) {
       `  apiKey: ${js},`,
       "});",
     ].join("\n"),
-    "E2B, Python": [
+    "E2B in Python": [
       ...(asksForKey ? ["import os", ""] : []),
       "from e2b import Sandbox",
       "",

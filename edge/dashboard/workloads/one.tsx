@@ -38,7 +38,7 @@ export default function One({ params }: { params: PageParams }) {
         </>
       )}
       first={() => (
-        <a class="button" href={`/dashboard/create/claim?workload=${name}`}>
+        <a class="button primary" href={`/dashboard/create/claim?workload=${name}`}>
           Claim
         </a>
       )}

@@ -1,3 +1,4 @@
+import { gunzipSync } from "node:zlib";
 // @runtimes bun node deno
 
 import { createHash } from "node:crypto";
@@ -452,6 +453,22 @@ test("what a route reads of its request is documented with the server's own boun
     inHeader?.map(({ name, required }) => `${name} ${required}`),
     ["upgrade true", "sec-websocket-version true", "sec-websocket-key true"],
   );
+});
+
+test("the document comes gzipped to a client that takes it so, and is the same", async () => {
+  const { handler } = testEdge();
+  const ask = (headers: Record<string, string>) =>
+    handler(new Request("http://localhost/api/v1/openapi.json", { headers }), { peerOf: () => "192.0.2.7" });
+  const [plain, zipped] = [await ask({}), await ask({ "accept-encoding": "gzip" })];
+  assert.equal(
+    [plain, zipped].map(({ headers }) => headers.get("content-encoding")),
+    [null, "gzip"],
+  );
+  assert.match(zipped.headers.get("vary") ?? "", /accept-encoding/);
+  const small = Buffer.from(await zipped.arrayBuffer());
+  const whole = await plain.text();
+  assert.is(String(gunzipSync(small)), whole);
+  assert.ok(small.byteLength < whole.length / 8, `${small.byteLength} of ${whole.length}`);
 });
 
 test("the key's scheme is in every document; 401 is in that of a server that has a key, and only there", async () => {
