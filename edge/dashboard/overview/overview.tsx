@@ -50,11 +50,16 @@ export default function Overview() {
         {headingWords({ states, count, heardAt })}
         <small>{!states.includes("loading") && summary(active, figures)}</small>
       </h1>
-      {count > 0 && <Troubles troubles={troubles} />}
-      {mayChange() && <Begin />}
-      <LastHour figures={figures} since={history.value?.since} />
-      <Problem error={history.error} />
-      <Pools />
+      {/* In one step: what is wrong would push down what is shown before it. */}
+      {!states.includes("loading") && (history.value ?? history.error) !== undefined && (
+        <>
+          {count > 0 && <Troubles troubles={troubles} />}
+          {mayChange() && <Begin />}
+          <LastHour figures={figures} since={history.value?.since} />
+          <Problem error={history.error} />
+          <Pools />
+        </>
+      )}
     </>
   );
 }
@@ -96,6 +101,7 @@ function useTroubles(): { troubles: Trouble[]; active: number; states: string[] 
     pools: live("pools"),
     triggers: live("triggers"),
   };
+  const states = Object.values(lists).map(({ state }) => state.value);
   const version = useThrottled(() => Object.values(lists).reduce((sum, list) => sum + list.version.value, 0), LOOK_MS);
   const [look, setLook] = useState(0);
   /** Since when each claim waits and each pool is empty. Messages do not contain it, so the page measures it. */
@@ -128,14 +134,15 @@ function useTroubles(): { troubles: Trouble[]; active: number; states: string[] 
       }),
       nextMs: young.length === 0 ? undefined : SLOW_MS - Math.max(...young),
     };
-  }, [version, look]);
+    // The first look is in the step that shows the lists, and not a throttled one after it.
+  }, [version, look, states.includes("loading")]);
   // A claim becomes slow without a message.
   useEffect(() => {
     if (nextMs === undefined) return;
     const timer = setTimeout(() => setLook((count) => count + 1), nextMs + 1);
     return () => clearTimeout(timer);
   }, [nextMs, look]);
-  return { ...found, states: Object.values(lists).map(({ state }) => state.value) };
+  return { ...found, states };
 }
 
 function waitKey(key: string, { phase }: Kinds["claims"]): string {
