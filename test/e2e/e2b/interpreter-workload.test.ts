@@ -1,29 +1,23 @@
 // @long builds an image of packages of Debian and PyPI that nothing else needs
 // @limit 2700
 // @own-cluster
-import { execFile } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { Sandbox } from "@e2b/code-interpreter";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
-import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { cachedInstall } from "../../cluster/rest/cached-install.ts";
+import { buildExample } from "../build/build-example.ts";
 import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
 import { startFakeModel } from "./fake-model.ts";
-import { EXAMPLE } from "./interpreter/installed.ts";
 import { pythonAgent } from "./python-sdk.ts";
 
 const NAME = "e2e-interpreter";
 const WORKLOAD = "code-interpreter-v1";
-/** A machine that has compiled nothing yet compiles BuildKit. */
-const BUILDER_LIMIT_MS = 30 * 60_000;
 const LIMIT_MS = 900_000;
 const test = suite("the code interpreter as a workload");
 const folder = mkdtempSync(join(tmpdir(), "tenancy-interpreter-"));
@@ -34,21 +28,7 @@ test.before(async () => {
   frontDoor = `http://127.0.0.1:${await freePort()}`;
   const TENANCY_PROXY_LISTEN = new URL(frontDoor).host;
   stack = await startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN });
-  const made = await cachedInstall("code-interpreter-context", {
-    files: ["local-context.sh", "requirements.txt"].map((name) => join(EXAMPLE, name)),
-    install: (empty) => runCommand(join(EXAMPLE, "local-context.sh"), [empty], { limitMs: LIMIT_MS }),
-  });
-  const context = join(folder, "context");
-  cpSync(join(made, "context"), context, { recursive: true });
-  const sources = readdirSync(EXAMPLE, { withFileTypes: true }).filter((entry) => entry.isFile());
-  for (const { name } of sources) copyFileSync(join(EXAMPLE, name), join(context, name));
-  await waitUntil(() => /^ok builder image/m.test(stack.output()), {
-    ...{ what: "the builder's image", limitMs: BUILDER_LIMIT_MS, intervalMs: 200, explain: stack.output },
-  });
-  const run = (...words: string[]) => promisify(execFile)(process.execPath, ["scripts/bootstrap.mjs", ...words]);
-  await run("scripts/cluster.ts", "load", join(made, "base.tar"), "--name", NAME);
-  await stack.kubectl("apply", "-f", join(EXAMPLE, "workload.yaml"));
-  await run("scripts/workload.ts", "build", WORKLOAD, "--context", context, "--url", stack.url);
+  await buildExample(stack, { cluster: NAME, example: "code-interpreter", workload: WORKLOAD });
 });
 
 test.after(async () => {

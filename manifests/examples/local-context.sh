@@ -1,20 +1,21 @@
 #!/bin/sh
-# Makes what a build needs where it reaches no registry, as on the local cluster: FOLDER/base.tar, an image of Debian's
-# Python to load, and FOLDER/context, this folder with the packages of PyPI that its image gets.
-# Needs Debian and root: local-context.sh FOLDER
+# Makes what the build of an example of Python needs where it reaches no registry, as on the local cluster:
+# FOLDER/base.tar, an image of Debian's Python to load, and FOLDER/context, the example with its packages of PyPI.
+# Needs Debian and root: local-context.sh EXAMPLE FOLDER
 set -eu
-folder=${1:?"usage: local-context.sh FOLDER"}
-here=$(cd "$(dirname "$0")" && pwd)
+usage="usage: local-context.sh EXAMPLE FOLDER"
+example=${1:?"$usage"}
+folder=${2:?"$usage"}
 . /etc/os-release
 for package in mmdebstrap python3-venv; do
   dpkg -s "$package" > /dev/null 2>&1 || apt-get install -y -qq --no-install-recommends "$package"
 done
 mkdir -p "$folder/context/wheels" "$folder/image"
-cp "$here"/Dockerfile "$here"/*.* "$folder/context/"
+cp "$example"/Dockerfile "$example"/*.* "$folder/context/"
 
 # The machine's own Python, so that both have the same version.
 /usr/bin/python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" wheel --quiet -r "$here/requirements.txt" -w "$folder/context/wheels"
+"$folder/venv/bin/pip" wheel --quiet -r "$example/requirements.txt" -w "$folder/context/wheels"
 
 mmdebstrap --quiet --mode=root --variant=minbase --include=python3,python3-pip,ca-certificates --skip=output/dev \
   "$VERSION_CODENAME" "$folder/image/layer.tar"
