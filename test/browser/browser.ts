@@ -38,10 +38,11 @@ export const CUT =
 const LIMIT_MS = 60_000;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-export async function launchBrowser(): Promise<Browser> {
+/** @param wrap returns the program to start in place of the browser's, which starts that one */
+export async function launchBrowser(wrap = (program: string) => program): Promise<Browser> {
   const { program, flags, env } = await findChromium({ log: console.log });
   return chromium.launch({
-    executablePath: program,
+    executablePath: wrap(program),
     args: [...flags],
     // Names of files that are not ASCII need a locale that has them.
     env: { PATH: process.env.PATH ?? "", HOME: tmpdir(), LC_ALL: "C.UTF-8", ...env },

@@ -1,24 +1,24 @@
 import { execFile } from "node:child_process";
 import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { runCommand } from "../../../scripts/cluster/process/run-command.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
 import { cachedInstall } from "../../cluster/rest/cached-install.ts";
 import type { Stack } from "../claims/stack.ts";
 
-export const EXAMPLES = join(import.meta.dirname, "../../../manifests/examples");
+const EXAMPLES = join(import.meta.dirname, "../../../manifests/examples");
 /** A machine that has compiled nothing yet compiles BuildKit. */
 const BUILDER_LIMIT_MS = 30 * 60_000;
 const CONTEXT_LIMIT_MS = 900_000;
 
 /**
- * Applies an example's workload and builds its image in the cluster of `npm start`, as its page says. Packages are fetched
- * once.
+ * Applies an example's workload, and builds its image in the cluster of `npm start` as its page says. Packages are
+ * fetched once.
  *
  * @param options.cluster name of the local cluster, which was started with `WITH_BUILDS`
- * @param options.example a folder of `manifests/examples` with requirements of Python
+ * @param options.example folder in `manifests/examples` with `requirements.txt`
  */
 export async function buildExample(
   stack: Stack,
@@ -26,7 +26,7 @@ export async function buildExample(
 ): Promise<void> {
   const script = join(EXAMPLES, "local-context.sh");
   const source = join(EXAMPLES, example);
-  const made = await cachedInstall(`${basename(source)}-context`, {
+  const made = await cachedInstall(`${example}-context`, {
     files: [script, join(source, "requirements.txt")],
     install: (empty) => runCommand(script, [source, empty], { limitMs: CONTEXT_LIMIT_MS }),
   });
@@ -39,7 +39,7 @@ export async function buildExample(
   const context = mkdtempSync(join(tmpdir(), "tenancy-example-"));
   try {
     cpSync(join(made, "context"), context, { recursive: true });
-    // The files that were not fetched are those of today.
+    // The cached copies may be older than the example.
     const files = readdirSync(source, { withFileTypes: true }).filter((entry) => entry.isFile());
     for (const { name } of files) copyFileSync(join(source, name), join(context, name));
     await run("scripts/workload.ts", "build", workload, "--context", context, "--url", stack.url);
