@@ -35,7 +35,6 @@ export async function launchBrowserApart(ports: readonly number[]): Promise<Brow
     for (const socket of sockets) socket.destroy();
     for (const server of servers) server.close();
     holder.kill();
-    rmSync(folder, { recursive: true });
   };
   try {
     const messages = on(holder, "message", { signal: AbortSignal.timeout(LIMIT_MS) });
@@ -60,5 +59,7 @@ export async function launchBrowserApart(ports: readonly number[]): Promise<Brow
   } catch (error) {
     end();
     throw error;
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 }

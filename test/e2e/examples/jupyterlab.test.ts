@@ -101,10 +101,10 @@ test("another tenant has none of the files, and no page without the server's XSR
   assert.equal([posted.status, /_xsrf/.test(await posted.text())], [403, true]);
 });
 
-/** Opens a page with the notes that Chromium itself writes to the console when a page draws much. */
+/** Opens a page that may write no errors and ask no other origin. Slow machines make JupyterLab and Chromium warn. */
 async function openLab(options: Parameters<typeof openPage>[1] = {}): Promise<TestPage> {
   const opened = await openPage(browser, options);
-  opened.expect(/GL Driver Message|task queue exceeded allotted deadline/);
+  opened.expect(/^warning: /);
   return opened;
 }
 
