@@ -43,6 +43,14 @@ export const claimSpecSchema = Type.Object(
         maxLength: 40,
       }),
     ),
+    zone: Type.Optional(
+      Type.String({
+        description:
+          "Zone that the instance should run in, a value of the nodes' label topology.kubernetes.io/zone. It is a preference: if no warm pod is in the zone, the claim gets another one. A changed zone is for the claim's next pod.",
+        pattern: pattern.zone,
+        maxLength: 63,
+      }),
+    ),
     labels: Type.Optional(
       stringMap(
         { pattern: pattern.labelValue, maxLength: 63 },
@@ -101,6 +109,12 @@ export const claimStatusSchema = Type.Object(
         },
         { description: "Where the instance listens." },
       ),
+    ),
+    zone: Type.Optional(
+      Type.String({
+        description: "Zone of the node that the instance runs on; absent if the node has none, or if it is not known.",
+        maxLength: 63,
+      }),
     ),
     source: Type.Optional(
       stringEnum(["existing", "pool", "pool+data", "cold", "cold+data"], {

@@ -60,6 +60,7 @@ const environment = v.object({
   TENANCY_MEMORY_OVERCOMMIT: v.optional(factor, "1"),
   TENANCY_START_TIMEOUT: v.optional(seconds, "300"),
   TENANCY_NODE_TIMEOUT: v.optional(seconds, "60"),
+  TENANCY_WATCH_NODES: v.optional(v.picklist(["on", "off"], "must be on or off"), "off"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
   TENANCY_OPERATOR_LISTEN: v.optional(listenAddressOrOff, "127.0.0.1:9090"),
   TENANCY_TOOLS_IMAGE: v.optional(
@@ -136,6 +137,8 @@ export interface OperatorConfig {
   startTimeoutMs: number;
   /** How long a node may not answer for a pod before the pod counts as lost, in milliseconds. */
   nodeTimeoutMs: number;
+  /** Whether the zones of nodes are read from the nodes, which takes a right in the whole cluster. */
+  watchNodes: boolean;
   /** How long the leader's lease holds without a renewal, in milliseconds. */
   leaseMs: number;
   /** The address of `/metrics`, `/healthz` and `/readyz`; undefined: not served. */
@@ -273,6 +276,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     memoryOvercommit: values.TENANCY_MEMORY_OVERCOMMIT,
     startTimeoutMs: values.TENANCY_START_TIMEOUT * 1000,
     nodeTimeoutMs: values.TENANCY_NODE_TIMEOUT * 1000,
+    watchNodes: values.TENANCY_WATCH_NODES === "on",
     leaseMs: values.TENANCY_LEASE_SECONDS * 1000,
     listen: values.TENANCY_OPERATOR_LISTEN,
     toolsImage: values.TENANCY_TOOLS_IMAGE,

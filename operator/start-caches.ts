@@ -10,6 +10,7 @@ import { type ClaimContext, claimIndexes, startQuotaCache } from "./claim/contex
 import type { OperatorConfig } from "./config.ts";
 import type { StartInformer } from "./informers.ts";
 import { podIndexes } from "./pod/context.ts";
+import { startNodeCache } from "./pod/zones.ts";
 import { poolIndexes, startPoolInformers } from "./pool/context.ts";
 import { snapshotIndexes, startSnapshotInformers } from "./snapshots/context.ts";
 import { startEgressInformers, type WorkloadContext, workloadIndexes } from "./workload/context.ts";
@@ -42,6 +43,7 @@ export function startCaches(
       ...{ transform: shareEqualParts<Pod>(), pageSize: 250 },
     }),
     networkPolicies: start({ resource: networkPolicies, labelSelector: `${label.managed}=true`, indexes: {} }),
+    nodes: startNodeCache(start, config),
     ...startSnapshotInformers(start),
     ...startPoolInformers(start),
     quotas: startQuotaCache(start, { namespace: config.namespace, log }),

@@ -9,6 +9,8 @@ export interface ClaimResponse {
   instanceId?: string;
   /** IP of the pod and port of the container. Only for an Active claim whose pod has an address. */
   endpoint?: { host: string; port: number };
+  /** Of the pod's node. */
+  zone?: string;
   source?: ClaimSource;
   /** ISO 8601. */
   claimedAt?: string;
@@ -30,6 +32,7 @@ export function claimResponse(claim: Claim): ClaimResponse {
     phase: status?.phase ?? "Pending",
     ...(status?.instanceId !== undefined && { instanceId: status.instanceId }),
     ...(endpoint !== undefined && { endpoint: { host: endpoint.host, port: endpoint.port } }),
+    ...(status?.zone !== undefined && { zone: status.zone }),
     ...(status?.source !== undefined && { source: status.source }),
     ...(status?.claimedAt !== undefined && { claimedAt: status.claimedAt }),
     ...(spec.expiresAt !== undefined && { expiresAt: spec.expiresAt }),

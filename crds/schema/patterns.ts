@@ -9,6 +9,8 @@ export const pattern = {
   labelName: "^([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$",
   /** The value of a label, which may be empty. */
   labelValue: "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+  /** The name of a zone: a non-empty value of a node's label. */
+  zone: "^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$",
   /** The key of a label or a taint: a name, or a domain, `/` and a name. */
   labelKey:
     "^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$",

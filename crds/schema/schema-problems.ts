@@ -141,6 +141,8 @@ export const patternHints: Readonly<Record<string, string>> = {
     "the name of a label: at most 63 letters, digits, '.', '_' and '-', with a letter or digit at both ends",
   [pattern.labelValue]:
     "the value of a label: letters, digits, '.', '_' and '-', with a letter or digit at both ends, or empty",
+  [pattern.zone]:
+    "a zone, as in the nodes' label topology.kubernetes.io/zone: letters, digits, '.', '_' and '-', with a letter or digit at both ends",
   [pattern.labelKey]: "a label such as pool or example.com/pool: a name, or a domain, '/' and a name",
   [pattern.resourceName]: "the name of an extended resource: a domain, '/' and a name, such as nvidia.com/gpu",
   [pattern.time]: "a time such as 2026-11-26T09:30:00Z",

@@ -1,7 +1,7 @@
 import { ApiError, type Calls, pause } from "./call.ts";
 import type { Claim, Operations } from "./operations.ts";
 
-/** What a claim brings: `resume`, `expiresInSeconds`, `labels`, `env`, `secrets` and `files`. */
+/** What a claim brings: `resume`, `expiresInSeconds`, `zone`, `labels`, `env`, `secrets` and `files`. */
 export type ClaimBody = Omit<Operations["POST /api/v1/tenants/{id}/claim"]["body"], "workload" | "workloadRef">;
 
 export interface ClaimOptions {

@@ -1064,6 +1064,8 @@ export type Claim = {
     /** Port of the container. */
     port: number;
   };
+  /** Zone of the node that the instance runs on; absent if the node has none, or if it is not known. */
+  zone?: string;
   /** How the instance was found: in a pool or started cold, and whether files were restored. */
   source?: "existing" | "pool" | "pool+data" | "cold" | "cold+data";
   /** When the pod was bound. */
@@ -1110,6 +1112,8 @@ export type ListedClaim = {
     /** Port of the container. */
     port: number;
   };
+  /** Zone of the node that the instance runs on; absent if the node has none, or if it is not known. */
+  zone?: string;
   /** How the instance was found: in a pool or started cold, and whether files were restored. */
   source?: "existing" | "pool" | "pool+data" | "cold" | "cold+data";
   /** When the pod was bound. */
@@ -1154,6 +1158,8 @@ export type ClaimDetail = {
     /** Port of the container. */
     port: number;
   };
+  /** Zone of the node that the instance runs on; absent if the node has none, or if it is not known. */
+  zone?: string;
   /** How the instance was found: in a pool or started cold, and whether files were restored. */
   source?: "existing" | "pool" | "pool+data" | "cold" | "cold+data";
   /** When the pod was bound. */
@@ -1912,6 +1918,12 @@ export interface Operations {
        * later, or if it has none.
        */
       expiresInSeconds?: number;
+      /**
+       * Zone that the instance should run in, a value of the nodes' label topology.kubernetes.io/zone. It is a
+       * preference: if no warm pod is in the zone, the claim gets another one. An instance that exists stays where
+       * it is.
+       */
+      zone?: string;
       /**
        * Labels of the pod, where each key follows the prefix `claim.tenancy.dev/`; never for secrets. If the claim
        * exists with others, the response is 409; without this, the call joins it.

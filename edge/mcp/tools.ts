@@ -25,20 +25,26 @@ const claim = defineTool({
     expiresInSeconds: v.optional(
       v.pipe(v.number(), v.integer(), v.minValue(1), v.description("When it is released by itself, from now.")),
     ),
+    zone: v.optional(v.pipe(v.string(), v.description("Zone that it should run in; any if no pod is there."))),
   }),
   output: v.object({
     tenantId: v.string(),
     workloadRef: v.string(),
     phase: v.string(),
     instanceId: v.optional(v.string()),
+    zone: v.optional(v.string()),
     source: v.optional(v.pipe(v.string(), v.description("How it was found: existing, pool, cold; +data with files."))),
     expiresAt: v.optional(v.string()),
     message: v.optional(v.string()),
   }),
-  async call({ tenant, workload, resume, expiresInSeconds }, { client, signal, report }) {
+  async call({ tenant, workload, resume, expiresInSeconds, zone }, { client, signal, report }) {
     const ended = new AbortController();
     const reported = report && reportClaim({ tenant, workload }, { client, signal: ended.signal, report });
-    const body = { ...(resume && { resume }), ...(expiresInSeconds !== undefined && { expiresInSeconds }) };
+    const body = {
+      ...(resume && { resume }),
+      ...(expiresInSeconds !== undefined && { expiresInSeconds }),
+      ...(zone !== undefined && { zone }),
+    };
     try {
       const {
         labels: _,

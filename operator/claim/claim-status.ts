@@ -42,7 +42,7 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
     phase !== "Active"
       ? [phase ?? "Pending", `the claim is ${phase ?? "Pending"}`]
       : isReady
-        ? ["Active", storyOf({ ...before, ...changes })]
+        ? ["Active", storyOf({ ...before, ...changes }, claim.spec.zone)]
         : ["NoEndpoint", "the instance has no address at this moment"];
   const state = isReady ? "ready" : isStalled() ? "stalled" : "reconciling";
   const now = readiness(state, { reason: reason ?? unnamed, message: message ?? unsaid });
@@ -66,12 +66,23 @@ function conditionsWith(claim: Claim, changes: ClaimStatusPatch): Condition[] {
   }
 }
 
-/** How a claim became Active, for `kubectl describe`: a success has no Event. */
-function storyOf({ instanceId, source, timeline }: ClaimStatusPatch): string {
+/**
+ * How a claim became Active, for `kubectl describe`: a success has no Event.
+ *
+ * @param wanted the zone that the claim prefers
+ */
+function storyOf({ instanceId, source, timeline, zone }: ClaimStatusPatch, wanted: string | undefined): string {
   const steps = timeline ?? [];
   const seconds = (Date.parse(steps.at(-1)?.at ?? "") - Date.parse(steps[0]?.at ?? "")) / 1000;
   const took = seconds >= 0 ? `, ready ${seconds.toFixed(1)} s after the request` : "";
-  return `instance ${instanceId ?? "without a name"} runs for the tenant (source ${source ?? "unknown"}${took})`;
+  const where = wanted === undefined ? "" : placeOf(zone ?? undefined, wanted);
+  return `instance ${instanceId ?? "without a name"} runs for the tenant (source ${source ?? "unknown"}${took})${where}`;
+}
+
+function placeOf(zone: string | undefined, wanted: string): string {
+  if (zone === wanted) return ` in zone ${zone}`;
+  if (zone !== undefined) return ` in zone ${zone}, and not in zone ${wanted}, which the claim prefers`;
+  return ": its zone is not known, since its node has no label for it, or the operator may not watch nodes";
 }
 
 /** Whether a claim that failed for the reason is tried again by itself once the workload exists. */

@@ -8,6 +8,7 @@ import { resourcesOf } from "../../crds/quotas/room.ts";
 import type { UsageEnd } from "../../crds/usage/usage-record.ts";
 import { currentRevision, podRevisionOf } from "../pod/pod-identity.ts";
 import { claimedPodState } from "../pod/program-runs.ts";
+import { zoneOf } from "../pod/zones.ts";
 import type { ReconcileResult } from "../queue.ts";
 import { noticeOf, reportMissed } from "./archive-notice.ts";
 import { nextRevision } from "./claim-pods.ts";
@@ -104,6 +105,7 @@ function failed(
       overlayId: null,
       programRun: null,
       endpoint: null,
+      zone: null,
       source: null,
       resumedFrom: null,
       restoredFrom: null,
@@ -141,6 +143,7 @@ function replaced(
       instanceUid: null,
       resources: null,
       endpoint: null,
+      zone: null,
       source: null,
       resumedFrom: null,
       restoredFrom: null,
@@ -186,6 +189,7 @@ function activated(
       instanceUid: uid ?? null,
       resources: resourcesOf(pod) ?? null,
       endpoint: podEndpoint(pod) ?? null,
+      zone: zoneOf(pod, context) ?? null,
       source,
       resumedFrom: annotations[annotation.resumedFrom] ?? null,
       restoredFrom: annotations[annotation.restoredFrom] ?? null,

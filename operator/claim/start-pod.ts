@@ -15,6 +15,7 @@ import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
+import { nearestFirst } from "../pod/zones.ts";
 import { findNotice, noteCheckpoint } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
 import { findArchive } from "./find-archive.ts";
@@ -85,7 +86,8 @@ function promiseWarmingPod(claim: Claim, workload: Workload, context: ClaimConte
     isFirst = true;
     for (const { metadata } of informers.pools.store.by("workload", workload.metadata.name)) {
       if (poolFailures.isDegraded(metadata.name)) continue;
-      for (const pod of informers.pods.store.by("pool", `${metadata.name}/warming/${template}`)) {
+      const warming = informers.pods.store.by("pool", `${metadata.name}/warming/${template}`);
+      for (const pod of nearestFirst(warming, claim.spec.zone, context)) {
         const isDoubtful = editedPods.has(pod.metadata.uid ?? "") || isOfUnknownHistory(pod, historySince);
         if (!isDoubtful && podState(pod).state !== "unschedulable") yield pod;
       }
@@ -186,7 +188,7 @@ async function createPod(
       },
     },
     config,
-    { restoreAs: archive },
+    { restoreAs: archive, placement: { zone: claim.spec.zone } },
   );
   try {
     const created = await cluster(pods).create(pod);

@@ -10,14 +10,15 @@ import type { Workload } from "../../crds/workload.ts";
 import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf, isBoundTo, podRevisionOf } from "../pod/pod-identity.ts";
 import { isolationHash, templateHash } from "../pod/render-pod.ts";
+import { nearestFirst } from "../pod/zones.ts";
 import type { ClaimContext } from "./context.ts";
 import { type GivenFiles, givenAnnotations } from "./session.ts";
 import type { ReadAhead } from "./start-program.ts";
 
 /**
  * Binds a warm pod to a claim; undefined if there is none. It takes the pod that has been ready longest, of the newest
- * template if possible. A pod of an older template is taken only if its isolation is that of the newest: without its
- * proxy, or under another runtime, a tenant's program would reach what the workload now forbids. A claim that brings
+ * template if possible, and of these in the claim's zone if one is there. A pod of an older template is taken only if
+ * its isolation is that of the newest: without its proxy, or under another runtime, a tenant's program would reach what the workload now forbids. A claim that brings
  * inputs takes none of those: its program may have started without them.
  *
  * No pod is ever given twice. The pod is reserved in memory while it is being bound, so that no other claim of this
@@ -128,15 +129,16 @@ export async function takeWarmPod(
 
 function pick(
   { claim, workload, source }: { claim: Claim; workload: Workload; source: "pool" | "pool+data" },
-  { informers, config, editedPods, promisedPods, reservedPods, historySince }: ClaimContext,
+  context: ClaimContext,
 ): Pod | undefined {
+  const { informers, config, editedPods, promisedPods, reservedPods, historySince } = context;
   const { name } = workload.metadata;
   const [template, isolation] = [templateHash(workload, config), isolationHash(workload, config)];
   if (template === undefined || isolation === undefined) return undefined;
   const newest = `${name}/${template}`;
   const isOlderFine = source === "pool" && claim.spec.inputs === undefined;
   for (const value of isOlderFine ? [newest, `${name}/isolation/${isolation}`] : [newest]) {
-    for (const pod of informers.pods.store.by("warm", value)) {
+    for (const pod of nearestFirst(informers.pods.store.by("warm", value), claim.spec.zone, context)) {
       const { uid = "" } = pod.metadata;
       if ((promisedPods.claimOf(uid) ?? claim.metadata.uid) !== claim.metadata.uid) continue;
       if (!reservedPods.has(uid) && !editedPods.has(uid) && !isOfUnknownHistory(pod, historySince)) return pod;

@@ -7,6 +7,7 @@ import type { OperatorContext } from "../context.ts";
 import type { IndexedBy } from "../informers.ts";
 import { createNodeSilence, type NodeSilence } from "./node-silence.ts";
 import { createProgramRuns, type ProgramRuns } from "./program-runs.ts";
+import { type NodeCache, zonedIndex } from "./zones.ts";
 
 const ENDS_AT_ONCE = 32;
 
@@ -17,6 +18,7 @@ export const podIndexes = {
   },
   pods: {
     claimUid: (pod: Pod) => pod.metadata.annotations?.[annotation.claimUid],
+    zoned: zonedIndex,
   },
 };
 
@@ -33,7 +35,7 @@ export interface PodMemory {
 }
 
 export interface PodContext extends OperatorContext, PodMemory {
-  informers: OperatorContext["informers"] & IndexedBy<typeof podIndexes>;
+  informers: OperatorContext["informers"] & IndexedBy<typeof podIndexes> & { readonly nodes: NodeCache };
   /** Requests a reconcile of the claim. */
   enqueueClaim(claim: Claim): void;
 }

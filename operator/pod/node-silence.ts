@@ -1,8 +1,8 @@
 import type { Pod } from "../../crds/kubernetes.ts";
 
 /**
- * For how long nodes have not answered for their pods. Read from the pods, since the operator has no access to nodes,
- * which are outside the namespace.
+ * For how long nodes have not answered for their pods. Read from the pods, since access to nodes takes a right in the
+ * whole cluster.
  *
  * Measured from the first look with the monotonic clock: a wrong clock, here or where the pod's status was written,
  * must not lose files. A new leader starts from zero.

@@ -18,7 +18,7 @@ import { LAUNCHER_FOLDER, launchCommand, preStopHook, startsOnClaim } from "../l
 import { programToLaunch } from "../launcher/program-to-launch.ts";
 import { literally } from "../literally.ts";
 import { podTools } from "../snapshots/pods/pod-tools.ts";
-import { schedulingOf } from "./scheduling.ts";
+import { type Placement, placedAt, schedulingOf } from "./scheduling.ts";
 import { startTimeoutMs } from "./start-timeout.ts";
 import { variablesOf, volumesOf } from "./volumes.ts";
 
@@ -48,14 +48,18 @@ export interface FileOwner {
  * Renders the hardened pod of a workload.
  *
  * @param restoreAs if set, the pod waits for restored files before the workload starts
+ * @param placement not part of the template @default where the workload says
  */
 export function renderPod(
   workload: Workload,
   identity: PodIdentity,
   config: OperatorConfig,
-  { restoreAs }: { restoreAs?: FileOwner | undefined } = {},
+  { restoreAs, placement = {} }: { restoreAs?: FileOwner | undefined; placement?: Placement } = {},
 ): Pod {
-  const spec = renderPodSpec(workload, config, { restoreAs, proxyUid: pickProxyUid() });
+  const spec = {
+    ...renderPodSpec(workload, config, { restoreAs, proxyUid: pickProxyUid() }),
+    ...placedAt(workload, placement),
+  };
   const resolved = withDefaults(workload.spec);
   const { overlayDirs, preSave } = resolved.filesystem;
   const { onClaim } = resolved.entrypoint;

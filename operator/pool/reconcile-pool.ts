@@ -11,6 +11,7 @@ import { deleteUnclaimed } from "../pod/delete-pod.ts";
 import { podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { isolationHash, renderPod, templateHash } from "../pod/render-pod.ts";
+import { hasZones } from "../pod/zones.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { PoolContext } from "./context.ts";
 import { isolationOf, type MemberState } from "./pool-member.ts";
@@ -224,7 +225,8 @@ async function start(pool: Pool, workload: Workload, context: PoolContext): Prom
   const { name } = pool.metadata;
   const podName = poolInstanceName({ workload: workload.metadata.name, suffix: nameSuffix(randomUUID()) });
   const labels = { [label.pool]: name, [label.poolStatus]: "warming" };
-  const pod = renderPod(workload, { name: podName, labels, annotations: {} }, config);
+  const placement = { pool: { name, hasZones: hasZones(context) } };
+  const pod = renderPod(workload, { name: podName, labels, annotations: {} }, config, { placement });
   try {
     await cluster(pods).create(pod);
     return true;

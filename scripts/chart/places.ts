@@ -276,6 +276,10 @@ export const PLACES: readonly Place[] = [
     ...{ object: "ClusterRoleBinding tenancy-token-reviews", path: ["metadata", "name"] },
     write: ownName("tenancy-token-reviews"),
   },
+  ...["ClusterRole tenancy-nodes", "ClusterRoleBinding tenancy-nodes"].map((object) => ({
+    ...{ object, path: ["metadata", "name"], write: ownName("tenancy-nodes") },
+  })),
+  { object: "ClusterRoleBinding tenancy-nodes", path: ["roleRef", "name"], write: ownName("tenancy-nodes") },
   ...Object.keys(PROGRAMS).map((deployment) => ({
     ...{ object: `Deployment ${deployment}`, path: [...pod, "priorityClassName"], write: ownName("tenancy") },
   })),

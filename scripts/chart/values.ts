@@ -202,6 +202,10 @@ export const valuesSchema: TSchema = Type.Object(
       { enabled: flag("ServiceAccounts as callers of the API (docs/how-to/call-from-the-cluster.md)") },
       strict,
     ),
+    zones: Type.Object(
+      { enabled: flag("the operator reads the zones of nodes from the nodes (docs/how-to/spread-over-zones.md)") },
+      strict,
+    ),
     snapshots: Type.Object(
       {
         store: text("`volume`, or a bucket as `s3://bucket/prefix` (docs/how-to/store-files-in-a-bucket.md)", {

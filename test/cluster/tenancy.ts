@@ -69,7 +69,12 @@ export interface Tenancy {
   createPool(name: string, spec: Pool["spec"]): Promise<Pool>;
   /** Warm pods of a pool that are not being deleted, by the pod-status that its label shows. */
   members(pool: string, status?: "ready" | "warming"): Pod[];
-  createClaim(tenantId: string, workloadRef: string, metadata?: Partial<Claim["metadata"]>): Promise<Claim>;
+  createClaim(
+    tenantId: string,
+    workloadRef: string,
+    metadata?: Partial<Claim["metadata"]>,
+    spec?: Partial<Claim["spec"]>,
+  ): Promise<Claim>;
   /** Waits until a claim's status is as told, and returns the claim. */
   untilClaim(name: string, is: Partial<ClaimStatus> | ((claim: Claim | undefined) => boolean)): Promise<Claim>;
   /** Deletes a claim; it is gone when its release has come to its end. */
@@ -231,10 +236,10 @@ export async function startTenancy(
           metadata.deletionTimestamp === undefined &&
           (status === undefined || metadata.labels?.[label.poolStatus] === status),
       ),
-    createClaim: (tenantId, workloadRef, metadata = {}) =>
+    createClaim: (tenantId, workloadRef, metadata = {}, spec = {}) =>
       client.create(claims, {
         metadata: { name: claimName({ tenantId, workloadRef }), namespace: NAMESPACE, ...metadata },
-        spec: { tenantId, workloadRef },
+        spec: { tenantId, workloadRef, ...spec },
       }),
     untilClaim: (claim, is) =>
       tenancy.until(`claim ${claim} ${typeof is === "function" ? is : JSON.stringify(is)}`, () => {

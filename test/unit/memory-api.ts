@@ -140,7 +140,8 @@ export class MemoryApi {
     const isSame = JSON.stringify(before.spec) === JSON.stringify((object as Body).spec);
     const { generation } = before.metadata;
     const metadata = {
-      ...{ namespace: this.namespace, uid: `uid-${this.#version}`, creationTimestamp: this.#timestamp() },
+      ...(resource.namespaced && { namespace: this.namespace }),
+      ...{ uid: `uid-${this.#version}`, creationTimestamp: this.#timestamp() },
       ...object.metadata,
       generation: (generation ?? 0) + (isSame && generation !== undefined ? 0 : 1),
       resourceVersion: this.version,

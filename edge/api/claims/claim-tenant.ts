@@ -28,6 +28,8 @@ export interface ClaimRequest extends ClaimKey {
   readonly version?: string | undefined;
   /** Seconds until the claim is released, even while it is in use. @default never */
   readonly expiresInSeconds?: number | undefined;
+  /** That a new pod should run in. @default that of the claim that exists, or any */
+  readonly zone?: string | undefined;
   /** Of the pod. @default those of the claim that exists, or none */
   readonly labels?: ClaimSpec["labels"] | undefined;
   /** What the program gets when it starts. @default what the claim that exists has, or nothing */
@@ -383,9 +385,9 @@ async function waitForClaim(
       [annotation.requestedAt]: new Date(clock.now()).toISOString(),
       ...(isTraced && { [annotation.traceparent]: span === undefined ? null : formatTraceparent(span.context) }),
     };
-    const { resume, version = null } = request;
+    const { resume, version = null, zone } = request;
     const isNamed = version !== null || claim.spec.resumeVersion !== undefined;
-    const spec = { resume, ...(isNamed && { resumeVersion: version }) };
+    const spec = { resume, ...(isNamed && { resumeVersion: version }), ...(zone !== undefined && { zone }) };
     const patch = () =>
       services.cluster(claims).of(claim).patch({ metadata: { annotations }, spec }, { signal: limit });
     try {

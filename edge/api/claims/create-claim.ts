@@ -33,6 +33,7 @@ export async function createClaim(
     resume: boolean;
     version?: string | undefined;
     expiresAt?: string | undefined;
+    zone?: string | undefined;
     labels?: ClaimSpec["labels"] | undefined;
     inputs?: CallInputs | undefined;
     annotations?: Readonly<Record<string, string>> | undefined;
@@ -42,7 +43,7 @@ export async function createClaim(
   options: { signal: AbortSignal; span?: Span | undefined },
 ): Promise<{ claim: Claim; created: boolean } | undefined> {
   const { cluster, namespace, cache, clock, admission } = services;
-  const { tenantId, workloadRef, resume, version, labels, expiresAt } = request;
+  const { tenantId, workloadRef, resume, version, zone, labels, expiresAt } = request;
   const { secrets = {}, ...inputs } = request.inputs ?? {};
   const { signal, span } = options;
   const seen = cache.workloads.store.get({ namespace, name: workloadRef });
@@ -81,6 +82,7 @@ export async function createClaim(
           ...{ tenantId, workloadRef, resume },
           ...(version !== undefined && { resumeVersion: version }),
           ...(expiresAt !== undefined && { expiresAt }),
+          ...(zone !== undefined && { zone }),
           ...(labels !== undefined && { labels }),
           ...(brings && {
             inputs: { ...inputs, ...(secretName !== undefined && { secretRef: { name: secretName } }) },

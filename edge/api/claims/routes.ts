@@ -73,6 +73,16 @@ const claimBody = v.strictObject({
       "Seconds until the claim is released, even while it is in use. An existing claim keeps its expiry if that is later, or if it has none.",
     ),
   ),
+  zone: v.optional(
+    v.pipe(
+      v.string(),
+      v.maxLength(63),
+      v.regex(new RegExp(pattern.zone), `must be ${patternHints[pattern.zone]}`),
+      v.description(
+        "Zone that the instance should run in, a value of the nodes' label topology.kubernetes.io/zone. It is a preference: if no warm pod is in the zone, the claim gets another one. An instance that exists stays where it is.",
+      ),
+    ),
+  ),
   labels: v.optional(labels),
   env: input("env"),
   secrets: input("secrets"),
@@ -130,7 +140,7 @@ export function claimRoutes(
           workloadRef,
           resume,
           ...(version !== undefined && { version }),
-          ...{ expiresInSeconds: body.expiresInSeconds, labels: body.labels },
+          ...{ expiresInSeconds: body.expiresInSeconds, zone: body.zone, labels: body.labels },
           inputs: isGiven ? { ...given, secrets } : undefined,
         };
         const options = { clientGone: () => clientGone ?? request.signal, span };

@@ -22,7 +22,14 @@ const triggerSpec: ApiTypes["TriggerSpec"] = {
 };
 const claim: ApiTypes["Claim"] = {
   ...{ tenantId, phase: "Active", instanceId, endpoint: { host: "10.1.0.12", port: 8080 } },
-  ...{ source: "pool+data", claimedAt: at, expiresAt: "2026-11-26T10:30:00Z", labels: { team: "red" }, workloadRef },
+  ...{
+    zone: "a",
+    source: "pool+data",
+    claimedAt: at,
+    expiresAt: "2026-11-26T10:30:00Z",
+    labels: { team: "red" },
+    workloadRef,
+  },
 };
 const listedClaim: ApiTypes["ListedClaim"] = {
   ...claim,
@@ -196,7 +203,7 @@ function ofInside(base: string): Readonly<Record<string, object>> {
 /** Sample request bodies, by route. */
 export const requestExamples: Readonly<Record<string, object>> = {
   "POST /api/v1/tenants/:id/claim": {
-    ...{ workload: workloadRef, resume: true, expiresInSeconds: 3600, labels: { team: "red" } },
+    ...{ workload: workloadRef, resume: true, expiresInSeconds: 3600, zone: "a", labels: { team: "red" } },
   },
   "POST /api/v1/tenants/:id/extend": { workload: workloadRef, seconds: 3600 },
   "POST /api/v1/tenants/:id/release": { workload: workloadRef },

@@ -125,6 +125,7 @@ const claim = Type.Object(
     phase: claimPhase,
     instanceId: Type.Optional(text("Name of the pod, once there is one.")),
     endpoint,
+    zone: claimStatusSchema.properties.zone,
     source,
     claimedAt: Type.Optional(time("When the pod was bound.")),
     expiresAt: Type.Optional(

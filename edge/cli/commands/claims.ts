@@ -19,6 +19,7 @@ export const claimShape: Shape<Claim> = {
     ["INSTANCE", ({ instanceId }) => instanceId],
     ["SOURCE", ({ source }) => source],
     ["ENDPOINT", ({ endpoint }) => endpoint && `${endpoint.host}:${endpoint.port}`],
+    ["ZONE", ({ zone }) => zone],
     ["EXPIRES", ({ expiresAt }) => expiresAt],
   ],
   name: ({ tenantId, workloadRef }) => `${tenantId}/${workloadRef}`,
@@ -35,6 +36,7 @@ export const claim: Command = {
     secret: { kind: "values", value: "NAME=-|NAME=@FILE", help: "a secret variable, from standard input or a file" },
     file: { kind: "values", value: "PATH=LOCAL", help: "a file that the program finds, from a file here" },
     label: { kind: "values", value: "NAME=VALUE", help: "a label of its pod" },
+    zone: { kind: "value", value: "ZONE", help: "the zone that it should run in, if a pod is there" },
     expires: { kind: "value", value: "TIME", help: "release it after this time, such as 30m or 2h" },
     timeout: timeout("5m"),
   },
@@ -57,10 +59,12 @@ export const claim: Command = {
 async function claimBody(input: Input, io: Io): Promise<Parameters<Client["claim"]>[2]> {
   const version = input.value("resume");
   const expires = input.value("expires");
+  const zone = input.value("zone");
   const pairs = (name: string) => Object.fromEntries(input.values(name).map((text) => pairOf(text, `--${name}`)));
   const body = {
     ...(version !== undefined && { resume: version === "" || { version } }),
     ...(expires !== undefined && { expiresInSeconds: secondsOf(expires, "--expires") }),
+    ...(zone !== undefined && { zone }),
     env: pairs("env"),
     labels: pairs("label"),
     secrets: await secretsOf(input.values("secret"), io),

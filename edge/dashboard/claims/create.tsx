@@ -9,6 +9,12 @@ import { claim } from "./claim.ts";
 import { Minutes, secondsOf } from "./expiry.tsx";
 
 const optional = { isRequired: false, schema: {} };
+const ZONE: SpecField = {
+  ...optional,
+  path: "zone",
+  kind: "text",
+  help: "Zone that it should run in, if a pod is there.",
+};
 const LABELS: SpecField = { ...optional, path: "labels", kind: "pairs", help: "Of the pod. Not for secrets." };
 /** For a program that can get them. */
 const INPUTS: readonly SpecField[] = [
@@ -49,7 +55,7 @@ export default function CreateClaim() {
   const takesInputs = workloads === undefined || start === "OnClaim" || onClaim !== undefined;
   // What was filled in for another workload is sent, so it is shown: the API says why it cannot be given.
   const hasInputs = INPUTS.some(({ path }) => brought[path] !== undefined);
-  const fields = takesInputs || hasInputs ? [LABELS, ...INPUTS] : [LABELS];
+  const fields = takesInputs || hasInputs ? [ZONE, LABELS, ...INPUTS] : [ZONE, LABELS];
   // No part of a secret may become the name of a variable, which everybody sees.
   const isCut = Object.values(brought.secrets ?? {}).includes("");
   const expiresInSeconds = secondsOf(minutes);

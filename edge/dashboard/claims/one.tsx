@@ -60,7 +60,7 @@ export default function Claim({ params }: { params: PageParams }) {
 
 function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimDetail | undefined; acts: Acts }) {
   const { claimKey: key, row, detail, acts } = props;
-  const { phase, reason, source, instanceId, endpoint, claimedAt, expiresAt, labels = {} } = row;
+  const { phase, reason, zone, source, instanceId, endpoint, claimedAt, expiresAt, labels = {} } = row;
   // Messages on the connection have no status message, and the detail may be older.
   const message = row.message ?? (detail?.reason === reason ? detail?.message : undefined);
   const { createdAt, requestedAt, timeline, waitsFor, snapshot } = detail ?? {};
@@ -104,6 +104,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
         of={[
           ["State", <State key="state" of={knownOf(row)} />],
           ["Source", source],
+          ["Zone", zone],
           ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
           ["Expires", expiresAt !== undefined && <When at={expiresAt} />],
           ["Release requested", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],

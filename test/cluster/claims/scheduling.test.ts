@@ -7,6 +7,7 @@ import type { KubernetesObject, Node, Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { defineResource } from "../../../crds/resource.ts";
 import type { WorkloadSpec } from "../../../crds/workload.ts";
+import { ZONE } from "../../../operator/pod/scheduling.ts";
 import { findBinaries, programPath } from "../../../scripts/cluster/binaries.ts";
 import { schedulerFlags } from "../../../scripts/cluster/node/create-local-cluster.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
@@ -48,7 +49,7 @@ test.before(async () => {
     arguments: schedulerFlags({ version, folder, kubeconfigPath, port: await freePort() }),
     logPath: join(folder, "log", `${name}.log`),
   });
-  tenancy.startOperator();
+  tenancy.startOperator({ config: { watchNodes: true } });
 });
 test.after(async () => {
   if (scheduler !== undefined) await stopProcess(scheduler.identity, { name: scheduler.name });
@@ -73,12 +74,22 @@ async function createNode(
   await tenancy.client.patch(nodes, { name }, { type: "merge", body: { spec: { taints } } });
 }
 
+/** Nodes in zones for the workloads that tolerate them. The one in zone b has the least room. */
+async function createZones(): Promise<Partial<WorkloadSpec>> {
+  const taint = "example.com/zoned";
+  for (const name of ["a-1", "a-2", "b-1"]) {
+    const labels = { [ZONE]: name.slice(0, 1), zoned: "true" };
+    await createNode(name, labels, { taint, extended: name === "b-1" ? { cpu: "8" } : {} });
+  }
+  return { scheduling: { nodeSelector: { zoned: "true" }, tolerations: [{ key: taint, operator: "Exists" }] } };
+}
+
 async function podOf(claim: Claim): Promise<Pod | undefined> {
   return (await tenancy.podsOf(claim))[0];
 }
 
-async function nodeOf(workload: string, tenant: string): Promise<string> {
-  const claim = await tenancy.createClaim(tenant, workload);
+async function nodeOf(workload: string, tenant: string, zone?: string): Promise<string> {
+  const claim = await tenancy.createClaim(tenant, workload, {}, zone === undefined ? {} : { zone });
   return tenancy.until(`a node for ${tenant}`, async () => (await podOf(claim))?.spec.nodeName);
 }
 
@@ -141,6 +152,24 @@ test("pods are spread, and only the workload's own count", async () => {
   // On the node in zone a there are many pods by now.
   const taken = [await nodeOf("spread", "a"), await nodeOf("spread", "b")];
   assert.equal(taken.sort(), ["gpu", "plain"]);
+});
+
+test("warm pods are spread over zones and nodes, and a claim's cold pod goes to the zone that it prefers", async () => {
+  const zoned = await createZones();
+  await tenancy.createWorkload("zoned", zoned);
+  await tenancy.createPool("zoned", { workloadRef: "zoned", size: 4 });
+  const taken = await tenancy.until("a node for each warm pod", () => {
+    const found = tenancy.members("zoned").flatMap(({ spec }) => spec.nodeName ?? []);
+    return found.length === 4 && found;
+  });
+  assert.equal(taken.sort(), ["a-1", "a-2", "b-1", "b-1"]);
+
+  await tenancy.createWorkload("cold", zoned);
+  // One without a zone shows where the scheduler would put it.
+  assert.match(await nodeOf("cold", "anywhere"), /^a-/);
+  assert.is(await nodeOf("cold", "b", "b"), "b-1");
+  assert.match(await nodeOf("cold", "a", "a"), /^a-/);
+  assert.match(await nodeOf("cold", "nowhere", "c"), /^[ab]-/);
 });
 
 test("a scheduler that does not run, and a priority class that does not exist, are named", async () => {

@@ -94,6 +94,7 @@ test.before(async () => {
       "builds",
       "keys",
       "service-accounts",
+      "zones",
       ...(versionAtLeast(version, "1.30") ? ["admission"] : []),
     ],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),
@@ -127,6 +128,7 @@ function start(account: Account, env: Record<string, string> = {}): AccountProgr
         TENANCY_PROXY_IMAGE: "simulated/proxy:1",
         TENANCY_REGISTRY: "registry.example.com/built",
         TENANCY_SNAPSHOT_IMAGE: "simulated/snapshots:1",
+        TENANCY_WATCH_NODES: "on",
       }
     : {
         TENANCY_EDGE_ROLES: roles,
@@ -674,7 +676,15 @@ test("nothing was refused, and nothing is granted that was not used", async () =
   assert.equal(await bindings("clusterrolebindings"), [
     "undefined tenancy-api system:auth-delegator",
     "undefined tenancy-edge system:auth-delegator",
+    "undefined tenancy-operator tenancy-nodes",
   ]);
+  const ofNodes = JSON.parse(await kubectl("get", "clusterrole", "tenancy-nodes", "-o", "json")) as Role;
+  assert.equal(grantedBy(ofNodes).sort(), ["list nodes", "watch nodes"]);
+  const ofNodesAsked = audit
+    .requests()
+    .filter(({ objectRef }) => objectRef?.resource === "nodes")
+    .map(({ user, verb }) => `${user.username.split(":").at(-1)} ${verb}`);
+  assert.equal([...new Set(ofNodesAsked)].sort(), ["tenancy-operator list", "tenancy-operator watch"]);
   const unused: string[] = [];
   for (const account of ACCOUNTS) {
     const own = audit

@@ -341,6 +341,26 @@ test("without a claim, one is created with its finalizer, its label and the work
   assert.is(edge.cluster.waiters.size, 0);
 });
 
+test("a claim gets the zone of the call that creates it, and keeps it when a call without one tries again", async () => {
+  const edge = edgeWithWorkload();
+  const attempt = async (zone?: string) => {
+    const pending = claim(edge, { workload: "app", ...(zone !== undefined && { zone }) });
+    await waiting(edge);
+    const attempted = edge.cluster.read(claims, NAME).metadata.annotations?.[annotation.attempt];
+    const { spec } = edge.cluster.read(claims, NAME);
+    edge.cluster.setStatus(NAME, { phase: "Error", ...(attempted !== undefined && { attempt: attempted }) });
+    assert.is((await pending).status, 500);
+    return spec.zone;
+  };
+  assert.equal([await attempt("a"), await attempt(), await attempt("b")], ["a", "a", "b"]);
+  const refused = await claim(edge, { workload: "app", zone: "a zone" });
+  assert.is(refused.status, 400);
+  assert.match(
+    refused.error ?? "",
+    /body\.zone: must be a zone, as in the nodes' label topology\.kubernetes\.io\/zone/,
+  );
+});
+
 test("a workload that nobody made is a 404 that names it, and no claim is created", async () => {
   const edge = testEdge();
   const answer = await claim(edge, { workload: "nope" });

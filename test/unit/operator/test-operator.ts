@@ -3,12 +3,14 @@ import {
   configMaps,
   jobs,
   networkPolicies,
+  nodes,
   pods,
   resourceQuotas,
   secrets,
 } from "../../../crds/client/built-in-resources.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
+import type { KubernetesObject } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { noQuotas } from "../../../crds/quotas/tenant-quotas.ts";
 import { SNAPSHOTS_NAME } from "../../../crds/snapshots/store-folder.ts";
@@ -102,6 +104,7 @@ function informersOver(api: MemoryApi, config: OperatorConfig): WholeContext["in
       isSelected: ({ metadata }) => metadata.name === SNAPSHOTS_NAME,
     }),
     networkPolicies: memoryInformer(api, { resource: networkPolicies, indexes: {} }),
+    nodes: config.watchNodes ? memoryInformer<KubernetesObject>(api, { resource: nodes, indexes: {} }) : undefined,
     resourceQuotas: memoryInformer(api, { resource: resourceQuotas, indexes: {} }),
     quotas: {
       configMap: memoryInformer(api, { resource: configMaps, indexes: {} }),
