@@ -20,6 +20,8 @@ export const label = {
   binding: "tenancy.dev/binding",
   /** Always `true` on the Jobs that build images, and on their pods. */
   build: "tenancy.dev/build",
+  /** The workload's name; only on pods that make a node pull its image. */
+  prepull: "tenancy.dev/prepull",
 } as const;
 
 /** Begins the keys of a claim's own labels on its pods. */

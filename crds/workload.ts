@@ -91,6 +91,12 @@ const imageSchema = Type.Object(
           "When nodes pull the image. When absent: Always for the tag latest, IfNotPresent for other tags and for digests.",
       }),
     ),
+    prePull: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether nodes that may run the workload's pods pull the image before a pod needs it, a few nodes at a time; status.images says which have it. Without effect under pullPolicy Never. The operator needs TENANCY_WATCH_NODES (docs/how-to/pull-images-ahead.md). When absent, they do not.",
+      }),
+    ),
     pullSecrets: Type.Optional(
       Type.Array(
         Type.Object(
@@ -554,6 +560,29 @@ const entrypointStatusSchema = Type.Object(
   },
 );
 
+const nodeName = (description: string) => Type.String({ description, maxLength: 253 });
+
+const imagesStatusSchema = Type.Object(
+  {
+    image: Type.String({ description: "The image, as pods name it.", maxLength: 1024 }),
+    nodes: Type.Integer({ description: "Number of nodes that may run the workload's pods.", minimum: 0 }),
+    pulled: Type.Integer({ description: "Number of these nodes that have the image.", minimum: 0 }),
+    pulledOn: Type.Array(nodeName("Name of a node."), { description: "The first of them, by name.", maxItems: 20 }),
+    failed: Type.Array(
+      Type.Object(
+        {
+          node: nodeName("Name of the node."),
+          message: Type.String({ description: "Why, in the kubelet's words.", maxLength: 512 }),
+        },
+        { description: "A node that could not pull the image. It is tried again." },
+      ),
+      { description: "Nodes where the last try failed, the first by name.", maxItems: 10 },
+    ),
+    message: Type.Optional(Type.String({ description: "Why no image is pulled, if none is.", maxLength: 512 })),
+  },
+  { description: "Which nodes have the image: only for a workload with image.prePull." },
+);
+
 export const workloadStatusSchema = Type.Object(
   {
     phase: stringEnum(["Creating", "Building", "Ready", "Error", "Terminating"], {
@@ -579,6 +608,7 @@ export const workloadStatusSchema = Type.Object(
     ),
     build: Type.Optional(buildStatusSchema),
     entrypoint: Type.Optional(entrypointStatusSchema),
+    images: Type.Optional(imagesStatusSchema),
     conditions: Type.Optional(conditionsSchema),
   },
   { description: "The operator's result.", default: { phase: "Creating", conditions: notObserved } },

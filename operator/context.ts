@@ -12,8 +12,8 @@ import type { Metrics } from "./metrics.ts";
 export interface OperatorContext {
   /** Refuses to write if this process does not lead. */
   cluster: Cluster;
-  /** For requests that are not about objects. */
-  client: Pick<ClusterClient, "request">;
+  /** For requests that are not about objects, and for lists that are too long to store. */
+  client: Pick<ClusterClient, "request" | "list">;
   config: OperatorConfig;
   informers: Informers;
   events: EventRecorder;

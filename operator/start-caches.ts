@@ -12,11 +12,12 @@ import type { StartInformer } from "./informers.ts";
 import { podIndexes } from "./pod/context.ts";
 import { startNodeCache } from "./pod/zones.ts";
 import { poolIndexes, startPoolInformers } from "./pool/context.ts";
+import { type PrepullContext, prepullIndexes } from "./prepull/context.ts";
 import { snapshotIndexes, startSnapshotInformers } from "./snapshots/context.ts";
 import { startEgressInformers, type WorkloadContext, workloadIndexes } from "./workload/context.ts";
 
 /** The context of all subjects. */
-export type WholeContext = ClaimContext & WorkloadContext;
+export type WholeContext = ClaimContext & WorkloadContext & PrepullContext;
 
 /** The indexes that the subjects declare. */
 export const indexes = {
@@ -26,7 +27,7 @@ export const indexes = {
   },
   workloads: buildIndexes.workloads,
   pools: workloadIndexes.pools,
-  pods: { ...podIndexes.pods, ...workloadIndexes.pods, ...poolIndexes.pods },
+  pods: { ...podIndexes.pods, ...workloadIndexes.pods, ...poolIndexes.pods, ...prepullIndexes.pods },
 };
 
 /** Starts the caches of all subjects. */

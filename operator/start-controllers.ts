@@ -1,7 +1,7 @@
 import type { BuildContexts } from "../crds/builds/build-contexts.ts";
 import type { Claim } from "../crds/claim.ts";
 import { leases } from "../crds/client/built-in-resources.ts";
-import { systemClock } from "../crds/client/clock.ts";
+import { steadyClock, systemClock } from "../crds/client/clock.ts";
 import type { ClusterClient } from "../crds/client/cluster-client.ts";
 import { createEventRecorder } from "../crds/client/event-recorder.ts";
 import type { Exec } from "../crds/client/exec/exec.ts";
@@ -26,6 +26,7 @@ import { createPodMemory } from "./pod/context.ts";
 import { createPoolMemory } from "./pool/context.ts";
 import { createPoolController, createPoolStatusController } from "./pool/controller.ts";
 import { createPodController } from "./pool/member-controller.ts";
+import { createPrepullController } from "./prepull/controller.ts";
 import { createQueue } from "./queue.ts";
 import { type ReadImageConfig, readImageConfig } from "./registry/read-image-config.ts";
 import { createSinkController } from "./sink-controller.ts";
@@ -119,6 +120,7 @@ export function startControllers(options: {
     claimEvents,
     ...{ snapshots: options.snapshots, helperStart: createHelperStart(), contexts: options.contexts },
     ...createWorkloadMemory(),
+    ...{ pullPlans: new Map(), clock: steadyClock },
     readImageConfig: options.readImageConfig ?? readImageConfig,
     serviceWatch,
     enqueueClaim,
@@ -136,6 +138,7 @@ export function startControllers(options: {
     createWorkloadController(context),
     createPoolController(context),
     createPodController(context),
+    createPrepullController(context),
     createHelperController(context),
     createArchivesController(context),
     createPoolStatusController(context),

@@ -170,6 +170,12 @@ export type WorkloadSpec = {
      */
     pullPolicy?: "Always" | "IfNotPresent" | "Never";
     /**
+     * Whether nodes that may run the workload's pods pull the image before a pod needs it, a few nodes at a time;
+     * status.images says which have it. Without effect under pullPolicy Never. The operator needs
+     * TENANCY_WATCH_NODES (docs/how-to/pull-images-ahead.md). When absent, they do not.
+     */
+    prePull?: boolean;
+    /**
      * Secrets in the workload's namespace with the logins of registries, for ref. The pods then do not use those of
      * the ServiceAccount default.
      */

@@ -293,6 +293,11 @@ function nameOfPort(port: number, names: Readonly<Record<string, number>>): { na
   return name === undefined ? {} : { name };
 }
 
+/** The image of the workload's pods, as they name it. */
+export function imageToPull(workload: Workload): string {
+  return imageOfPods(workload, programToLaunch(workload)?.digest);
+}
+
 /** One that is built is known by its digest alone, so there is no pod before it is there. */
 function imageOfPods(workload: Workload, digest: string | undefined): string {
   const image = imageOf(workload);

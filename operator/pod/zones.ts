@@ -8,8 +8,8 @@ import type { StartInformer } from "../informers.ts";
 import type { PodContext } from "./context.ts";
 import { ZONE } from "./scheduling.ts";
 
-/** The nodes that are in a zone, with their name and zone alone; undefined unless the operator is to watch them. */
-export type NodeCache = Informer<KubernetesObject, never> | undefined;
+/** The nodes, with their name and zone alone; undefined unless the operator is to watch them. */
+export type NodeCache = Informer<KubernetesObject, "zoned"> | undefined;
 
 /** Without the right to watch nodes, the operator logs each attempt. */
 const NODES_BACKOFF_MS = 60_000;
@@ -17,21 +17,21 @@ const NODES_BACKOFF_MS = 60_000;
 export function startNodeCache(start: StartInformer, { watchNodes }: Pick<OperatorConfig, "watchNodes">): NodeCache {
   if (!watchNodes) return undefined;
   return start({
-    ...{ isOptional: true, resource: metadataOf(nodes), labelSelector: ZONE, indexes: {} },
+    ...{ isOptional: true, resource: metadataOf(nodes), indexes: { zoned: zonedIndex } },
     transform: ({ metadata: { name, uid, resourceVersion, labels } }) => ({
       metadata: {
         name,
         ...(uid !== undefined && { uid }),
         ...(resourceVersion !== undefined && { resourceVersion }),
-        labels: { [ZONE]: labels?.[ZONE] ?? "" },
+        ...(labels?.[ZONE] !== undefined && { labels: { [ZONE]: labels[ZONE] } }),
       },
     }),
     timings: { maxBackoffMs: NODES_BACKOFF_MS },
   });
 }
 
-/** The index of pods that have their zone from the API server, as servers from 1.35 on do it. It has one value. */
-export function zonedIndex({ metadata }: Pod): string | undefined {
+/** An index of nodes in a zone, and of pods that have theirs from the API server, as from 1.35 on. It has one value. */
+export function zonedIndex({ metadata }: KubernetesObject): string | undefined {
   return metadata.labels?.[ZONE] === undefined ? undefined : "";
 }
 
@@ -43,7 +43,7 @@ export function zoneOf({ metadata, spec }: Pod, { informers }: Pick<PodContext, 
 
 /** Whether any node is in a zone, as far as the caches show. */
 export function hasZones({ informers: { nodes, pods } }: Pick<PodContext, "informers">): boolean {
-  return (nodes !== undefined && nodes.store.size > 0) || pods.store.by("zoned", "").size > 0;
+  return (nodes?.store.by("zoned", "").size ?? 0) > 0 || pods.store.by("zoned", "").size > 0;
 }
 
 /** The pods in their order; those in the zone first, if one is given. */

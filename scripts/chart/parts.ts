@@ -28,7 +28,7 @@ export const PARTS: readonly Part[] = [
   { component: "admission-builds", when: "and .Values.builds.enabled .Values.admission.enabled", of: "builds" },
   { component: "keys", when: ".Values.keys.enabled" },
   { component: "service-accounts", when: ".Values.serviceAccounts.enabled" },
-  { component: "zones", when: ".Values.zones.enabled" },
+  { component: "nodes", when: ".Values.nodes.enabled" },
   { component: "object-storage", when: 'hasPrefix "s3://" .Values.snapshots.store' },
   { component: "sink", when: ".Values.sink.enabled" },
   { component: "traces", when: ".Values.traces.enabled" },

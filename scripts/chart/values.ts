@@ -202,8 +202,12 @@ export const valuesSchema: TSchema = Type.Object(
       { enabled: flag("ServiceAccounts as callers of the API (docs/how-to/call-from-the-cluster.md)") },
       strict,
     ),
-    zones: Type.Object(
-      { enabled: flag("the operator reads the zones of nodes from the nodes (docs/how-to/spread-over-zones.md)") },
+    nodes: Type.Object(
+      {
+        enabled: flag(
+          "the operator watches nodes, for their zones (docs/how-to/spread-over-zones.md) and for images that are pulled ahead (docs/how-to/pull-images-ahead.md)",
+        ),
+      },
       strict,
     ),
     snapshots: Type.Object(

@@ -233,7 +233,7 @@ export class MemoryApi {
         const { name } = object.metadata;
         return this.#answer({ verb: "apply", resource, name, body: object }, () => {
           const before = this.#objects.get(this.#path(resource, object.metadata))?.object;
-          const after = merged<typeof object>({ kind: resource.kind, ...before }, object);
+          const after = merged<typeof object>({ kind: resource.kind, ...before }, withoutEmptyLists(object));
           // As a server does: what changes nothing is no write.
           return isDeepStrictEqual(after, before) ? after : this.#save(resource, after);
         });
@@ -298,4 +298,11 @@ function patched<T>(before: T, operations: readonly { path: string; value: unkno
     at[last] = value;
   }
   return after;
+}
+
+/** As a server stores the spec of a network policy. */
+function withoutEmptyLists<T extends Body>(object: T): T {
+  if (!isObject(object.spec)) return object;
+  const kept = Object.entries(object.spec).filter(([, value]) => !(Array.isArray(value) && value.length === 0));
+  return { ...object, spec: Object.fromEntries(kept) };
 }

@@ -34,7 +34,7 @@ const ON: Record<string, object> = {
   builds: { builds: { enabled: true } },
   keys: { keys: { enabled: true } },
   "service-accounts": { serviceAccounts: { enabled: true } },
-  zones: { zones: { enabled: true } },
+  nodes: { nodes: { enabled: true } },
   "object-storage": { snapshots: { store: "s3://bucket/snapshots" } },
   sink: { sink: { enabled: true } },
   traces: { traces: { enabled: true } },

@@ -94,7 +94,7 @@ test.before(async () => {
       "builds",
       "keys",
       "service-accounts",
-      "zones",
+      "nodes",
       ...(versionAtLeast(version, "1.30") ? ["admission"] : []),
     ],
     ...(!versionAtLeast(version, "1.21") && { without: ["PodDisruptionBudget"] }),

@@ -3,6 +3,7 @@ import { annotation, label } from "../../../crds/labels.ts";
 import type { Workload } from "../../../crds/workload.ts";
 import { operatorConfig } from "../../../operator/config.ts";
 import { type FileOwner, renderPod } from "../../../operator/pod/render-pod.ts";
+import { renderPrepullPod } from "../../../operator/prepull/prepull-pod.ts";
 import { renderSnapshotsPod } from "../../../operator/snapshots/helper-pod.ts";
 
 const config = operatorConfig({ TENANCY_PROXY_IMAGE: "simulated/proxy:1" });
@@ -117,6 +118,14 @@ export const renderedPods: readonly { what: string; pod: Pod; level: Level }[] =
     what: "a warm pod with credentials",
     pod: rendered("inst-pool-app-y", proxied, { labels: { [label.pool]: "app", [label.poolStatus]: "warming" } }),
     level: "privileged",
+  },
+  {
+    what: "a pod that makes a node pull an image",
+    pod: renderPrepullPod(
+      { metadata: { name: "app", namespace: config.namespace, uid: "u" }, spec: everything },
+      { node: "simulated-0", config },
+    ),
+    level: "restricted",
   },
   {
     what: "the helper pod",

@@ -56,7 +56,7 @@ export const goodSpecs: readonly { title: string; kind: BadSpec["kind"]; spec: u
       version: "1.0.0",
       image: {
         ref: `registry.local:5000/a/b_c.d-e/f:V1.2-x@sha256:${"0".repeat(64)}`,
-        ...{ pullPolicy: "Always", pullSecrets: [{ name: "registry" }, { name: "registry.2" }] },
+        ...{ pullPolicy: "Always", prePull: true, pullSecrets: [{ name: "registry" }, { name: "registry.2" }] },
       },
       resources: {
         ...{ vcpus: 2, memoryMb: 2048, diskGb: 10 },
@@ -265,6 +265,7 @@ export const badSpecs: readonly BadSpec[] = [
       "spec.image.args.A",
     ],
     ["zero vcpus", { image, resources: { vcpus: 0 } }, "spec.resources.vcpus"],
+    ["a word for prePull", { image: { ...image, prePull: "yes" } }, "spec.image.prePull"],
     ["an unknown pull policy", { image: { ...image, pullPolicy: "Sometimes" } }, "spec.image.pullPolicy"],
     ["a pull Secret without a name", { image: { ...image, pullSecrets: [{}] } }, "spec.image.pullSecrets[0].name"],
     [

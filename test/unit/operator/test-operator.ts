@@ -8,6 +8,7 @@ import {
   resourceQuotas,
   secrets,
 } from "../../../crds/client/built-in-resources.ts";
+import { steadyClock } from "../../../crds/client/clock.ts";
 import type { RecordedEvent } from "../../../crds/client/event-recorder.ts";
 import { claims, pools, workloads } from "../../../crds/kinds.ts";
 import type { KubernetesObject } from "../../../crds/kubernetes.ts";
@@ -20,6 +21,7 @@ import { type OperatorConfig, operatorConfig } from "../../../operator/config.ts
 import { createMetrics } from "../../../operator/metrics.ts";
 import { createOperatorCluster } from "../../../operator/operator-cluster.ts";
 import { createPodMemory } from "../../../operator/pod/context.ts";
+import { zonedIndex } from "../../../operator/pod/zones.ts";
 import { createPoolMemory } from "../../../operator/pool/context.ts";
 import { createHelperStart } from "../../../operator/snapshots/context.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
@@ -75,6 +77,7 @@ export function testOperator({
     ...createBuildMemory(config),
     ...createClaimMemory({ config }),
     ...createWorkloadMemory(),
+    ...{ pullPlans: new Map(), clock: steadyClock },
     ...{ exec: undefined, readImageConfig: () => Promise.reject(new Error("there is no registry")) },
     snapshots: { ...noSnapshots, ...snapshots },
     contexts: { put: unexpected("put"), open: unexpected("open"), erase: unexpected("erase"), ...contexts },
@@ -104,7 +107,9 @@ function informersOver(api: MemoryApi, config: OperatorConfig): WholeContext["in
       isSelected: ({ metadata }) => metadata.name === SNAPSHOTS_NAME,
     }),
     networkPolicies: memoryInformer(api, { resource: networkPolicies, indexes: {} }),
-    nodes: config.watchNodes ? memoryInformer<KubernetesObject>(api, { resource: nodes, indexes: {} }) : undefined,
+    nodes: config.watchNodes
+      ? memoryInformer<KubernetesObject, "zoned">(api, { resource: nodes, indexes: { zoned: zonedIndex } })
+      : undefined,
     resourceQuotas: memoryInformer(api, { resource: resourceQuotas, indexes: {} }),
     quotas: {
       configMap: memoryInformer(api, { resource: configMaps, indexes: {} }),
