@@ -82,7 +82,7 @@ function storyOf({ instanceId, source, timeline, zone }: ClaimStatusPatch, wante
 function placeOf(zone: string | undefined, wanted: string): string {
   if (zone === wanted) return ` in zone ${zone}`;
   if (zone !== undefined) return ` in zone ${zone}, and not in zone ${wanted}, which the claim prefers`;
-  return ": its zone is not known, since its node has no label for it, or the operator may not watch nodes";
+  return ": its zone is not known, since its node has no label for it, or the operator does not watch nodes";
 }
 
 /** Whether a claim that failed for the reason is tried again by itself once the workload exists. */

@@ -17,9 +17,9 @@ import type { ReadAhead } from "./start-program.ts";
 
 /**
  * Binds a warm pod to a claim; undefined if there is none. It takes the pod that has been ready longest, of the newest
- * template if possible, and of these in the claim's zone if one is there. A pod of an older template is taken only if
- * its isolation is that of the newest: without its proxy, or under another runtime, a tenant's program would reach what the workload now forbids. A claim that brings
- * inputs takes none of those: its program may have started without them.
+ * template if possible, and of these one in the claim's zone if possible. A pod of an older template is taken only if
+ * its isolation is that of the newest: without its proxy, or under another runtime, a tenant's program would reach what
+ * the workload now forbids. A claim that brings inputs takes none of those: its program may have started without them.
  *
  * No pod is ever given twice. The pod is reserved in memory while it is being bound, so that no other claim of this
  * process takes it. The binding has the pod's resourceVersion as its precondition, so that it fails if another process

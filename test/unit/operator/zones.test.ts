@@ -109,7 +109,7 @@ test("nodes that are not watched are in the zone that the API server wrote on th
   assert.equal([unknown.status?.phase, unknown.status?.zone], ["Active", undefined]);
   assert.match(
     readyOf(unknown),
-    /its zone is not known, since its node has no label for it, or the operator may not watch/,
+    /its zone is not known, since its node has no label for it, or the operator does not watch/,
   );
 });
 
