@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
+import { ApiError, isAlreadyExists, isConflict, isNotFound } from "../../crds/client/api-error.ts";
 import { nodes, pods } from "../../crds/client/built-in-resources.ts";
 import { keyOf } from "../../crds/client/watch/store.ts";
 import { workloads } from "../../crds/kinds.ts";
@@ -22,6 +22,8 @@ const PULLS_AT_ONCE = 5;
 /** A status changes with each node. */
 const BATCH_MS = 1000;
 const NODES_PER_PAGE = 100;
+/** A right can be given at any time. */
+const REFUSED_MS = 60_000;
 /** What the kubelet has to end a pod after its limit, before the node counts as lost. */
 const LOST_AFTER_MS = (PULL_SECONDS + 60) * 1000;
 const MOST_NAMED = 20;
@@ -83,7 +85,11 @@ async function reconcilePrepull(key: string, context: PrepullContext): Promise<R
     }
     const plan = planOf(workload, context);
     await readPods(plan, workload, context);
-    if (plan.isLookDue()) await lookAtNodes(plan, workload, context);
+    const refusal = plan.isLookDue() ? await lookAtNodes(plan, workload, context) : undefined;
+    if (refusal !== undefined) {
+      await writeImages(workload, noneOf(workload, refusal), context);
+      return { requeueAfterMs: REFUSED_MS };
+    }
     await startPulls(plan, workload, context);
     await writeImages(workload, imagesOf(plan), context);
     return { requeueAfterMs: plan.waitMs() };
@@ -130,19 +136,34 @@ async function endPods(ended: Iterable<Pod>, { cluster }: PrepullContext): Promi
   await Promise.all([...ended].map((pod) => cluster(pods).of(pod).delete({ gracePeriodSeconds: 0 })));
 }
 
-/** Reads the nodes in pages, which are not stored: a node's object has up to 20 KB. */
-async function lookAtNodes(plan: PullPlan, workload: Workload, { client }: PrepullContext): Promise<void> {
+/**
+ * Reads the nodes in pages, which are not stored: a node's object has up to 20 KB.
+ *
+ * @returns the API server's words if the operator may not read them
+ */
+async function lookAtNodes(
+  plan: PullPlan,
+  workload: Workload,
+  { client }: PrepullContext,
+): Promise<string | undefined> {
   const scheduled = schedulingOf(workload);
   const labels = Object.entries(scheduled.nodeSelector ?? {});
   const labelSelector = labels.length === 0 ? undefined : labels.map(([key, value]) => `${key}=${value}`).join(",");
   const begun = plan.beginLook();
   let token: string | undefined;
-  do {
-    const page = await client.list(nodes, { limit: NODES_PER_PAGE, labelSelector, continue: token });
-    for (const node of page.items) begun.see(node, scheduled);
-    token = page.metadata.continue;
-  } while (token);
+  try {
+    do {
+      const page = await client.list(nodes, { limit: NODES_PER_PAGE, labelSelector, continue: token });
+      for (const node of page.items) begun.see(node, scheduled);
+      token = page.metadata.continue;
+    } while (token);
+  } catch (error) {
+    plan.look();
+    if (error instanceof ApiError && error.status === 403) return error.message;
+    throw error;
+  }
   begun.end();
+  return undefined;
 }
 
 async function startPulls(plan: PullPlan, workload: Workload, context: PrepullContext): Promise<void> {
@@ -176,7 +197,14 @@ async function ensurePolicy({ cluster, config, informers }: PrepullContext): Pro
 type ImagesStatus = NonNullable<WorkloadStatus["images"]>;
 
 function noneOf(workload: Workload, message: string): ImagesStatus {
-  return { image: workload.spec.image.ref ?? "", nodes: 0, pulled: 0, pulledOn: [], failed: [], message };
+  return {
+    image: workload.spec.image.ref ?? "",
+    nodes: 0,
+    pulled: 0,
+    pulledOn: [],
+    failed: [],
+    message: message.slice(0, LONGEST_MESSAGE),
+  };
 }
 
 function imagesOf({ image, states }: PullPlan): ImagesStatus {

@@ -193,6 +193,17 @@ test("an operator that does not watch nodes says so", async () => {
   assert.match(operator.images()?.message ?? "", "TENANCY_WATCH_NODES");
 });
 
+test("an operator that may not list nodes says it in the API server's words, and looks again", async () => {
+  const operator = operatorWith(["a"]);
+  const words = 'nodes is forbidden: User "operator" cannot list resource "nodes"';
+  operator.api.onNext("list", new ApiError(words, { status: 403, reason: "Forbidden" }), nodes);
+  assert.equal(await operator.run(), { requeueAfterMs: 60_000 });
+  assert.is(operator.images()?.message, words);
+  operator.clock.set(operator.clock.now() + 60_000);
+  await operator.run();
+  assert.equal([operator.on(), operator.images()?.message], [["a"], undefined]);
+});
+
 test("pullState: the image is there once the kubelet makes the container, also if its start fails", () => {
   const stateOf = (state: object) =>
     pullState({ metadata: { name: "p" }, spec: { containers: [] }, status: own(state) ?? {} });
