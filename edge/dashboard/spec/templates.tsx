@@ -57,6 +57,13 @@ export const templates: readonly Template[] = [
     needs: "Its image is built in the cluster: docs/how-to/run-a-code-interpreter.md.",
     load: () => import("../../../manifests/examples/code-interpreter/workload.yaml"),
   },
+  {
+    name: "jupyterlab",
+    title: "JupyterLab",
+    says: "Notebooks and terminals in the browser for each tenant, which survive a release.",
+    needs: "Its image is built in the cluster: docs/how-to/run-jupyterlab.md.",
+    load: () => import("../../../manifests/examples/jupyterlab/workload.yaml"),
+  },
 ];
 
 /** Links that begin the form with a template. */
