@@ -11,8 +11,8 @@ interface Named {
 }
 
 /**
- * Creates a workload, a pool or a trigger: `?workload=` preselects the workload; `?from=` begins with the spec of another
- * object of the kind, `?template=` with that of an example.
+ * Creates a workload, a pool or a trigger: `?workload=` preselects the workload; `?from=` begins with the spec of
+ * another object of the kind, `?template=` with that of an example.
  */
 export default function Create({ params }: { params: PageParams }) {
   const { kind = "" } = params;
