@@ -33,7 +33,13 @@ const LONGEST_MESSAGE = 512;
 /** Makes nodes pull the images of workloads with `image.prePull`, a few nodes at a time. */
 export function createPrepullController(context: PrepullContext): Controller<"prepull"> {
   const { informers, pullPlans } = context;
-  const waiting = () => [...informers.workloads.store.values()].filter(isAsked).map(keyOf);
+  /** The one that has made no pod for longest comes first, so that each gets a place. */
+  const waiting = () =>
+    [...informers.workloads.store.values()]
+      .filter(isAsked)
+      .map((one) => ({ key: keyOf(one), startedAt: pullPlans.get(one.metadata.name)?.startedAt ?? 0 }))
+      .sort((a, b) => a.startedAt - b.startedAt)
+      .map(({ key }) => key);
   return {
     name: "prepull",
     priority: 3,
@@ -45,6 +51,7 @@ export function createPrepullController(context: PrepullContext): Controller<"pr
       watch(informers.pods, ({ type, object }) => {
         const workload = object.metadata.labels?.[label.prepull];
         if (workload === undefined) return [];
+        if (type === "deleted") noteDeleted(object, pullPlans.get(workload));
         // The next workload may have its place.
         const others = type === "deleted" ? waiting() : [];
         return [...others, keyOf({ metadata: { ...object.metadata, name: workload } })];
@@ -61,6 +68,14 @@ export function createPrepullController(context: PrepullContext): Controller<"pr
     ],
     reconcile: (key) => reconcilePrepull(key, context),
   };
+}
+
+/** A pod that was deleted from outside, such as on a node that is drained: its node is looked at before another try. */
+function noteDeleted(pod: Pod, plan: PullPlan | undefined): void {
+  const { nodeName = "", containers } = pod.spec;
+  if (containers[0]?.image !== plan?.image || pullState(pod).state !== "pulling") return;
+  plan?.note(nodeName, { uid: pod.metadata.uid ?? "", failure: "the pod was deleted before it had ended" });
+  plan?.look();
 }
 
 function isAsked({ metadata, spec }: Workload): boolean {
@@ -85,11 +100,13 @@ async function reconcilePrepull(key: string, context: PrepullContext): Promise<R
     }
     const plan = planOf(workload, context);
     await readPods(plan, workload, context);
-    const refusal = plan.isLookDue() ? await lookAtNodes(plan, workload, context) : undefined;
+    const refusal = plan.isLookDue() ? await lookAtNodes(context) : undefined;
     if (refusal !== undefined) {
       await writeImages(workload, noneOf(workload, refusal), context);
       return { requeueAfterMs: REFUSED_MS };
     }
+    // A look has failed, and there was none before.
+    if (!plan.isKnown()) return { requeueAfterMs: plan.waitMs() };
     await startPulls(plan, workload, context);
     await writeImages(workload, imagesOf(plan), context);
     return { requeueAfterMs: plan.waitMs() };
@@ -102,14 +119,15 @@ async function reconcilePrepull(key: string, context: PrepullContext): Promise<R
 /** The workload's plan; a new one if its image or what chooses its nodes has changed. */
 function planOf(workload: Workload, { pullPlans, clock }: PrepullContext): PullPlan {
   const { name, uid } = workload.metadata;
-  const { nodeSelector, tolerations, affinity } = schedulingOf(workload);
+  const scheduled = schedulingOf(workload);
+  const { nodeSelector, tolerations, affinity } = scheduled;
   const { pullSecrets } = workload.spec.image;
   const image = imageToPull(workload);
   const { runtimeClassName } = workload.spec;
   const key = JSON.stringify([uid, image, pullSecrets, runtimeClassName, nodeSelector, tolerations, affinity]);
   const known = pullPlans.get(name);
   if (known?.key === key) return known;
-  const plan = createPullPlan({ key, image, clock });
+  const plan = createPullPlan({ key, image, scheduled, clock });
   pullPlans.set(name, plan);
   return plan;
 }
@@ -137,37 +155,31 @@ async function endPods(ended: Iterable<Pod>, { cluster }: PrepullContext): Promi
 }
 
 /**
- * Reads the nodes in pages, which are not stored: a node's object has up to 20 KB.
+ * Reads the nodes for all plans, in pages, which are not stored: a node's object has up to 20 KB.
  *
  * @returns the API server's words if the operator may not read them
  */
-async function lookAtNodes(
-  plan: PullPlan,
-  workload: Workload,
-  { client }: PrepullContext,
-): Promise<string | undefined> {
-  const scheduled = schedulingOf(workload);
-  const labels = Object.entries(scheduled.nodeSelector ?? {});
-  const labelSelector = labels.length === 0 ? undefined : labels.map(([key, value]) => `${key}=${value}`).join(",");
-  const begun = plan.beginLook();
+async function lookAtNodes({ client, pullPlans }: PrepullContext): Promise<string | undefined> {
+  const plans = [...pullPlans.values()];
+  const looks = plans.map((plan) => plan.beginLook());
   let token: string | undefined;
   try {
     do {
-      const page = await client.list(nodes, { limit: NODES_PER_PAGE, labelSelector, continue: token });
-      for (const node of page.items) begun.see(node, scheduled);
+      const page = await client.list(nodes, { limit: NODES_PER_PAGE, continue: token });
+      for (const node of page.items) for (const look of looks) look.see(node);
       token = page.metadata.continue;
     } while (token);
   } catch (error) {
-    plan.look();
+    for (const plan of plans) plan.look();
     if (error instanceof ApiError && error.status === 403) return error.message;
     throw error;
   }
-  begun.end();
+  for (const look of looks) look.end();
   return undefined;
 }
 
 async function startPulls(plan: PullPlan, workload: Workload, context: PrepullContext): Promise<void> {
-  const { cluster, config, informers } = context;
+  const { cluster, config, informers, clock } = context;
   const { store } = informers.pods;
   const busy = new Set([...store.by("prepull", workload.metadata.name)].map(({ spec }) => spec.nodeName));
   for (const node of plan.due()) {
@@ -176,6 +188,7 @@ async function startPulls(plan: PullPlan, workload: Workload, context: PrepullCo
     await ensurePolicy(context);
     try {
       await cluster(pods).create(renderPrepullPod(workload, { node, config }));
+      plan.startedAt = clock.now();
     } catch (error) {
       // The watch is about to show it.
       if (isAlreadyExists(error)) continue;
@@ -203,16 +216,19 @@ function noneOf(workload: Workload, message: string): ImagesStatus {
     pulled: 0,
     pulledOn: [],
     failed: [],
-    message: message.slice(0, LONGEST_MESSAGE),
+    message: cut(message),
   };
+}
+
+/** Half a character is stored as another one, and would be written each time. */
+function cut(message: string): string {
+  return [...message].slice(0, LONGEST_MESSAGE).join("");
 }
 
 function imagesOf({ image, states }: PullPlan): ImagesStatus {
   const all = [...states()];
   const pulled = all.flatMap(([node, { isPulled }]) => (isPulled ? [node] : []));
-  const failed = all.flatMap(([node, { failure }]) =>
-    failure === undefined ? [] : [{ node, message: failure.slice(0, LONGEST_MESSAGE) }],
-  );
+  const failed = all.flatMap(([node, { failure }]) => (failure === undefined ? [] : [{ node, message: cut(failure) }]));
   return {
     ...{ image, nodes: all.length, pulled: pulled.length },
     pulledOn: pulled.slice(0, MOST_NAMED),

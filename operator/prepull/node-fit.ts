@@ -46,10 +46,15 @@ function holds({ operator, values = [] }: Requirement, found: string | undefined
     case "DoesNotExist":
       return found === undefined;
     case "Gt":
-      return Number(found) > Number(values[0]);
+      return wholeNumber(found) > wholeNumber(values[0]);
     case "Lt":
-      return Number(found) < Number(values[0]);
+      return wholeNumber(found) < wholeNumber(values[0]);
     default:
       return false;
   }
+}
+
+/** NaN, which is neither greater nor less, for another text. */
+function wholeNumber(text = ""): number {
+  return /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
 }

@@ -86,14 +86,23 @@ export type PullState =
 /** After these a kubelet has the image: it pulls it before it makes the container. */
 const AFTER_THE_PULL = ["CreateContainerError", "RunContainerError", "CreateContainerConfigError"];
 /** The kubelet tries again after the first error by itself. */
-const FAILED_PULLS = ["ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"];
+const FAILED_PULLS = [
+  "ImagePullBackOff",
+  "InvalidImageName",
+  "ErrImageNeverPull",
+  "ImageInspectError",
+  "RegistryUnavailable",
+  "SignatureValidationFailed",
+];
+/** Of a container that the kubelet never made, in a pod that it had to end. */
+const NEVER_MADE = "ContainerStatusUnknown";
 
 /** Whether the node has the image by what the kubelet says of the pod. */
 export function pullState({ status }: Pod): PullState {
   const own = status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state;
   const waitsFor = own?.waiting?.reason ?? "";
-  if (own?.running !== undefined || own?.terminated !== undefined || AFTER_THE_PULL.includes(waitsFor))
-    return { state: "pulled" };
+  const hasRun = own?.running !== undefined || (own?.terminated ?? { reason: NEVER_MADE }).reason !== NEVER_MADE;
+  if (hasRun || AFTER_THE_PULL.includes(waitsFor)) return { state: "pulled" };
   const waiting = [...(status?.initContainerStatuses ?? []), ...(status?.containerStatuses ?? [])].map(
     ({ state }) => state?.waiting,
   );

@@ -7,10 +7,14 @@ import { fitsNode, type Scheduled } from "./node-fit.ts";
 const LOOK_AGAIN_MS = 600_000;
 /** New nodes come in groups. */
 const SHORTEST_LOOK_MS = 10_000;
+/** Until a new node is ready; twice as long each time. */
+const UNREADY_MS = 15_000;
 const FIRST_PAUSE_MS = 30_000;
 const LONGEST_PAUSE_MS = 3_600_000;
 /** https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/: nodeStatusMaxImages */
 const MOST_LISTED = 50;
+
+const CORDONED = "node.kubernetes.io/unschedulable";
 
 interface NodeState {
   readonly isPulled: boolean;
@@ -31,22 +35,35 @@ export interface PullPlan {
   readonly image: string;
   /** The nodes that may run the workload, by name. */
   states(): Iterable<readonly [node: string, state: NodeState]>;
-  /** The nodes that are to pull now. */
-  due(): Iterable<string>;
+  /** Whether all nodes have been looked at once. */
+  isKnown(): boolean;
+  /** The nodes that are to pull now: first those that have failed least, so that a retry holds up none of them. */
+  due(): readonly string[];
+  /** When a pod was last made, by the clock. */
+  startedAt: number;
   /** How a pod on the node has ended; the second time for the same pod it is ignored. */
   note(node: string, result: { uid: string; failure?: string }): void;
   /** The nodes have changed. */
   look(): void;
   isLookDue(): boolean;
   /** Takes in all nodes: `see` for each, then `end`, which forgets those that were not seen. */
-  beginLook(): { see(node: Node, scheduled: Scheduled): void; end(): void };
+  beginLook(): { see(node: Node): void; end(): void };
   /** Milliseconds until the next try or look. */
   waitMs(): number;
 }
 
-export function createPullPlan({ key, image, clock }: { key: string; image: string; clock: Clock }): PullPlan {
+export function createPullPlan(of: {
+  key: string;
+  image: string;
+  /** What chooses the nodes. */
+  scheduled: Scheduled;
+  clock: Clock;
+}): PullPlan {
+  const { key, image, scheduled, clock } = of;
   const name = fullName(image);
   let known = new Map<string, NodeState>();
+  let isKnown = false;
+  let unreadyMs = UNREADY_MS;
   let lookAt = Number.NEGATIVE_INFINITY;
   let lookedAt = Number.NEGATIVE_INFINITY;
 
@@ -54,9 +71,13 @@ export function createPullPlan({ key, image, clock }: { key: string; image: stri
     key,
     image,
     states: () => known,
-    *due() {
-      for (const [node, { isPulled, dueAt }] of known) if (!isPulled && dueAt <= clock.now()) yield node;
-    },
+    isKnown: () => isKnown,
+    startedAt: Number.NEGATIVE_INFINITY,
+    due: () =>
+      [...known]
+        .filter(([, { isPulled, dueAt }]) => !isPulled && dueAt <= clock.now())
+        .sort(([, a], [, b]) => a.tries - b.tries || a.dueAt - b.dueAt)
+        .map(([node]) => node),
     note(node, { uid, failure }) {
       const before = known.get(node);
       if (before === undefined || (uid !== "" && before.uid === uid)) return;
@@ -70,6 +91,7 @@ export function createPullPlan({ key, image, clock }: { key: string; image: stri
       );
     },
     look() {
+      unreadyMs = UNREADY_MS;
       lookAt = Math.min(lookAt, lookedAt + SHORTEST_LOOK_MS);
     },
     isLookDue: () => lookAt <= clock.now(),
@@ -77,20 +99,29 @@ export function createPullPlan({ key, image, clock }: { key: string; image: stri
       lookedAt = clock.now();
       lookAt = lookedAt + LOOK_AGAIN_MS;
       const seen = new Map<string, NodeState>();
+      let isOneUnready = false;
       return {
-        see(node, scheduled) {
-          if (!fitsNode(scheduled, node)) return;
+        see(node) {
+          if (!fitsNode(scheduled, node)) {
+            isOneUnready ||= fitsNode(scheduled, whenReady(node));
+            return;
+          }
           const listed = node.status?.images ?? [];
           const at = clock.now();
           const before = known.get(node.metadata.name) ?? { isPulled: false, tries: 0, at, dueAt: at };
-          const isListed = listed.some(({ names = [] }) => names.includes(name));
+          const isListed = listed.some(({ names }) => names?.includes(name));
           // A node lists new images after some minutes, and never more than 50. An image may be deleted to free space.
           const isGone = before.isPulled && listed.length < MOST_LISTED && before.at + LOOK_AGAIN_MS <= at;
           if (isListed) seen.set(node.metadata.name, { isPulled: true, tries: 0, at, dueAt: at });
           else seen.set(node.metadata.name, isGone ? { isPulled: false, tries: 0, at, dueAt: at } : before);
         },
         end() {
+          isKnown = true;
           known = new Map([...seen].sort(([a], [b]) => (a < b ? -1 : 1)));
+          // Nothing tells of a node that becomes ready but its status, which changes all the time.
+          if (!isOneUnready) return;
+          lookAt = Math.min(lookAt, lookedAt + unreadyMs);
+          unreadyMs = Math.min(unreadyMs * 2, LOOK_AGAIN_MS);
         },
       };
     },
@@ -101,6 +132,14 @@ export function createPullPlan({ key, image, clock }: { key: string; image: stri
       return Math.max(SHORTEST_LOOK_MS, next - clock.now());
     },
   };
+}
+
+/** The node without the taints that it has until it is ready. */
+function whenReady(node: Node): Node {
+  const taints = node.spec?.taints?.filter(
+    ({ key }) => key === CORDONED || !/^node(\.cloudprovider)?\.kubernetes\.io\//.test(key),
+  );
+  return { ...node, spec: { ...node.spec, ...(taints !== undefined && { taints }) } };
 }
 
 /** As nodes list it. */

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { mayAct, mayChange } from "../api/access.ts";
 import { call } from "../api/call.ts";
-import { clockAheadMs, type Kinds, lastHeardAt, live } from "../api/kinds.ts";
+import { clockAheadMs, type Kinds, lastHeardAt, listProblem, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { retry } from "../claims/claim.ts";
 import { fixOf } from "../claims/fix-of.ts";
@@ -50,10 +50,10 @@ export default function Overview() {
         {headingWords({ states, count, heardAt })}
         <small>{!states.includes("loading") && summary(active, figures)}</small>
       </h1>
-      {/* In one step: what is wrong would push down what is shown before it. */}
-      {!states.includes("loading") && (history.value ?? history.error) !== undefined && (
+      {count > 0 && <Troubles troubles={troubles} />}
+      {/* After the lists, unless one cannot be read: what is wrong would push it down. */}
+      {(!states.includes("loading") || listProblem.value !== undefined) && (
         <>
-          {count > 0 && <Troubles troubles={troubles} />}
           {mayChange() && <Begin />}
           <LastHour figures={figures} since={history.value?.since} />
           <Problem error={history.error} />

@@ -24,10 +24,8 @@ let visitor: Awaited<ReturnType<BrowserContext["storageState"]>>;
 test.before(async () => {
   const port = await freePort();
   frontDoor = `http://127.0.0.1:${port}`;
-  [stack, browser] = await Promise.all([
-    startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` }),
-    launchBrowserApart([port]),
-  ]);
+  stack = await startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` });
+  browser = await launchBrowserApart([port]);
   await buildExample(stack, { cluster: NAME, example: "jupyterlab", workload: WORKLOAD });
   for (const tenant of ["ann", "bob"]) {
     const { status, body } = await stack.claim(tenant, { workload: WORKLOAD });

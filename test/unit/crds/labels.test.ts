@@ -18,6 +18,7 @@ test("label: its keys, and that of a binding", () => {
       poolStatus: "tenancy.dev/pool-status",
       binding: "tenancy.dev/binding",
       build: "tenancy.dev/build",
+      prepull: "tenancy.dev/prepull",
     },
   );
   assert.equal([API_GROUP, API_VERSION], ["tenancy.dev", "v1alpha1"]);

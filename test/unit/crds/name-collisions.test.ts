@@ -185,10 +185,12 @@ test("every generator is in the lists above", () => {
   const byHand = ["crds", "operator", "edge"].flatMap(sources).filter((path) => {
     return /\bname: `|(?<!app)(?<!file)(?<!host)(?<!path)[nN]ame = `/.test(readFileSync(join(root, path), "utf8"));
   });
-  // The definitions of the kinds, the ports of a Service and the overlay volumes of a pod, by their numbers.
+  // The definitions of the kinds, the ports of a Service, the pods that pull an image by the hash of workload, node and
+  // image, and the overlay volumes of a pod, by their numbers.
   const known = [
     "crds/definitions/definition.ts",
     "operator/claim/ensure-service.ts",
+    "operator/prepull/prepull-pod.ts",
     "operator/snapshots/pods/pod-tools.ts",
   ];
   assert.equal(byHand.sort(), known);

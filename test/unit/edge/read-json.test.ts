@@ -35,19 +35,19 @@ const bad: [body: unknown, error: string][] = [
   ],
   [
     { workload: "app", resum: true },
-    'body: unknown key "resum"; known are workload, workloadRef, resume, expiresInSeconds, labels, env, secrets, files',
+    'body: unknown key "resum"; known are workload, workloadRef, resume, expiresInSeconds, zone, labels, env, secrets, files',
   ],
   [
     { workload: "app", a: 1, b: 2 },
-    'body: unknown keys "a", "b"; known are workload, workloadRef, resume, expiresInSeconds, labels, env, secrets, files',
+    'body: unknown keys "a", "b"; known are workload, workloadRef, resume, expiresInSeconds, zone, labels, env, secrets, files',
   ],
   [
     '{"workload":"app","__proto__":{}}',
-    'body: unknown key "__proto__"; known are workload, workloadRef, resume, expiresInSeconds, labels, env, secrets, files',
+    'body: unknown key "__proto__"; known are workload, workloadRef, resume, expiresInSeconds, zone, labels, env, secrets, files',
   ],
   [
     '{"workload":"app","constructor":{}}',
-    'body: unknown key "constructor"; known are workload, workloadRef, resume, expiresInSeconds, labels, env, secrets, files',
+    'body: unknown key "constructor"; known are workload, workloadRef, resume, expiresInSeconds, zone, labels, env, secrets, files',
   ],
   [
     { workload: "a", workloadRef: "b" },

@@ -31,7 +31,9 @@ function operatorWith(
     spec: { image: { ref: "hello:1", prePull: true, ...image } },
     status,
   });
-  const { reconcile } = createPrepullController(context);
+  const { reconcile, watches } = createPrepullController(context);
+  for (const { informer, map } of watches)
+    if (informer === context.informers.pods) informer.subscribe((change) => void map(change));
   function addNode(name: string, of: Partial<Node> = {}): void {
     api.add(nodes, { metadata: { name }, ...of });
   }
@@ -97,6 +99,58 @@ test("a node that has the image already gets no pod", async () => {
   operator.addNode("b", { status: { images: [{ names: ["docker.io/library/hello:1"] }] } });
   await operator.run();
   assert.equal([operator.on(), operator.images()?.pulledOn], [["a"], ["b"]]);
+});
+
+test("an image without a name, which a node lists too, hides no other", async () => {
+  const operator = operatorWith(["a"]);
+  // As API servers answer.
+  const names = null as unknown as string[];
+  operator.addNode("b", { status: { images: [{ names }, { names: ["docker.io/library/hello:1"] }] } });
+  await operator.run();
+  assert.equal([operator.on(), operator.images()?.pulledOn], [["a"], ["b"]]);
+});
+
+test("a node where the pod was ended before the image was there has not pulled it", async () => {
+  const operator = operatorWith(["a"]);
+  await operator.run();
+  const lost = { terminated: { exitCode: 137, reason: "ContainerStatusUnknown" } };
+  operator.kubelet(() => ({ ...own(lost), phase: "Failed", reason: "DeadlineExceeded" }));
+  await operator.run();
+  assert.equal([operator.images()?.pulled, operator.images()?.failed[0]?.message], [0, "DeadlineExceeded"]);
+});
+
+test("a pod that is deleted from outside is a failure, and its node is looked at before another try", async () => {
+  const operator = operatorWith(["a"]);
+  await operator.run();
+  const [pod] = operator.present();
+  assert.ok(pod);
+  operator.addNode("a", { spec: { taints: [{ key: "node.kubernetes.io/unschedulable", effect: "NoSchedule" }] } });
+  operator.api.remove(pods, pod.metadata.name);
+  await operator.run();
+  assert.equal(operator.on(), []);
+  operator.clock.set(operator.clock.now() + 30_000);
+  await operator.run();
+  assert.equal([operator.on(), operator.images()?.nodes], [[], 0]);
+});
+
+test("a new node pulls the image soon after it is ready, though only its status says so", async () => {
+  const operator = operatorWith([]);
+  operator.addNode("late", { spec: { taints: [{ key: "node.kubernetes.io/not-ready", effect: "NoSchedule" }] } });
+  await operator.run();
+  assert.equal(operator.on(), []);
+  operator.addNode("late");
+  operator.clock.set(operator.clock.now() + 15_000);
+  await operator.run();
+  assert.equal(operator.on(), ["late"]);
+});
+
+test("a node that was never tried comes before those that failed", async () => {
+  const operator = operatorWith(["a", "b", "c", "d", "e", "z"]);
+  await operator.run();
+  operator.kubelet(failing);
+  operator.clock.set(operator.clock.now() + 60_000);
+  await operator.run();
+  assert.ok(operator.on().includes("z"));
 });
 
 test("a node that cannot pull it says why, and is tried again after growing pauses", async () => {
