@@ -27,6 +27,8 @@ export interface SimulatedKubelet {
   onRoom(): void;
   /** The current number of pods. */
   podCount(): number;
+  /** The pod that has the address now. */
+  podAt(address: string): Pod | undefined;
   stop(): void;
 }
 
@@ -55,6 +57,7 @@ export function createSimulatedKubelet(options: SimulatedKubeletOptions): Simula
     onGone,
     onRoom,
     podCount: () => entries.size,
+    podAt: (address) => [...entries.values()].find((entry) => entry.address === address)?.pod,
     stop() {
       for (const entry of entries.values()) entry.abort.abort();
     },

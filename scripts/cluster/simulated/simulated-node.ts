@@ -3,6 +3,7 @@ import { pause } from "../process/wait-until.ts";
 import { createSimulatedKubelet } from "./kubelet.ts";
 import { followCordons, registerNode, renewLease, type SimulatedNode } from "./nodes.ts";
 import { type SimulatedNodesOptions, simulatedNodesDefaults } from "./options.ts";
+import type { Pod } from "./pod.ts";
 import { watchPods } from "./pod-watch.ts";
 
 export interface StartSimulatedNodesOptions extends SimulatedNodesOptions {
@@ -13,6 +14,8 @@ export interface StartSimulatedNodesOptions extends SimulatedNodesOptions {
 
 export interface SimulatedNodes {
   podCount(): number;
+  /** The pod that has the address now. */
+  podAt(address: string): Pod | undefined;
   /** Stops the simulation. Nodes and pods stay as they are. */
   stop(): Promise<void>;
 }
@@ -43,6 +46,7 @@ export async function startSimulatedNodes(options: StartSimulatedNodesOptions): 
   const following = followCordons(client, nodes, { onChange: kubelet.onRoom, onTrouble, signal: abort.signal });
   return {
     podCount: kubelet.podCount,
+    podAt: kubelet.podAt,
     async stop() {
       abort.abort();
       kubelet.stop();

@@ -10,7 +10,7 @@ import { NAMESPACE } from "../tenancy.ts";
 
 /**
  * The program of every pod, on all loopback addresses: it answers with the tenant whose pod has the address. Whose that
- * is, the API server says as each connection opens; a pod that goes takes its connections with it.
+ * is, the API server says after each connection has opened; a pod that goes takes its connections with it.
  */
 export interface NamedPods {
   readonly port: number;
@@ -26,15 +26,25 @@ export interface NamedPods {
 /** Ends the first two numbers of the addresses that pods are given. */
 export const POD_NETWORK = "127.76";
 
-export async function startNamedPods(client: () => ClusterClient): Promise<NamedPods> {
+/** @param podAt for addresses that are used again: what has one as a connection opens @default the API server's word */
+export async function startNamedPods(
+  client: () => ClusterClient,
+  podAt?: (address: string) => Pick<Pod, "metadata"> | undefined,
+): Promise<NamedPods> {
   const owners = new Map<Socket, Promise<{ uid: string | undefined; tenant: string }>>();
   let connections = 0;
 
   async function ownerOf(address: string): Promise<{ uid: string | undefined; tenant: string }> {
+    const holder = podAt?.(address);
+    if (podAt !== undefined) return { uid: holder?.metadata.uid, tenant: tenantOf(holder) };
     const fieldSelector = `status.podIP=${address}`;
     const { items } = await client().list(pods, { namespace: NAMESPACE, fieldSelector });
     const [pod] = items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-    return { uid: pod?.metadata.uid, tenant: pod?.metadata.labels?.[label.tenant] ?? "nobody" };
+    return { uid: pod?.metadata.uid, tenant: tenantOf(pod) };
+  }
+
+  function tenantOf(pod: Pick<Pod, "metadata"> | undefined): string {
+    return pod?.metadata.labels?.[label.tenant] ?? "nobody";
   }
 
   const server = createServer((request, response) => {

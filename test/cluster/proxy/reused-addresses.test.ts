@@ -6,6 +6,7 @@ import type { ClusterClient } from "../../../crds/client/cluster-client.ts";
 import { claims } from "../../../crds/kinds.ts";
 import { annotation, label } from "../../../crds/labels.ts";
 import type { Edge } from "../../../edge/edge.ts";
+import { type SimulatedNodes, startSimulatedNodes } from "../../../scripts/cluster/simulated/simulated-node.ts";
 import { heldBack } from "../held-back.ts";
 import { NAMESPACE, startTenancy, type Tenancy } from "../tenancy.ts";
 import { askAt, type NamedPods, POD_NETWORK, startNamedPods } from "./named-pods.ts";
@@ -16,11 +17,18 @@ const test = suite("the front door, where an address that is given back is the n
 const KEY = "reused-key";
 let tenancy: Tenancy;
 let named: NamedPods;
+let nodes: SimulatedNodes | undefined;
 const ends: (() => Promise<unknown>)[] = [];
 
 test.before(async () => {
-  named = await startNamedPods(() => tenancy.client);
-  tenancy = await startTenancy("reused", { nodes: { podNetwork: POD_NETWORK, reuseAddresses: true } });
+  // What the API server says after a connection has opened may be of the next pod at the address. The nodes know.
+  named = await startNamedPods(
+    () => tenancy.client,
+    (address) => nodes?.podAt(address),
+  );
+  tenancy = await startTenancy("reused", { nodes: false });
+  const { kubeconfigPath } = tenancy.cluster;
+  nodes = await startSimulatedNodes({ kubeconfigPath, nodes: 2, podNetwork: POD_NETWORK, reuseAddresses: true });
   tenancy.pods.subscribe(named.onPod);
   tenancy.startOperator();
   await tenancy.createWorkload("app", { network: { ports: [named.port], expose: "key" } });
@@ -28,6 +36,7 @@ test.before(async () => {
 
 test.after(async () => {
   for (const end of ends.reverse()) await end();
+  await nodes?.stop();
   await tenancy?.stop();
   await named?.stop();
 });
