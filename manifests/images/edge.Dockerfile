@@ -5,6 +5,7 @@ COPY package.json package-lock.json ./
 RUN npm ci
 COPY crds crds
 COPY edge edge
+COPY manifests/examples manifests/examples
 COPY tsconfig.json ./
 COPY scripts/dashboard.ts scripts/
 COPY scripts/start/bundle-dashboard.ts scripts/start/
