@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { gunzipSync } from "node:zlib";
 import type { Log } from "../../crds/log.ts";
-import { acceptsGzip } from "../http/accepts-gzip.ts";
+import { gzipResponse } from "../http/gzip-response.ts";
 import { HttpError } from "../http/http-error.ts";
 import { isUnchanged } from "../http/if-none-match.ts";
 import type { Route } from "../http/router.ts";
@@ -75,15 +75,10 @@ export function dashboardRoutes(assets: DashboardAssets, options: { checkPage: (
         const file = files.get(request.params.file ?? "");
         if (file === undefined)
           throw new HttpError(404, "this file does not exist: the page is of another version; reload it");
-        const zips = acceptsGzip(request);
-        return new Response(zips ? file.gzip : file.plain, {
-          headers: {
-            "content-type": file.type,
-            "cache-control": "public, max-age=31536000, immutable",
-            "cross-origin-resource-policy": "same-origin",
-            vary: "accept-encoding",
-            ...(zips && { "content-encoding": "gzip" }),
-          },
+        return gzipResponse(request, file, {
+          "content-type": file.type,
+          "cache-control": "public, max-age=31536000, immutable",
+          "cross-origin-resource-policy": "same-origin",
         });
       },
     },

@@ -14,7 +14,6 @@ import { Banner } from "./shell/banner.tsx";
 import { DensityChoice, ThemeChoice } from "./shell/choices.tsx";
 import { Login } from "./shell/login.tsx";
 import { Navigation } from "./shell/navigation.tsx";
-
 import "./style.css";
 
 interface Shown {

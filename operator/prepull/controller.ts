@@ -29,6 +29,7 @@ const LOST_AFTER_MS = (PULL_SECONDS + 60) * 1000;
 const MOST_NAMED = 20;
 const MOST_FAILED = 10;
 const LONGEST_MESSAGE = 512;
+const NOT_WATCHED = "the operator does not watch nodes: set TENANCY_WATCH_NODES (docs/how-to/pull-images-ahead.md)";
 
 /** Makes nodes pull the images of workloads with `image.prePull`, a few nodes at a time. */
 export function createPrepullController(context: PrepullContext): Controller<"prepull"> {
@@ -88,14 +89,13 @@ async function reconcilePrepull(key: string, context: PrepullContext): Promise<R
   const workload = informers.workloads.store.get(key);
   const name = key.slice(key.indexOf("/") + 1);
   try {
-    if (workload === undefined || !isAsked(workload) || !isReadyToUse(workload) || informers.nodes === undefined) {
+    const isWanted = workload !== undefined && isAsked(workload);
+    if (!isWanted || !isReadyToUse(workload) || informers.nodes === undefined) {
       pullPlans.delete(name);
       await endPods(informers.pods.store.by("prepull", name), context);
-      const message =
-        workload !== undefined && isAsked(workload) && informers.nodes === undefined
-          ? "the operator does not watch nodes: set TENANCY_WATCH_NODES (docs/how-to/pull-images-ahead.md)"
-          : undefined;
-      if (workload !== undefined) await writeImages(workload, message && noneOf(workload, message), context);
+      const isUnwatched = isWanted && informers.nodes === undefined;
+      if (workload !== undefined)
+        await writeImages(workload, isUnwatched ? noneOf(workload, NOT_WATCHED) : undefined, context);
       return undefined;
     }
     const plan = planOf(workload, context);

@@ -39,7 +39,7 @@ export interface PullPlan {
   isKnown(): boolean;
   /** The nodes that are to pull now: first those that have failed least, so that a retry holds up none of them. */
   due(): readonly string[];
-  /** When a pod was last made, by the clock. */
+  /** When a pod was last made, by the clock; 0: never. */
   startedAt: number;
   /** How a pod on the node has ended; the second time for the same pod it is ignored. */
   note(node: string, result: { uid: string; failure?: string }): void;
@@ -72,7 +72,7 @@ export function createPullPlan(of: {
     image,
     states: () => known,
     isKnown: () => isKnown,
-    startedAt: Number.NEGATIVE_INFINITY,
+    startedAt: 0,
     due: () =>
       [...known]
         .filter(([, { isPulled, dueAt }]) => !isPulled && dueAt <= clock.now())

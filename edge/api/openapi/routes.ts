@@ -1,9 +1,14 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { anyKey } from "../../access/route-access.ts";
-import { acceptsGzip } from "../../http/accepts-gzip.ts";
+import { gzipResponse } from "../../http/gzip-response.ts";
 import type { ApiRoute } from "../api-route.ts";
 import { type DocumentedOperation, type OpenApiDocument, openApiDocument } from "./document.ts";
+
+interface Made {
+  readonly json: Parameters<typeof gzipResponse>[1];
+  readonly page: string;
+}
 
 /**
  * `GET /api/v1/openapi.json` and `GET /docs`, generated from the other routes on first use.
@@ -11,7 +16,7 @@ import { type DocumentedOperation, type OpenApiDocument, openApiDocument } from 
  * @param options.asksForKey whether TENANCY_API_KEY is set
  */
 export function openApiRoutes(described: readonly ApiRoute[], options: { asksForKey: boolean }): ApiRoute[] {
-  let made: { json: Buffer; gzip: Buffer; page: string } | undefined;
+  let made: Made | undefined;
   const routes: ApiRoute[] = [
     {
       method: "GET",
@@ -19,13 +24,7 @@ export function openApiRoutes(described: readonly ApiRoute[], options: { asksFor
       access: anyKey,
       summary: "This document",
       answer: { type: "object", additionalProperties: {}, description: "An OpenAPI 3.1 document." },
-      handle(request) {
-        const zips = acceptsGzip(request);
-        const headers = { "content-type": "application/json", vary: "accept-encoding" };
-        return new Response(zips ? all().gzip : all().json, {
-          headers: { ...headers, ...(zips && { "content-encoding": "gzip" }) },
-        });
-      },
+      handle: (request) => gzipResponse(request, all().json, { "content-type": "application/json" }),
     },
     {
       method: "GET",
@@ -42,11 +41,11 @@ export function openApiRoutes(described: readonly ApiRoute[], options: { asksFor
   return routes;
 
   /** Half a megabyte of JSON, a twelfth of it with gzip. */
-  function all(): { json: Buffer; gzip: Buffer; page: string } {
+  function all(): Made {
     if (made === undefined) {
       const document = openApiDocument([...described, ...routes], options);
-      const json = Buffer.from(JSON.stringify(document));
-      made = { json, gzip: gzipSync(json, { level: 9 }), page: docsPage(document) };
+      const plain = Buffer.from(JSON.stringify(document));
+      made = { json: { plain, gzip: gzipSync(plain, { level: 9 }) }, page: docsPage(document) };
     }
     return made;
   }

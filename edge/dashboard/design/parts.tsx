@@ -18,7 +18,7 @@ const states = [
 ];
 const pressed = signal(true);
 
-/** Each part of the dashboard in each of its states, as design.md describes them. */
+/** Each part of the dashboard in each of its states, as ../design.md describes them. */
 export default function Parts() {
   const acts = useActs();
   return (

@@ -21,12 +21,7 @@ wide.addEventListener("change", () => {
   isWide.value = wide.matches;
 });
 
-interface Linked {
-  readonly path: string;
-  readonly word: string;
-  readonly letter: string;
-  readonly isFirst?: true;
-}
+type Linked = NonNullable<Page["navigation"]> & Pick<Page, "path">;
 
 /** The pages in the navigation that the caller can use; none before the login. */
 export function linkedPages(): Linked[] {

@@ -30,19 +30,17 @@ export function SpecGroups(props: {
   const rest = fields.filter((field) => !isFirst(field));
   // What belongs to no group comes last.
   const groups = [...new Set(rest.map(groupOf))].sort((a, b) => Number(a === "") - Number(b === ""));
-  const shown = (field: SpecField, label: string, path?: string) => (
+  const shown = (field: SpecField, label: string) => (
     <Field
-      {...{ key: field.path, field, label, path, problem: problems.get(field.path) }}
+      {...{ key: field.path, field, label, problem: problems.get(field.path) }}
+      path={field.path.endsWith(label) ? undefined : field.path}
       value={valueAt(spec, field.path)}
       change={(value) => change(field.path, value)}
     />
   );
   return (
     <>
-      {fields.filter(isFirst).map((field) => {
-        const words = usual[field.path];
-        return words ? shown(field, words, field.path) : shown(field, field.path);
-      })}
+      {fields.filter(isFirst).map((field) => shown(field, usual[field.path] || field.path))}
       {groups.map((name) => {
         const own = rest.filter((field) => groupOf(field) === name);
         const names = [...new Set(own.map(({ path }) => labelOf(path).split(".")[0]))].join(", ");
