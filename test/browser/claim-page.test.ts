@@ -95,10 +95,38 @@ test("a claim's page leads to its instance's own address, with a link where the 
   const linked = page.getByRole("link", { name: "http://to-link--alice.localhost:8081/" });
   assert.match((await linked.getAttribute("href")) ?? "", "tenancy-token=secret");
   await assertAccessible();
+  const asked = page.context().waitForEvent("request", (request) => request.url().includes("linked--alice"));
+  await page.getByRole("button", { name: "Open" }).click();
+  const request = await asked;
+  assert.match(request.url(), "tenancy-token=secret");
+  assert.is((await request.allHeaders()).referer, undefined);
+  assert.ok(request.frame().page() !== page, "a tab of its own");
+  await page.getByText("Opened in a tab of its own.").waitFor();
   await open("key");
   await page.getByText("http://to-key--alice.localhost:8081/ with the API key").waitFor();
   await open("none");
   assert.is(await page.getByText("localhost:8081").count(), 0);
+  await close();
+});
+
+test("the pages about one claim lead to each other, also for the keyboard, and where it has no pod", async () => {
+  const { page, expect, assertAccessible, close } = await openPage(stage.browser);
+  // Nothing runs here that could be looked into.
+  expect(/status of (409|503)|WebSocket connection/);
+  const tabs = page.getByRole("list", { name: "Pages of the session" });
+  const names = ["Session", "Terminal", "Files", "Processes", "Pod and log", "Saved versions"];
+  await page.goto(`${stage.url}/dashboard/instances/inst-public/files`);
+  for (const name of names) {
+    await tabs.getByRole("link", { name }).click();
+    await tabs.locator("[aria-current=page]").getByText(name).waitFor();
+    assert.equal(await tabs.getByRole("link").allInnerTexts(), names);
+  }
+  await assertAccessible();
+  await page.keyboard.press("f");
+  await page.getByRole("heading", { level: 1, name: "Files of inst-public" }).waitFor();
+  await page.goto(`${stage.url}/dashboard/snapshots/carol/typo`);
+  await page.getByText("No saved versions.").waitFor();
+  assert.equal(await tabs.getByRole("link").allInnerTexts(), ["Session", "Saved versions"]);
   await close();
 });
 

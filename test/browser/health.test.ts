@@ -58,12 +58,19 @@ test("a program that crashes is red in each list and on each page, whatever the 
   await close();
 });
 
-test("lists are filtered by state, sorted with the worst first, and a link by phase works as before", async () => {
-  const { page, close } = await openPage(stage.browser);
+test("lists have the worst first, are counted and filtered by state, and a link by phase works as before", async () => {
+  const { page, assertAccessible, close } = await openPage(stage.browser);
   const rows = page.getByRole("row");
-  await page.goto(`${stage.url}/dashboard/claims?sort=state`);
+  await page.goto(`${stage.url}/dashboard/claims`);
   await page.getByRole("row", { name: /alice/ }).waitFor();
   assert.match((await rows.allInnerTexts()).join(" "), /bob.*carol.*alice/s);
+  await page.getByRole("button", { name: "1 running" }).click();
+  await page.locator("[role=grid][aria-rowcount='2']").getByRole("row", { name: /alice/ }).waitFor();
+  await assertAccessible();
+  await page.getByRole("button", { name: "2 failing", pressed: false }).click();
+  await page.locator("[role=grid][aria-rowcount='3']").getByRole("row", { name: /carol/ }).waitFor();
+  await page.getByRole("button", { name: "2 failing", pressed: true }).click();
+  await page.getByRole("row", { name: /alice/ }).waitFor();
   await page.getByLabel("State", { exact: true }).selectOption("Crash looping");
   await page.locator("[role=grid][aria-rowcount='2']").getByRole("row", { name: /bob/ }).waitFor();
   await page.goto(`${stage.url}/dashboard/claims?phase=Error`);

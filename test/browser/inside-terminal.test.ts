@@ -153,7 +153,10 @@ test("without a mouse: into the terminal, where letters are text, and out of it"
   await untilOpen(page);
   const focused = () => page.evaluate("document.activeElement.textContent || document.activeElement.ariaLabel");
   await eventually(async () => (await focused()) === "Terminal of inst-a");
-  for (const name of ["Terminal", "Files", "Processes", "New shell", "Terminal input"]) {
+  // A link only once it is known whose instance this is.
+  await page.getByRole("link", { name: "Saved versions" }).waitFor();
+  const pages = ["Session", "Terminal", "Files", "Processes", "Pod and log", "Saved versions"];
+  for (const name of [...pages, "New shell", "Terminal input"]) {
     await page.keyboard.press("Tab");
     assert.is(await focused(), name);
   }

@@ -3,21 +3,14 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { mayAct, seesService } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
+import { Act, type Acts } from "../parts/acts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import type { ClaimKey } from "./claim.ts";
 
 /** The outside address of the instance, and a link if its workload asks for one. */
 export function Address({ of, url }: { of: ClaimKey; url: string }) {
-  // Those who cannot read the workload ask the API for a link.
-  if (!seesService()) return mayAct() ? <Linked of={of} url={url} /> : <code>{url}</code>;
-  return <Exposed of={of} url={url} />;
-}
-
-function Exposed({ of, url }: { of: ClaimKey; url: string }) {
-  const workloads = live("workloads");
-  workloads.version.value;
-  const expose = workloads.rows.get(of.workloadRef)?.spec.network?.expose;
+  const expose = useExpose(of);
   if (expose === "public") return <Outward url={url} />;
   if (expose === "link" && mayAct()) return <Linked of={of} url={url} />;
   return (
@@ -28,8 +21,48 @@ function Exposed({ of, url }: { of: ClaimKey; url: string }) {
   );
 }
 
+/** Opens the outside address in a tab of its own, with a new link where the workload asks for one. */
+export function Open({ of, url, acts }: { of: ClaimKey; url: string; acts: Acts }) {
+  const expose = useExpose(of);
+  if (expose === "public") {
+    return (
+      <a class="button primary" href={url} target="_blank" rel="noopener noreferrer">
+        Open
+      </a>
+    );
+  }
+  if (expose === "link" && mayAct()) return <Act acts={acts} verb="Open" keys="o" class="primary" act={openLinked} />;
+  return null;
+
+  async function openLinked(): Promise<string> {
+    // A tab that is opened later than the click counts as an advertisement.
+    const tab = open("", "_blank");
+    if (tab === null) throw new Error("The browser refused to open a tab: allow it for this page, or create a link.");
+    try {
+      const link = await createLink(of);
+      tab.location.replace(link.url);
+      return "Opened in a tab of its own.";
+    } catch (error) {
+      tab.close();
+      throw error;
+    }
+  }
+}
+
+/** Who may use the outside address. Those who cannot read the workload ask the API for a link. */
+function useExpose({ workloadRef }: ClaimKey) {
+  if (!seesService()) return "link";
+  const workloads = live("workloads");
+  workloads.version.value;
+  return workloads.rows.get(workloadRef)?.spec.network?.expose;
+}
+
+function createLink({ tenantId, workloadRef }: ClaimKey): Promise<ApiTypes["Link"]> {
+  const body = { workload: workloadRef };
+  return call<ApiTypes["Link"]>("POST", `/tenants/${encodeURIComponent(tenantId)}/links`, { body });
+}
+
 function Linked({ of, url }: { of: ClaimKey; url: string }) {
-  const { tenantId, workloadRef } = of;
   const [link, setLink] = useState<ApiTypes["Link"]>();
   const [error, setError] = useState<Error>();
   if (link !== undefined) {
@@ -45,17 +78,12 @@ function Linked({ of, url }: { of: ClaimKey; url: string }) {
   return (
     <>
       <code>{url}</code>{" "}
-      <button type="button" onClick={() => void make().catch(setError)}>
+      <button type="button" onClick={() => void createLink(of).then(setLink, setError)}>
         Create link
       </button>
       <Problem error={error} />
     </>
   );
-
-  async function make(): Promise<void> {
-    const body = { workload: workloadRef };
-    setLink(await call<ApiTypes["Link"]>("POST", `/tenants/${encodeURIComponent(tenantId)}/links`, { body }));
-  }
 }
 
 /** The tenant's page learns nothing about this page. */

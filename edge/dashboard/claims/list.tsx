@@ -2,6 +2,7 @@ import { mayAct } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
+import { StateCounts } from "../parts/state-counts.tsx";
 import { tenantHref } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
@@ -57,11 +58,13 @@ export default function Claims() {
             Claim
           </a>
         )}
+        <StateCounts live={live("claims")} known={knownOf} />
       </div>
       <Table
         label="Claims"
         live={live("claims")}
         columns={columns}
+        orderedBy="state"
         open={pathOf}
         empty={
           <>

@@ -4,7 +4,7 @@ import { mayAct } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
-import { InsideLinks } from "../inside/links.tsx";
+import { SessionTabs } from "../inside/tabs.tsx";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
@@ -19,7 +19,7 @@ import { When } from "../parts/when.tsx";
 import { WorkloadLink } from "../parts/workload-link.tsx";
 import type { PageParams } from "../route.ts";
 import { destroy, discard, release, retryWithoutFiles } from "./acts.tsx";
-import { Address } from "./address.tsx";
+import { Address, Open } from "./address.tsx";
 import { type ClaimKey, claim, isDestroyable, isOpen, retry } from "./claim.ts";
 import { Expiry } from "./expiry.tsx";
 import { knownOf } from "./known-of.ts";
@@ -50,6 +50,10 @@ export default function Claim({ params }: { params: PageParams }) {
           claimed by <TenantLink of={tenantId} />
         </small>
       </h1>
+      <SessionTabs
+        {...{ claim: key, instance: row?.instanceId, current: "session" }}
+        isOpen={row?.phase === "Active" && row.endpoint !== undefined}
+      />
       {row === undefined && claims.state.value === "loading" && <p class="muted">Loading…</p>}
       {row === undefined && claims.state.value !== "loading" && <NoClaim claimKey={key} acts={acts} />}
       {row !== undefined && <Shown claimKey={key} row={row} detail={detail.value} acts={acts} />}
@@ -95,32 +99,12 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
             {phase === "ReleaseFailed" && (
               <Act acts={acts} verb="Discard" class="danger" act={() => discard(key, detail)} />
             )}
-            {phase === "Active" && hasPod && instanceId !== undefined && <InsideLinks of={instanceId} />}
           </>
         )}
+        {/* It comes with the detail, and last, so that it moves no button. */}
+        {phase === "Active" && detail?.url !== undefined && <Open of={key} url={detail.url} acts={acts} />}
       </div>
       <Outcome acts={acts} />
-      <Facts
-        of={[
-          ["State", <State key="state" of={knownOf(row)} />],
-          ["Source", source],
-          ["Zone", zone],
-          ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
-          ["Expires", expiresAt !== undefined && <When at={expiresAt} />],
-          ["Release requested", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
-          ["Took", took !== undefined && durationWords(took)],
-          ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
-          ["Address", detail?.url !== undefined && <Address of={key} url={detail.url} />],
-          ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
-          ["Workload", <WorkloadLink key="workload" of={key.workloadRef} />],
-          [
-            "Labels",
-            Object.entries(labels)
-              .map(([name, value]) => `${name}=${value}`)
-              .join(", "),
-          ],
-        ]}
-      />
       {reason !== undefined && (
         <section aria-labelledby="reason">
           <h2 id="reason" class={phase === "Pending" ? "is-warn" : "is-bad"}>
@@ -145,6 +129,27 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           <Waits words={message ?? waitsFor} of={detail} />
         </section>
       )}
+      <Facts
+        of={[
+          ["State", <State key="state" of={knownOf(row)} />],
+          ["Source", source],
+          ["Zone", zone],
+          ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
+          ["Expires", expiresAt !== undefined && <When at={expiresAt} />],
+          ["Release requested", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
+          ["Took", took !== undefined && durationWords(took)],
+          ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
+          ["Address", detail?.url !== undefined && <Address of={key} url={detail.url} />],
+          ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
+          ["Workload", <WorkloadLink key="workload" of={key.workloadRef} />],
+          [
+            "Labels",
+            Object.entries(labels)
+              .map(([name, value]) => `${name}=${value}`)
+              .join(", "),
+          ],
+        ]}
+      />
       {mayAct() && expiresAt !== undefined && isHeld && <Expiry of={key} uid={detail?.uid} acts={acts} />}
       {start.length > 0 && (
         <section aria-labelledby="times">
@@ -163,9 +168,6 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
                 <code>{snapshot.sha256.slice(0, 16)}</code>.
               </p>
             )}
-            <p>
-              <a href={saved}>Saved versions</a>
-            </p>
           </section>
           {mayAct() && instanceId !== undefined && (hasPod || isCrashing) && (
             <PodLog key={instanceId} of={instanceId} isOpen={isCrashing} />

@@ -12,8 +12,8 @@ import { type FilePath, nameOf, pathOf, visible } from "./file-path.ts";
 import { FileRow } from "./file-row.tsx";
 import { useFolder } from "./folder.ts";
 import type { WatchState } from "./folder-watch.ts";
-import { InsideHead, insideHref } from "./links.tsx";
 import { NameDialog, type NameQuestion } from "./name-dialog.tsx";
+import { InstanceHead, insideHref } from "./tabs.tsx";
 import { Uploads, useUploads } from "./uploads.tsx";
 
 export default function Files({ params }: { params: PageParams }) {
@@ -24,7 +24,7 @@ export default function Files({ params }: { params: PageParams }) {
   const heading = useFocusOn<HTMLHeadingElement>(file ?? folder);
   return (
     <>
-      <InsideHead of={name} current="files" />
+      <InstanceHead of={name} current="files" />
       {file === null ? (
         <Folder instance={name} {...{ folder, heading }} />
       ) : (

@@ -10,10 +10,10 @@ import { Long } from "../parts/long.tsx";
 import { Problem, Reading } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import { navigate, type PageParams, place } from "../route.ts";
-import { InsideHead, insideHref } from "./links.tsx";
 import { followOutput } from "./process-output.ts";
 import { commandWords, type Process, stateOf } from "./process-words.ts";
 import { StartProcess } from "./start-process.tsx";
+import { InstanceHead, insideHref } from "./tabs.tsx";
 
 export default function Processes({ params }: { params: PageParams }) {
   const { name = "" } = params;
@@ -25,7 +25,7 @@ export default function Processes({ params }: { params: PageParams }) {
   const all = list.value;
   return (
     <>
-      <InsideHead of={name} current="processes" />
+      <InstanceHead of={name} current="processes" />
       <section aria-labelledby="all" class="processes">
         <h2 id="all">Processes that were started here</h2>
         <div class="acts">

@@ -3,11 +3,11 @@ import { logins } from "../api/call.ts";
 import { timers } from "../api/kinds.ts";
 import { navigate, type PageParams, place } from "../route.ts";
 import { rememberShell } from "./left-shells.ts";
-import { InsideHead, insideHref } from "./links.tsx";
 import { createScreen, type Screen } from "./screen.ts";
 import { connectShell, type ShellConnection, type ShellState } from "./shell-connection.ts";
 import { shellSockets } from "./shell-socket.ts";
 import { stateWords } from "./state-words.ts";
+import { InstanceHead, insideHref } from "./tabs.tsx";
 import { TouchKeys } from "./touch-keys.tsx";
 
 export default function Terminal({ params }: { params: PageParams }) {
@@ -15,7 +15,7 @@ export default function Terminal({ params }: { params: PageParams }) {
   const [round, setRound] = useState(0);
   return (
     <>
-      <InsideHead of={name} current="terminal" />
+      <InstanceHead of={name} current="terminal" />
       <Shell
         key={round}
         instance={name}

@@ -1,12 +1,15 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
 import { stateColumns } from "../parts/state.tsx";
+import { StateCounts } from "../parts/state-counts.tsx";
 import { tenantHref } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
 import type { Column } from "../table/columns.tsx";
 import { Table } from "../table/table.tsx";
 
 type Instance = Kinds["instances"];
+
+const asIs = (instance: Instance): Instance => instance;
 
 const columns: readonly Column<Instance>[] = [
   { key: "name", title: "Name", text: ({ name }) => name, width: "minmax(0, 1.8fr)", phone: 1 },
@@ -16,7 +19,7 @@ const columns: readonly Column<Instance>[] = [
     href: ({ tenantId }) => tenantId && tenantHref(tenantId),
   },
   { key: "workload", title: "Workload", text: ({ workloadRef }) => workloadRef ?? "", choices: true },
-  ...stateColumns<Instance>((instance) => instance, {
+  ...stateColumns<Instance>(asIs, {
     phases: ["Pending", "Running", "Succeeded", "Failed", "Unknown"],
   }),
   { key: "reason", title: "Reason", text: reasonWords, width: "minmax(0, 1.4fr)" },
@@ -49,11 +52,15 @@ function reasonWords({ reason, restarts }: Instance): string {
 export default function Instances() {
   return (
     <>
-      <h1>Instances</h1>
+      <div class="title">
+        <h1>Instances</h1>
+        <StateCounts live={live("instances")} known={asIs} />
+      </div>
       <Table
         label="Instances"
         live={live("instances")}
         columns={columns}
+        orderedBy="state"
         open={({ name }) => `/dashboard/instances/${name}`}
         empty={
           <>

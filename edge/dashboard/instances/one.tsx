@@ -4,7 +4,7 @@ import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { destroy } from "../claims/acts.tsx";
-import { InsideLinks } from "../inside/links.tsx";
+import { InstanceHead } from "../inside/tabs.tsx";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
@@ -29,17 +29,13 @@ export default function Instance({ params }: { params: PageParams }) {
   const acts = useActs();
   return (
     <>
-      <p class="crumbs">
-        <a href="/dashboard/instances">Instances</a>
-      </p>
-      <h1>{name}</h1>
+      <InstanceHead of={name} current="pod" />
       {row === undefined && (
         <p class="muted">{instances.state.value === "loading" ? "Loading…" : "This instance no longer exists."}</p>
       )}
       {row !== undefined && mayAct() && (
         <div class="acts">
           <Act acts={acts} verb="Destroy" keys="x" class="danger" act={() => destroy(row)} />
-          {row.tenantId !== undefined && row.phase === "Running" && <InsideLinks of={name} />}
         </div>
       )}
       <Outcome acts={acts} />

@@ -2,9 +2,16 @@ import type { Column } from "../table/columns.tsx";
 import { type Health, healthOf, type Known } from "./health.ts";
 
 /** A shape beside the word, so that neither depends on colour. */
-const shapes: Readonly<Record<Health["is"], string>> = { bad: "▲", warn: "◐", ok: "●", plain: "□" };
+export const shapes: Readonly<Record<Health["is"], string>> = { bad: "▲", warn: "◐", ok: "●", plain: "□" };
 /** The worst first. */
 const ranks: readonly Health["is"][] = ["bad", "warn", "ok", "plain"];
+/** What rows of each health have in common; lists are filtered by these words. */
+export const healthWords: Readonly<Record<Health["is"], string>> = {
+  bad: "failing",
+  warn: "waiting",
+  ok: "running",
+  plain: "ending",
+};
 
 export function State({ of }: { of: Known }) {
   const { is, word, why } = healthOf(of);
@@ -18,7 +25,7 @@ export function State({ of }: { of: Known }) {
   );
 }
 
-/** The state column, and a hidden one with the API's phase, which links may filter by. */
+/** The state column, and two hidden ones that links may filter by: the API's phase, and the health. */
 export function stateColumns<Row>(known: (row: Row) => Known, options: { phases: readonly string[] }): Column<Row>[] {
   const { phases } = options;
   return [
@@ -32,5 +39,9 @@ export function stateColumns<Row>(known: (row: Row) => Known, options: { phases:
       cell: (row) => <State of={known(row)} />,
     },
     { key: "phase", title: "Phase", choices: phases, isHidden: true, text: (row) => known(row).phase },
+    {
+      ...{ key: "health", title: "Health", choices: Object.values(healthWords), isHidden: true },
+      text: (row) => healthWords[healthOf(known(row)).is],
+    },
   ];
 }

@@ -25,6 +25,8 @@ export function FilterBar<Row>(props: {
   count: number;
   /** Whether the order is chosen here, because no column headers are shown. */
   hasOrder: boolean;
+  /** Whether there is always a column that orders the rows. */
+  isOrdered: boolean;
   /** Called when the keyboard should go to the rows. */
   onDone(): void;
 }) {
@@ -131,7 +133,7 @@ export function FilterBar<Row>(props: {
           </select>
         );
       })}
-      {props.hasOrder && <Order {...{ columns, filter, set }} />}
+      {props.hasOrder && <Order {...{ columns, filter, set }} isOrdered={props.isOrdered} />}
       <span class="muted">
         {count === total ? total.toLocaleString() : `${count.toLocaleString()} of ${total.toLocaleString()}`}
       </span>
@@ -139,7 +141,12 @@ export function FilterBar<Row>(props: {
   );
 }
 
-function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; set(change: Partial<Filter>): void }) {
+function Order<Row>(props: {
+  columns: readonly Column<Row>[];
+  filter: Filter;
+  isOrdered: boolean;
+  set(change: Partial<Filter>): void;
+}) {
   const { sort } = props.filter;
   return (
     <select
@@ -150,7 +157,7 @@ function Order<Row>(props: { columns: readonly Column<Row>[]; filter: Filter; se
         props.set({ sort: key === "" ? undefined : { key, descending: key !== value } });
       }}
     >
-      <option value="">Order by name</option>
+      {!props.isOrdered && <option value="">Order by name</option>}
       {props.columns.filter(isSeen).flatMap(({ key, title }) => [
         <option key={key} value={key}>
           {title} ↑

@@ -33,10 +33,12 @@ export function Table<Row>(props: {
   /** Path of a row's page. */
   open(row: Row): string;
   label: string;
+  /** The column that orders the rows until another is chosen. @default none: they are ordered by name */
+  orderedBy?: string;
   /** Shown when there are no rows at all. */
   empty: ComponentChildren;
 }) {
-  const { live, columns, open, label } = props;
+  const { live, columns, open, label, orderedBy } = props;
   const { keyOf } = live;
   const id = useId();
   const box = useRef<HTMLDivElement>(null);
@@ -49,7 +51,10 @@ export function Table<Row>(props: {
   const filled = useSignal(0);
 
   const query = place.value.search;
-  const filter = useMemo(() => readFilter(new URLSearchParams(query), columns), [query, columns]);
+  const filter = useMemo(() => {
+    const read = readFilter(new URLSearchParams(query), columns);
+    return orderedBy === undefined ? read : { ...read, sort: read.sort ?? { key: orderedBy, descending: false } };
+  }, [query, columns, orderedBy]);
   useLayoutEffect(() => {
     const { compare, keeps } = applyFilter(filter, columns);
     view.setOrder(compare, keeps);
@@ -167,6 +172,7 @@ export function Table<Row>(props: {
         {...{ live, columns, filter, label }}
         count={rows.length}
         hasOrder={isNarrow}
+        isOrdered={orderedBy !== undefined}
         onDone={() => (activeAt < 0 ? byLetter(1) : box.current?.focus())}
       />
       <div

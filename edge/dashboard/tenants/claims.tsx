@@ -6,7 +6,7 @@ import { Address } from "../claims/address.tsx";
 import { retry } from "../claims/claim.ts";
 import { knownOf } from "../claims/known-of.ts";
 import { remedyOf } from "../claims/remedies.ts";
-import { insideHref } from "../inside/links.tsx";
+import { insideHref } from "../inside/tabs.tsx";
 import { Act, type Acts } from "../parts/acts.tsx";
 import { Long } from "../parts/long.tsx";
 import { State } from "../parts/state.tsx";
