@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -18,7 +18,7 @@ const CONTEXT_LIMIT_MS = 900_000;
  * fetched once.
  *
  * @param options.cluster name of the local cluster, which was started with `WITH_BUILDS`
- * @param options.example folder in `manifests/examples` with `requirements.txt`
+ * @param options.example folder in `manifests/examples` with `requirements.txt` or `package-lock.json`
  */
 export async function buildExample(
   stack: Stack,
@@ -26,8 +26,11 @@ export async function buildExample(
 ): Promise<void> {
   const script = join(EXAMPLES, "local-context.sh");
   const source = join(EXAMPLES, example);
+  const packages = ["requirements.txt", "package-lock.json"]
+    .map((name) => join(source, name))
+    .filter((path) => existsSync(path));
   const made = await cachedInstall(`${example}-context`, {
-    files: [script, join(source, "requirements.txt")],
+    files: [script, ...packages],
     install: (empty) => runCommand(script, [source, empty], { limitMs: CONTEXT_LIMIT_MS }),
   });
   await waitUntil(() => /^ok builder image/m.test(stack.output()), {
