@@ -64,6 +64,13 @@ export const templates: readonly Template[] = [
     needs: "Its image is built in the cluster: docs/how-to/run-jupyterlab.md.",
     load: () => import("../../../manifests/examples/jupyterlab/workload.yaml"),
   },
+  {
+    name: "node-red",
+    title: "Node-RED",
+    says: "Flows drawn in the browser that answer webhooks, which survive a release.",
+    needs: "Its image is built in the cluster: docs/how-to/run-node-red.md.",
+    load: () => import("../../../manifests/examples/node-red/workload.yaml"),
+  },
 ];
 
 /** Links that begin the form with a template. */
