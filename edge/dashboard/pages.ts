@@ -86,6 +86,13 @@ export const pages: readonly Page[] = [
     load: () => import("./keys/keys.tsx"),
   },
   {
+    path: "/dashboard/audit",
+    of: "keys",
+    title: () => "Who did what",
+    navigation: { word: "Audit", letter: "a" },
+    load: () => import("./audit/audit.tsx"),
+  },
+  {
     path: "/dashboard/claims/:tenant/:workload",
     title: ({ tenant, workload }) => `${workload} of ${tenant}`,
     load: () => import("./claims/one.tsx"),

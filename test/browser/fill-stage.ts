@@ -122,6 +122,7 @@ async function fillStage({ tenancy, edge }: Stage): Promise<Visit[]> {
       shows: "this server has no keys besides TENANCY_API_KEY",
       refused: /status of 404/,
     },
+    { path: "/dashboard/audit", at: "/dashboard/audit", heading: "Who did what", shows: "anonymous" },
     {
       path: "/dashboard/usage",
       at: "/dashboard/usage",
@@ -141,7 +142,7 @@ export async function openVisit(
   await page.getByRole("heading", { level: 1, name: heading }).waitFor();
   await page.getByRole("main").getByText(shows).filter({ visible: true }).first().waitFor();
   // A page that shows no list follows nothing.
-  const followsNothing = /\/create\/|\/(usage|keys|_design)$|\/:name\/(terminal|files|processes)$/.test(path);
+  const followsNothing = /\/create\/|\/(usage|keys|audit|_design)$|\/:name\/(terminal|files|processes)$/.test(path);
   if (!followsNothing) await page.getByRole("banner").getByText("live").waitFor();
 }
 

@@ -96,6 +96,28 @@ test("an admin creates a key of some workloads, which is shown once, and deletes
   assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
   await assertAccessible();
   await picture(page, "keys-phone");
+  const refused = await fetch(`${edge.url}/api/v1/tenants/alice/claim`, {
+    ...{ method: "POST", body: "{}" },
+    headers: { authorization: `Bearer ${text}`, "content-type": "application/json" },
+  });
+  assert.is(refused.status, 400);
+  await page.goto(`${edge.url}/dashboard/audit?act=look`);
+  await page
+    .getByText("No such record.")
+    .or(page.getByRole("table", { name: "Records" }))
+    .waitFor();
+  await page.getByLabel("Act", { exact: true }).selectOption("change");
+  await page.getByRole("row", { name: /root POST \/keys .*201 done/ }).waitFor();
+  await page.getByRole("row", { name: /alice laptop POST .*\/claim tenant alice.* 400 refused/ }).waitFor();
+  assert.is(await page.evaluate("document.documentElement.scrollWidth"), 390);
+  await assertAccessible();
+  await picture(page, "audit-phone");
+  await page.setViewportSize({ width: 1280, height: 844 });
+  await picture(page, "audit");
+  await page.getByLabel("Tenant").fill("nobody-of-this-name");
+  await page.keyboard.press("Enter");
+  await page.getByText("No such record.").waitFor();
+  await page.goto(`${edge.url}/dashboard/keys`);
   await row.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("There are no keys.").waitFor();

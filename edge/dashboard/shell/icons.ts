@@ -10,4 +10,5 @@ export const icons: Readonly<Record<string, string>> = {
   Tenants: "M8 8a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zM3 13.5c0-3 2-4 5-4s5 1 5 4",
   Usage: "M2.5 13.5h11M4 11V8M8 11V3.5M12 11V6",
   Keys: "M5.5 8a2.5 2.5 0 1 0 0 .01zM8 8h6v2.5M11 8v2",
+  Audit: "M4 2.5h8v11H4zM6 5.5h4M6 8h4M6 10.5h2",
 };

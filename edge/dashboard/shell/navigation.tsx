@@ -29,7 +29,7 @@ export function linkedPages(): Linked[] {
   // An edge without a key has no others.
   const hasKeys = session.value?.asksForKey === true;
   return pages.flatMap(({ path, navigation, ...page }) =>
-    navigation === undefined || !isOpen(pageFor({ path, ...page })) || (page.of === "keys" && !hasKeys)
+    navigation === undefined || !isOpen(pageFor({ path, ...page })) || (path === "/dashboard/keys" && !hasKeys)
       ? []
       : [{ path, ...navigation }],
   );

@@ -2,6 +2,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { listedTenants } from "../api/access.ts";
 import { clockAheadMs } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
+import { Choice } from "../parts/choice.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { WorkloadLink } from "../parts/workload-link.tsx";
@@ -145,24 +146,6 @@ function Choices({ view, today }: { view: UsageView; today: string }) {
         />
       )}
     </search>
-  );
-}
-
-function Choice(props: {
-  label: string;
-  of: Readonly<Record<string, string>>;
-  value: string;
-  choose(value: string): void;
-}) {
-  const { label, of, value, choose } = props;
-  return (
-    <select aria-label={label} value={value} onChange={(event) => choose(event.currentTarget.value)}>
-      {Object.entries(of).map(([name, word]) => (
-        <option key={name} value={name}>
-          {word}
-        </option>
-      ))}
-    </select>
   );
 }
 
