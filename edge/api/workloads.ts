@@ -100,7 +100,7 @@ export async function annotateWorkload(
 interface WorkloadResponse {
   name: string;
   spec: WorkloadSpec;
-  status: Pick<WorkloadStatus, "phase" | "reason" | "message" | "image" | "build">;
+  status: Pick<WorkloadStatus, "phase" | "reason" | "message" | "image" | "build" | "images">;
   /** ISO 8601. */
   createdAt: string;
 }
@@ -119,6 +119,7 @@ function workloadResponse({ metadata, spec, status: stored }: Workload): Workloa
       ...(status?.message !== undefined && { message: status.message }),
       ...(status?.image !== undefined && { image: status.image }),
       ...(status?.build !== undefined && { build: status.build }),
+      ...(status?.images !== undefined && { images: status.images }),
     },
     createdAt: metadata.creationTimestamp ?? "",
   };

@@ -715,6 +715,26 @@ export type Workload = {
       /** How many attempts failed for a cause that may pass; each is followed by another. */
       tries?: number;
     };
+    /** Which nodes have the image: only for a workload with image.prePull. */
+    images?: {
+      /** The image, as pods name it. */
+      image: string;
+      /** Number of nodes that may run the workload's pods. */
+      nodes: number;
+      /** Number of these nodes that have the image. */
+      pulled: number;
+      /** The first of them, by name. */
+      pulledOn: string[];
+      /** Nodes where the last try failed, the first by name. */
+      failed: {
+        /** Name of the node. */
+        node: string;
+        /** Why, in the kubelet's words. */
+        message: string;
+      }[];
+      /** Why no image is pulled, if none is. */
+      message?: string;
+    };
   };
   /** When it was created. */
   createdAt: string;

@@ -5,6 +5,8 @@ import { pods } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
 import { workloads } from "../../crds/kinds.ts";
 import { WORKLOAD_CONTAINER } from "../../crds/labels.ts";
+import type { Workload } from "../../crds/workload.ts";
+import { publishChanges } from "../../edge/api/events/publish-change.ts";
 import { openPage } from "./browser.ts";
 import { type FakeStage, startFakeStage } from "./fake-stage.ts";
 
@@ -77,6 +79,27 @@ test("lists have the worst first, are counted and filtered by state, and a link 
   await page.locator("[role=grid][aria-rowcount='2']").getByRole("row", { name: /carol/ }).waitFor();
   await page.getByRole("button", { name: "Phase: Error" }).click();
   await page.getByRole("row", { name: /alice/ }).waitFor();
+  await close();
+});
+
+test("a workload's page follows which nodes have its image, and says why one has not", async () => {
+  const { cluster, events } = stage.edge;
+  const large = cluster.addWorkload("large");
+  const images = { image: "i", nodes: 3, pulled: 1, pulledOn: ["node-a"] };
+  const failed = [{ node: "node-b", message: "no such host registry.example.com" }];
+  const previous: Workload = { ...large, status: { phase: "Ready", images: { ...images, failed } } };
+  cluster.add(workloads, previous);
+  const { page, assertAccessible, close } = await openPage(stage.browser);
+  await page.goto(`${stage.url}/dashboard/workloads/large`);
+  const section = page.getByRole("region", { name: "Image on nodes" });
+  await section.getByText("1 of 3 nodes have it: node-a.").waitFor();
+  await section.getByText("node-b could not pull it, and tries again: no such host registry.example.com").waitFor();
+  await assertAccessible();
+  await page.getByRole("banner").getByText("live").waitFor();
+  const object: Workload = { ...large, status: { phase: "Ready", images: { ...images, pulled: 3, failed: [] } } };
+  cluster.add(workloads, object);
+  publishChanges(events).workloads({ type: "modified", object, previous });
+  await section.getByText("3 of 3 nodes have it: node-a and 2 more.").waitFor();
   await close();
 });
 

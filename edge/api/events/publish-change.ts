@@ -56,7 +56,7 @@ function openClaim(claim: Claim) {
 interface Shown<T extends KubernetesObject, Open extends object> {
   readonly family: "workload" | "pool" | "trigger";
   readonly open: (object: T) => Open;
-  /** The private message: clients learn that it has changed, not its content. */
+  /** What is private: clients learn that it has changed, not its content. */
   readonly wordsOf: (object: T) => string | undefined;
   readonly workloadOf: (object: T) => string;
 }
@@ -64,7 +64,7 @@ interface Shown<T extends KubernetesObject, Open extends object> {
 const shownWorkload: Shown<Workload, ApiTypes["OpenWorkload"]> = {
   family: "workload",
   open: openWorkload,
-  wordsOf: ({ status }) => status?.message,
+  wordsOf: ({ status }) => JSON.stringify([status?.message, status?.images]),
   workloadOf: ({ metadata }) => metadata.name,
 };
 const shownPool: Shown<Pool, ApiTypes["OpenPool"]> = {

@@ -13,7 +13,7 @@ import { savedFileSchemas } from "./saved-file-schemas.ts";
 export const tenantIdSchema: OpenApiSchema = { type: "string", pattern: pattern.tenantId, maxLength: 63 };
 export const nameSchema: OpenApiSchema = { type: "string", pattern: pattern.subdomain, maxLength: 63 };
 
-const { phase: workloadPhase, image: builtImage, build } = workloadStatusSchema.properties;
+const { phase: workloadPhase, image: builtImage, build, images } = workloadStatusSchema.properties;
 const { phase: poolPhase, ready, warming, desired, scaling } = poolStatusSchema.properties;
 const { phase: claimPhase, source, endpoint } = claimStatusSchema.properties;
 const { timeline, conditions, resumedFrom, restoredFrom, snapshot, files } = claimStatusSchema.properties;
@@ -338,6 +338,7 @@ const shared = {
           message: Type.Optional(text("What to change.")),
           image: builtImage,
           build,
+          images,
         },
         { description: "The operator's result." },
       ),

@@ -98,6 +98,7 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
           ))}
         </ul>
       </section>
+      {status.images !== undefined && <Images of={status.images} />}
       <Connect workload={name} />
       <Pools of={name} />
       {spec.image.dockerfile !== undefined && <Build name={name} version={status} acts={acts} />}
@@ -112,6 +113,28 @@ function Shown({ row, acts }: { row: Workload; acts: Acts }) {
         />
       </section>
     </>
+  );
+}
+
+/** Which nodes have pulled the image ahead. */
+function Images({ of }: { of: NonNullable<Workload["status"]["images"]> }) {
+  const { nodes, pulled, pulledOn, failed, message } = of;
+  const others = pulled - pulledOn.length;
+  return (
+    <section aria-labelledby="images">
+      <h2 id="images">Image on nodes</h2>
+      {message !== undefined && <p class="is-warn">{message}</p>}
+      <p>
+        {pulled.toLocaleString()} of {nodes.toLocaleString()} nodes have it
+        {pulledOn.length > 0 && `: ${pulledOn.join(", ")}`}
+        {others > 0 && ` and ${others.toLocaleString()} more`}.
+      </p>
+      {failed.map(({ node, message }) => (
+        <p key={node}>
+          <span class="is-bad">{node} could not pull it</span>, and tries again: <Long of={message} />
+        </p>
+      ))}
+    </section>
   );
 }
 
