@@ -65,6 +65,7 @@ test("lists have the worst first, are counted and filtered by state, and a link 
   const rows = page.getByRole("row");
   await page.goto(`${stage.url}/dashboard/claims`);
   await page.getByRole("row", { name: /alice/ }).waitFor();
+  assert.match(await page.getByRole("list", { name: "Counts by health" }).innerText(), /2 failing.*1 running/s);
   assert.match((await rows.allInnerTexts()).join(" "), /bob.*carol.*alice/s);
   await page.getByRole("button", { name: "1 running" }).click();
   await page.locator("[role=grid][aria-rowcount='2']").getByRole("row", { name: /alice/ }).waitFor();
