@@ -1263,6 +1263,8 @@ export type ClaimDetail = {
    * front door is configured.
    */
   url?: string;
+  /** With `url`: what admits a visitor, by the workload's `network.expose`. */
+  expose?: "link" | "key" | "public";
   /** What it is waiting for, as a sentence. */
   waitsFor?: string;
   /** Events of the claim and its pod, oldest first. */

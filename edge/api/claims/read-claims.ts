@@ -77,11 +77,11 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
         const requestedAt = annotations?.[annotation.requestedAt];
         const { phase, timeline, conditions, resumedFrom, restoredFrom, snapshot, files, instanceUid } =
           claim.status ?? {};
-        const url = frontDoorUrl(key, services);
+        const outside = frontDoor(key, services);
         const why = phase === "Active" || phase === "Error" ? undefined : waitsFor(claim);
         const detail: ApiTypes["ClaimDetail"] = {
           ...listedClaim(claim, cache),
-          ...(url !== undefined && { url }),
+          ...outside,
           ...(requestedAt !== undefined && { requestedAt }),
           ...(deletionTimestamp !== undefined && { releasingSince: deletionTimestamp }),
           ...(timeline !== undefined && { timeline }),
@@ -99,11 +99,12 @@ export function readClaimRoutes(services: ReadServices): ApiRoute[] {
   ];
 }
 
-/** The instance's address for visitors, if it has one. */
-function frontDoorUrl({ tenantId, workloadRef }: ClaimKey, { cache, namespace, links }: ReadServices) {
+/** The instance's address for visitors, and what admits them, if it has one. */
+function frontDoor({ tenantId, workloadRef }: ClaimKey, { cache, namespace, links }: ReadServices) {
   const workload = cache.workloads.store.get({ namespace, name: workloadRef });
   const { expose = "none" } = workload?.spec.network ?? {};
-  return expose === "none" ? undefined : links?.address({ workload: workloadRef, tenantId });
+  const url = links?.address({ workload: workloadRef, tenantId });
+  return expose !== "none" && url !== undefined && { url, expose };
 }
 
 function listedClaim(claim: Claim, { pods }: Pick<ClusterCache, "pods">): ApiTypes["ListedClaim"] {

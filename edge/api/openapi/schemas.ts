@@ -441,6 +441,11 @@ const shared = {
           "Its address at the front door, without a token; absent if the workload's `network.expose` is `none`, or no front door is configured.",
         ),
       ),
+      expose: Type.Optional(
+        stringEnum(["link", "key", "public"], {
+          description: "With `url`: what admits a visitor, by the workload's `network.expose`.",
+        }),
+      ),
       waitsFor: Type.Optional(text("What it is waiting for, as a sentence.")),
       events: Type.Optional(Type.Array(objectEvent, { description: "Events of the claim and its pod, oldest first." })),
       eventsProblem,
