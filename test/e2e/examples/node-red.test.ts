@@ -76,9 +76,9 @@ test("the editor in a browser that was given a link deploys a flow, which answer
   await page.locator("#red-ui-clipboard-dialog-ok").click();
   await Promise.all([
     comms.waitForEvent("framereceived", ({ payload }) => payload.includes("notification/runtime-deploy")),
+    page.waitForResponse((response) => response.request().method() === "POST" && response.url().endsWith("/flows")),
     page.locator("#red-ui-header-button-deploy:not(.disabled)").click(),
   ]);
-  await page.getByText("Successfully deployed").waitFor();
   visitor = await page.context().storageState();
   await opened.close();
   assert.equal(await (await order("ann", 1)).json(), { order: 1, count: 1 });
