@@ -10,10 +10,13 @@ export interface Page {
   /** Its label in the navigation, the letter that opens it after `g`, and whether a group begins with it. */
   readonly navigation?: { readonly word: string; readonly letter: string; readonly isFirst?: true };
   /**
-   * Who can use it: those who see the service, act on tenants' things, change the service, or give keys.
+   * Who can use it: those who see the service, act on tenants' things, change the service, or give keys and see what
+   * was done.
    * @default all who may log in
    */
   readonly of?: "service" | "acts" | "changes" | "keys";
+  /** Whether it has nothing to show on an edge without a key. @default false */
+  readonly isOfKeys?: true;
   load(): Promise<{ default: ComponentType<{ params: PageParams }> }>;
 }
 
@@ -81,6 +84,7 @@ export const pages: readonly Page[] = [
   {
     path: "/dashboard/keys",
     of: "keys",
+    isOfKeys: true,
     title: () => "Keys",
     navigation: { word: "Keys", letter: "k" },
     load: () => import("./keys/keys.tsx"),

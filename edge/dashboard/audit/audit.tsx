@@ -4,6 +4,7 @@ import { useLoad } from "../api/load.ts";
 import { session } from "../api/session.ts";
 import { Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { Choice } from "../parts/choice.tsx";
+import { FilterText } from "../parts/filter-text.tsx";
 import { Problem, Reading } from "../parts/problem.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { When } from "../parts/when.tsx";
@@ -24,13 +25,22 @@ export default function Audit() {
   const log = useLoad(String(query), (signal) => readLog(query, signal));
   const names = useKeyNames();
   const acts = useActs();
-  const { records, since, omitted = 0, next } = log.value ?? {};
+  const { replica, records, since, omitted = 0, next } = log.value ?? {};
   return (
     <>
       <h1>Who did what</h1>
       <search class="filter">
-        <TextField label="Actor" value={given("actor")} choose={(actor) => changeQuery({ actor, after: "" })} />
-        <TextField label="Tenant" value={given("tenant")} choose={(tenant) => changeQuery({ tenant, after: "" })} />
+        {["Actor", "Tenant"].map((label) => {
+          const name = label.toLowerCase();
+          const choose = (value: string) => changeQuery({ [name]: value, after: "" });
+          return (
+            <FilterText
+              key={name}
+              {...{ label, choose, value: given(name) }}
+              {...{ placeholder: `${label}: all`, maxLength: 512 }}
+            />
+          );
+        })}
         <Choice
           label="Act"
           of={{ "": "Changes and looks", change: "Changes", look: "Looks" }}
@@ -44,8 +54,8 @@ export default function Audit() {
       <Reading of={log} />
       {since !== undefined && (
         <p class="muted">
-          What one replica has recorded; it has everything since <When at={since} />. Older records are in the log of
-          the edge.
+          These are the records of replica <code>{replica}</code>, which has all since <When at={since} />. Older ones,
+          and those of other replicas, are in the log of the edge.
           {omitted > 0 && ` ${omitted.toLocaleString()} requests without a valid key were too many to be recorded.`}
         </p>
       )}
@@ -81,16 +91,6 @@ function useKeyNames(): ReadonlyMap<string, string> {
   return new Map(keys.value?.map(({ id, name }) => [id, name]));
 }
 
-function TextField({ label, value, choose }: { label: string; value: string; choose(value: string): void }) {
-  return (
-    <input
-      {...{ type: "search", "aria-label": label, placeholder: `${label}: all`, maxLength: 512, value }}
-      {...{ spellcheck: false, autocomplete: "off" }}
-      onChange={(event) => choose(event.currentTarget.value.trim())}
-    />
-  );
-}
-
 function Records({ of, names }: { of: readonly Entry[]; names: ReadonlyMap<string, string> }) {
   return (
     <table class="stack" aria-label="Records">
@@ -110,9 +110,8 @@ function Records({ of, names }: { of: readonly Entry[]; names: ReadonlyMap<strin
               <When at={time} />
             </th>
             <td>
-              <a href={hrefWith({ actor: idOf(actor), after: "" })} title={idOf(actor)}>
-                {names.get(actor.id ?? "") ?? idOf(actor)}
-              </a>
+              <a href={hrefWith({ actor: idOf(actor), after: "" })}>{idOf(actor)}</a>
+              {actor.kind === "key" && names.has(actor.id ?? "") && ` ${names.get(actor.id ?? "")}`}
             </td>
             <td>
               <code>
@@ -129,7 +128,7 @@ function Records({ of, names }: { of: readonly Entry[]; names: ReadonlyMap<strin
             </td>
             <td class={classes[outcome]} title={`${ms} ms`}>
               {status} {outcome}
-              {stage === "ResponseStarted" && ", goes on"}
+              {stage === "ResponseStarted" && ", still open"}
             </td>
             <td data-label="from">{address}</td>
           </tr>

@@ -8,9 +8,9 @@ const ranks: readonly Health["is"][] = ["bad", "warn", "ok", "plain"];
 /** What rows of each health have in common; lists are filtered by these words. */
 export const healthWords: Readonly<Record<Health["is"], string>> = {
   bad: "failing",
-  warn: "waiting",
+  warn: "unsettled",
   ok: "running",
-  plain: "ending",
+  plain: "ended or ending",
 };
 
 export function State({ of }: { of: Known }) {

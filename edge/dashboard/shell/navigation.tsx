@@ -28,8 +28,8 @@ export function linkedPages(): Linked[] {
   if (access.value === undefined) return [];
   // An edge without a key has no others.
   const hasKeys = session.value?.asksForKey === true;
-  return pages.flatMap(({ path, navigation, ...page }) =>
-    navigation === undefined || !isOpen(pageFor({ path, ...page })) || (path === "/dashboard/keys" && !hasKeys)
+  return pages.flatMap(({ path, navigation, isOfKeys, ...page }) =>
+    navigation === undefined || !isOpen(pageFor({ path, ...page })) || (isOfKeys && !hasKeys)
       ? []
       : [{ path, ...navigation }],
   );

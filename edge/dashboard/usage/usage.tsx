@@ -3,6 +3,7 @@ import { listedTenants } from "../api/access.ts";
 import { clockAheadMs } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { Choice } from "../parts/choice.tsx";
+import { FilterText } from "../parts/filter-text.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
 import { WorkloadLink } from "../parts/workload-link.tsx";
@@ -134,15 +135,12 @@ function Choices({ view, today }: { view: UsageView; today: string }) {
           choose={(value) => changeQuery({ tenant: value, after: "" })}
         />
       ) : (
-        <input
-          type="search"
-          aria-label="Tenant"
+        <FilterText
+          label="Tenant"
           placeholder={tenants === undefined ? "Tenant: all" : "Tenant"}
           maxLength={63}
-          spellcheck={false}
-          autocomplete="off"
           value={tenant}
-          onChange={(event) => changeQuery({ tenant: event.currentTarget.value.trim(), after: "" })}
+          choose={(value) => changeQuery({ tenant: value, after: "" })}
         />
       )}
     </search>

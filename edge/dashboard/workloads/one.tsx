@@ -124,15 +124,17 @@ function Images({ of }: { of: NonNullable<Workload["status"]["images"]> }) {
     <section aria-labelledby="images">
       <h2 id="images">Image on nodes</h2>
       {message !== undefined && <p class="is-warn">{message}</p>}
-      <p>
-        {pulled.toLocaleString()} of {nodes.toLocaleString()} nodes have it
-        {pulledOn.length > 0 && `: ${pulledOn.join(", ")}`}
-        {others > 0 && ` and ${others.toLocaleString()} more`}.
-      </p>
-      {failed.map(({ node, message }) => (
-        <p key={node}>
-          <span class="is-bad">{node} could not pull it</span>, and tries again: <Long of={message} />
+      {nodes > 0 && (
+        <p>
+          {pulled.toLocaleString()} of {nodes.toLocaleString()} nodes have it
+          {pulledOn.length > 0 && `: ${pulledOn.join(", ")}`}
+          {others > 0 && ` and ${others.toLocaleString()} more`}.
         </p>
+      )}
+      {failed.map(({ node, message }) => (
+        <div key={node}>
+          <span class="is-bad">{node} could not pull it</span>, and tries again: <Long of={message} />
+        </div>
       ))}
     </section>
   );
