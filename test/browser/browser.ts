@@ -34,6 +34,8 @@ export const UNAUTHORIZED = /status of 401|WebSocket connection to .* Authentica
 /** What it writes of connections that were cut, at whatever point of a request. */
 export const CUT =
   /ERR_(CONNECTION_|EMPTY_RESPONSE|CONTENT_LENGTH_MISMATCH|INCOMPLETE_CHUNKED_ENCODING|TIMED_OUT|SOCKET)|WebSocket connection to/;
+/** A name of 127.0.0.1 which, unlike that address, gives a page over HTTP no rights of a secure one. */
+export const INSECURE_HOST = "tenancy.test";
 /** What other processes bring is waited for that long. */
 const LIMIT_MS = 60_000;
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -43,7 +45,7 @@ export async function launchBrowser(wrap = (program: string) => program): Promis
   const { program, flags, env } = await findChromium({ log: console.log });
   return chromium.launch({
     executablePath: wrap(program),
-    args: [...flags],
+    args: [...flags, `--host-resolver-rules=MAP ${INSECURE_HOST} 127.0.0.1`],
     // Names of files that are not ASCII need a locale that has them.
     env: { PATH: process.env.PATH ?? "", HOME: tmpdir(), LC_ALL: "C.UTF-8", ...env },
   });

@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { events } from "../../crds/client/built-in-resources.ts";
 import { systemClock } from "../../crds/client/clock.ts";
-import { openPage } from "./browser.ts";
+import { INSECURE_HOST, openPage } from "./browser.ts";
 import { type FakeStage, startFakeStage } from "./fake-stage.ts";
 
 const test = suite("browser/claim page");
@@ -39,6 +39,15 @@ test.before(async () => {
   cluster.addClaim({
     ...{ tenantId: "dave", workloadRef: "typo" },
     status: { phase: "Active", reason: "CrashLooping", message: "it ends", instanceId: "inst-dave", endpoint },
+  });
+  cluster.addClaim({
+    ...{ tenantId: "erin", workloadRef: "typo" },
+    status: {
+      phase: "Error",
+      reason: "CrashLooping",
+      message: "it ends:\nfirst line\nlast line",
+      instanceId: "inst-gone",
+    },
   });
   const event = (name: string, uid = "", words: { reason: string; message: string }) =>
     cluster.add(events, {
@@ -80,13 +89,25 @@ test("a long error is shortened around its middle, not repeated, and shown whole
   await close();
 });
 
+test("a failed claim begins with its reason, and its program's last lines as they were printed", async () => {
+  const { page, close } = await openPage(stage.browser);
+  await page.goto(`${stage.url}/dashboard/claims/erin/typo`);
+  await page.getByRole("heading", { name: "Events" }).waitFor();
+  const shown = await page.getByRole("main").innerText();
+  assert.match(shown, /CrashLooping\n+it ends:\nfirst line\nlast line\n/);
+  assert.ok(shown.indexOf("last line") < shown.indexOf("State"), shown);
+  await close();
+});
+
 test("a claim's page leads to its instance's own address, with a link where the workload wants one", async () => {
   const { page, assertAccessible, close } = await openPage(stage.browser);
   const open = async (expose: string) => {
     await page.goto(`${stage.url}/dashboard/claims/alice/to-${expose}`);
     await page.getByRole("heading", { name: "Events" }).waitFor();
   };
+  const opens = page.getByRole("button", { name: "Open" }).or(page.getByRole("link", { name: "Open" }));
   await open("public");
+  assert.is(await opens.getAttribute("href"), "http://to-public--alice.localhost:8081/");
   const address = page.getByRole("link", { name: "http://to-public--alice.localhost:8081/" });
   assert.is(await address.getAttribute("href"), "http://to-public--alice.localhost:8081/");
   assert.is(await address.getAttribute("rel"), "noopener noreferrer");
@@ -96,7 +117,7 @@ test("a claim's page leads to its instance's own address, with a link where the 
   assert.match((await linked.getAttribute("href")) ?? "", "tenancy-token=secret");
   await assertAccessible();
   const asked = page.context().waitForEvent("request", (request) => request.url().includes("linked--alice"));
-  await page.getByRole("button", { name: "Open" }).click();
+  await opens.click();
   const request = await asked;
   assert.match(request.url(), "tenancy-token=secret");
   assert.is((await request.allHeaders()).referer, undefined);
@@ -104,8 +125,25 @@ test("a claim's page leads to its instance's own address, with a link where the 
   await page.getByText("Opened in a tab of its own.").waitFor();
   await open("key");
   await page.getByText("http://to-key--alice.localhost:8081/ with the API key").waitFor();
+  assert.is(await opens.count(), 0);
   await open("none");
   assert.is(await page.getByText("localhost:8081").count(), 0);
+  assert.is(await opens.count(), 0);
+  await close();
+});
+
+test("what Open shows cannot lead the dashboard elsewhere, also where no browser's policy prevents it", async () => {
+  const { page, expect, close } = await openPage(stage.browser);
+  // Of a page without a secure connection.
+  expect(/Cross-Origin-Opener-Policy/);
+  await page.context().route("http://linked--alice.localhost:8081/**", (route) => route.fulfill({ body: "opened" }));
+  await page.goto(`${stage.url.replace("127.0.0.1", INSECURE_HOST)}/dashboard/claims/alice/to-link`);
+  const [tab] = await Promise.all([
+    page.waitForEvent("popup"),
+    page.getByRole("button", { name: "Open", exact: true }).click(),
+  ]);
+  await tab.getByText("opened").waitFor();
+  assert.is(await tab.evaluate("opener"), null);
   await close();
 });
 
@@ -120,13 +158,20 @@ test("the pages about one claim lead to each other, also for the keyboard, and w
     await tabs.getByRole("link", { name }).click();
     await tabs.locator("[aria-current=page]").getByText(name).waitFor();
     assert.equal(await tabs.getByRole("link").allInnerTexts(), names);
+    await tabs.getByRole("link", { name: "Terminal", disabled: false }).waitFor();
   }
   await assertAccessible();
   await page.keyboard.press("f");
   await page.getByRole("heading", { level: 1, name: "Files of inst-public" }).waitFor();
   await page.goto(`${stage.url}/dashboard/snapshots/carol/typo`);
   await page.getByText("No saved versions.").waitFor();
-  assert.equal(await tabs.getByRole("link").allInnerTexts(), ["Session", "Saved versions"]);
+  await page.getByRole("banner").getByText("live").waitFor();
+  assert.equal(await tabs.getByRole("link", { disabled: false }).allInnerTexts(), ["Session", "Saved versions"]);
+  await assertAccessible();
+  await page.goto(`${stage.url}/dashboard/instances/inst-gone`);
+  await page.getByText("This instance no longer exists.").waitFor();
+  await tabs.getByRole("link", { name: "Session", disabled: false }).click();
+  await page.getByRole("heading", { level: 1, name: "typo claimed by erin" }).waitFor();
   await close();
 });
 

@@ -1,7 +1,6 @@
 // @own-cluster
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { eventually } from "../eventually.ts";
 import { openPage } from "./browser.ts";
 import {
   INSTANCE,
@@ -111,7 +110,7 @@ test("a pod without the tools says so once on each page", async () => {
   }
   await page.goto(`${stage.url}/dashboard/instances/inst-warm`);
   await page.getByRole("button", { name: "Destroy" }).waitFor();
-  await eventually(async () => (await page.getByRole("link", { name: "Terminal" }).count()) === 0);
+  await page.getByRole("link", { name: "Terminal", disabled: true }).waitFor();
   await close();
 });
 

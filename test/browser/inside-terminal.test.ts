@@ -148,13 +148,13 @@ test("without a mouse: into the terminal, where letters are text, and out of it"
   // There is no log.
   expect(/status of 503/);
   await page.goto(stage.at(""));
-  await page.getByRole("link", { name: "Terminal" }).waitFor();
+  await page.getByRole("link", { name: "Terminal", disabled: false }).waitFor();
   await page.keyboard.press("t");
   await untilOpen(page);
   const focused = () => page.evaluate("document.activeElement.textContent || document.activeElement.ariaLabel");
   await eventually(async () => (await focused()) === "Terminal of inst-a");
-  // A link only once it is known whose instance this is.
-  await page.getByRole("link", { name: "Saved versions" }).waitFor();
+  // Of use only once it is known whose instance this is.
+  await page.getByRole("link", { name: "Saved versions", disabled: false }).waitFor();
   const pages = ["Session", "Terminal", "Files", "Processes", "Pod and log", "Saved versions"];
   for (const name of [...pages, "New shell", "Terminal input"]) {
     await page.keyboard.press("Tab");

@@ -1,16 +1,18 @@
 import { useState } from "preact/hooks";
 import type { ApiTypes } from "../../api/openapi/schemas.ts";
-import { mayAct, seesService } from "../api/access.ts";
+import { mayAct } from "../api/access.ts";
 import { call } from "../api/call.ts";
-import { live } from "../api/kinds.ts";
 import { Act, type Acts } from "../parts/acts.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { When } from "../parts/when.tsx";
 import type { ClaimKey } from "./claim.ts";
 
-/** The outside address of the instance, and a link if its workload asks for one. */
-export function Address({ of, url }: { of: ClaimKey; url: string }) {
-  const expose = useExpose(of);
+type Detail = ApiTypes["ClaimDetail"];
+
+/** The outside address of an instance, if it has one, and a link if its workload asks for one. */
+export function Address({ of }: { of: Detail }) {
+  const { url, expose } = of;
+  if (url === undefined) return null;
   if (expose === "public") return <Outward url={url} />;
   if (expose === "link" && mayAct()) return <Linked of={of} url={url} />;
   return (
@@ -22,8 +24,9 @@ export function Address({ of, url }: { of: ClaimKey; url: string }) {
 }
 
 /** Opens the outside address in a tab of its own, with a new link where the workload asks for one. */
-export function Open({ of, url, acts }: { of: ClaimKey; url: string; acts: Acts }) {
-  const expose = useExpose(of);
+export function Open({ of, acts }: { of: Detail; acts: Acts }) {
+  const { url, expose } = of;
+  if (url === undefined) return null;
   if (expose === "public") {
     return (
       <a class="button primary" href={url} target="_blank" rel="noopener noreferrer">
@@ -35,9 +38,11 @@ export function Open({ of, url, acts }: { of: ClaimKey; url: string; acts: Acts 
   return null;
 
   async function openLinked(): Promise<string> {
-    // A tab that is opened later than the click counts as an advertisement.
+    // Browsers block a tab that is opened after the click was handled.
     const tab = open("", "_blank");
     if (tab === null) throw new Error("The browser refused to open a tab: allow it for this page, or create a link.");
+    // Else the tenant's page could lead this one elsewhere.
+    tab.opener = null;
     try {
       const link = await createLink(of);
       tab.location.replace(link.url);
@@ -47,14 +52,6 @@ export function Open({ of, url, acts }: { of: ClaimKey; url: string; acts: Acts 
       throw error;
     }
   }
-}
-
-/** Who may use the outside address. Those who cannot read the workload ask the API for a link. */
-function useExpose({ workloadRef }: ClaimKey) {
-  if (!seesService()) return "link";
-  const workloads = live("workloads");
-  workloads.version.value;
-  return workloads.rows.get(workloadRef)?.spec.network?.expose;
 }
 
 function createLink({ tenantId, workloadRef }: ClaimKey): Promise<ApiTypes["Link"]> {

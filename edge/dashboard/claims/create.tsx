@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { listedTenants, seesService } from "../api/access.ts";
 import { live } from "../api/kinds.ts";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
+import { claimHref } from "../parts/hrefs.ts";
 import { navigate, place } from "../route.ts";
 import { type SpecField, withValue } from "../spec/spec-fields.ts";
 import { Field, Folded } from "../spec/spec-groups.tsx";
@@ -153,8 +154,7 @@ export default function CreateClaim() {
   async function run(): Promise<string> {
     const said = await claim({ tenantId, workloadRef }, withFiles, { expiresInSeconds, ...brought });
     // The claim may have taken 30 s.
-    if (!isLeft.current)
-      navigate(`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`);
+    if (!isLeft.current) navigate(claimHref({ tenantId, workloadRef }));
     return said;
   }
 }

@@ -1,6 +1,7 @@
 import { mayAct } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
+import { claimHref, instanceHref } from "../parts/hrefs.ts";
 import { stateColumns } from "../parts/state.tsx";
 import { StateCounts } from "../parts/state-counts.tsx";
 import { tenantHref } from "../parts/tenant-link.tsx";
@@ -20,7 +21,7 @@ const columns: readonly Column<Claim>[] = [
   {
     ...{ key: "workload", title: "Workload", choices: true, phone: 2 },
     text: (claim) => claim.workloadRef,
-    href: pathOf,
+    href: claimHref,
   },
   ...stateColumns<Claim>(knownOf, {
     phases: ["Pending", "Active", "Releasing", "Released", "ReleaseFailed", "Error"],
@@ -30,7 +31,7 @@ const columns: readonly Column<Claim>[] = [
   {
     ...{ key: "instance", title: "Instance", width: "minmax(0, 1.6fr)" },
     text: (claim) => claim.instanceId ?? "",
-    href: ({ instanceId }) => instanceId && `/dashboard/instances/${instanceId}`,
+    href: ({ instanceId }) => instanceId && instanceHref(instanceId),
   },
   {
     ...{ key: "address", title: "Address" },
@@ -43,10 +44,6 @@ const columns: readonly Column<Claim>[] = [
     cell: ({ claimedAt }) => <When at={claimedAt} />,
   },
 ];
-
-function pathOf({ tenantId, workloadRef }: Claim): string {
-  return `/dashboard/claims/${tenantId}/${workloadRef}`;
-}
 
 export default function Claims() {
   return (
@@ -65,7 +62,7 @@ export default function Claims() {
         live={live("claims")}
         columns={columns}
         orderedBy="state"
-        open={pathOf}
+        open={claimHref}
         empty={
           <>
             <p>No claims yet. To claim the workload hello for the tenant alice:</p>

@@ -4,10 +4,10 @@ import { mayAct } from "../api/access.ts";
 import { call } from "../api/call.ts";
 import { clockAheadMs, type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
-import { SessionTabs } from "../inside/tabs.tsx";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
+import { instanceHref, savedHref } from "../parts/hrefs.ts";
 import { Long } from "../parts/long.tsx";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
@@ -26,6 +26,7 @@ import { knownOf } from "./known-of.ts";
 import { PodLog } from "./pod-log.tsx";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
+import { SessionTabs } from "./tabs.tsx";
 
 type ClaimDetail = ApiTypes["ClaimDetail"];
 
@@ -79,7 +80,6 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
   const isHeld = phase !== "Releasing" && phase !== "Released" && phase !== "ReleaseFailed";
   const hasPod = isDestroyable(row) && !isWithoutPod;
   const destroyed = { name: instanceId ?? "", ...key, ...(claimedAt !== undefined && { claimedAt }) };
-  const saved = `/dashboard/snapshots/${encodeURIComponent(key.tenantId)}/${encodeURIComponent(key.workloadRef)}`;
   return (
     <>
       <div class="acts">
@@ -91,7 +91,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
             {reason === "RestoreFailed" && isOpen(row) && (
               <>
                 <Act acts={acts} verb="Retry without files" act={() => retryWithoutFiles(key)} />
-                <a href={saved}>Claim another version</a>
+                <a href={savedHref(key)}>Claim another version</a>
               </>
             )}
             {isHeld && <Act acts={acts} verb="Release" keys="r" act={() => release(key, detail)} />}
@@ -102,7 +102,7 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           </>
         )}
         {/* It comes with the detail, and last, so that it moves no button. */}
-        {phase === "Active" && detail?.url !== undefined && <Open of={key} url={detail.url} acts={acts} />}
+        {phase === "Active" && detail !== undefined && <Open of={detail} acts={acts} />}
       </div>
       <Outcome acts={acts} />
       {reason !== undefined && (
@@ -138,8 +138,8 @@ function Shown(props: { claimKey: ClaimKey; row: Kinds["claims"]; detail: ClaimD
           ["Expires", expiresAt !== undefined && <When at={expiresAt} />],
           ["Release requested", detail?.releasingSince !== undefined && <When at={detail.releasingSince} />],
           ["Took", took !== undefined && durationWords(took)],
-          ["Pod", instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>],
-          ["Address", detail?.url !== undefined && <Address of={key} url={detail.url} />],
+          ["Pod", instanceId !== undefined && <a href={instanceHref(instanceId)}>{instanceId}</a>],
+          ["Address", detail?.url !== undefined && <Address key="address" of={detail} />],
           ["Endpoint", endpoint !== undefined && <code>{`${endpoint.host}:${endpoint.port}`}</code>],
           ["Workload", <WorkloadLink key="workload" of={key.workloadRef} />],
           [

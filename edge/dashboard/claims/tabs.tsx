@@ -1,27 +1,22 @@
 import { mayAct } from "../api/access.ts";
 import { live } from "../api/kinds.ts";
-import type { ClaimKey } from "../claims/claim.ts";
+import { leftShells } from "../inside/left-shells.ts";
+import { claimHref, type InsidePart, insideHref, instanceHref, savedHref } from "../parts/hrefs.ts";
 import { useKey } from "../parts/keys.ts";
 import { navigate } from "../route.ts";
-import { leftShells } from "./left-shells.ts";
+import type { ClaimKey } from "./claim.ts";
 
-const parts = [
+const parts: readonly { part: InsidePart; word: string; letter: string }[] = [
   { part: "terminal", word: "Terminal", letter: "t" },
   { part: "files", word: "Files", letter: "f" },
   { part: "processes", word: "Processes", letter: "p" },
-] as const;
+];
 
-export type InsidePart = (typeof parts)[number]["part"];
-export type SessionTab = InsidePart | "session" | "pod" | "saved";
-
-/** The page's address of a part of an instance. */
-export function insideHref(instance: string, part: InsidePart, query: Readonly<Record<string, string>> = {}): string {
-  const search = new URLSearchParams(query).toString();
-  return `${instanceHref(instance)}/${part}${search === "" ? "" : `?${search}`}`;
-}
+type SessionTab = InsidePart | "session" | "pod" | "saved";
 
 /**
- * The pages about one claim: itself, its pod, what is inside, and what was saved.
+ * The pages about one claim: itself, its pod, what is inside, and what was saved. A tab that cannot be used keeps its
+ * place, so that nothing moves when more is known.
  *
  * @param props.claim undefined until it is known whose instance this is
  * @param props.instance its pod, if it has one
@@ -34,28 +29,26 @@ export function SessionTabs(props: {
   current: SessionTab;
 }) {
   const { claim, instance, isOpen, current } = props;
-  const path = claim && `${encodeURIComponent(claim.tenantId)}/${encodeURIComponent(claim.workloadRef)}`;
   const pid = instance === undefined ? undefined : leftShells.value.get(instance);
-  const isShown = instance !== undefined && isOpen && mayAct();
   return (
     <ul class="tabs" aria-label="Pages of the session">
-      {/* It keeps its place until the claim is known, so that nothing moves. */}
-      <Tab word="Session" href={path && `/dashboard/claims/${path}`} isCurrent={current === "session"} />
-      {isShown &&
+      <Tab word="Session" href={claim && claimHref(claim)} isCurrent={current === "session"} />
+      {mayAct() &&
         parts.map(({ part, ...given }) => {
+          if (instance === undefined || !isOpen) return <Tab key={part} word={given.word} isCurrent={false} />;
           const query = part === "terminal" && pid !== undefined ? { pid: String(pid) } : {};
           const href = insideHref(instance, part, query);
           return <KeyedTab key={part} {...given} href={href} isCurrent={current === part} />;
         })}
-      {instance !== undefined && <Tab word="Pod and log" href={instanceHref(instance)} isCurrent={current === "pod"} />}
-      <Tab word="Saved versions" href={path && `/dashboard/snapshots/${path}`} isCurrent={current === "saved"} />
+      <Tab word="Pod and log" href={instance && instanceHref(instance)} isCurrent={current === "pod"} />
+      <Tab word="Saved versions" href={claim && savedHref(claim)} isCurrent={current === "saved"} />
     </ul>
   );
 }
 
 interface TabProps {
   readonly word: string;
-  readonly href: string | undefined;
+  readonly href?: string | undefined;
   readonly isCurrent: boolean;
   readonly letter?: string;
 }
@@ -64,7 +57,7 @@ function Tab({ word, href, isCurrent, letter }: TabProps) {
   return (
     <li>
       <a
-        {...(href !== undefined && { href })}
+        {...(href === undefined ? { role: "link", "aria-disabled": "true" } : { href })}
         title={letter && `${word} (${letter})`}
         aria-keyshortcuts={letter}
         aria-current={isCurrent ? "page" : undefined}
@@ -85,8 +78,8 @@ function KeyedTab(props: TabProps & { readonly href: string; readonly letter: st
 export function InstanceHead({ of, current }: { of: string; current: InsidePart | "pod" }) {
   const instances = live("instances");
   instances.version.value;
-  const { tenantId, workloadRef, phase } = instances.rows.get(of) ?? {};
-  const claim = tenantId !== undefined && workloadRef !== undefined ? { tenantId, workloadRef } : undefined;
+  const row = instances.rows.get(of);
+  const claim = row === undefined && instances.state.value !== "loading" ? claimOfGone(of) : heldBy(row);
   const word = parts.find(({ part }) => part === current)?.word;
   return (
     <>
@@ -108,13 +101,23 @@ export function InstanceHead({ of, current }: { of: string; current: InsidePart 
           </>
         )}
       </h1>
-      {(word !== undefined || claim !== undefined) && (
-        <SessionTabs {...{ claim, instance: of, current }} isOpen={word !== undefined || phase === "Running"} />
-      )}
+      <SessionTabs
+        {...{ claim, instance: of, current }}
+        isOpen={word !== undefined || (claim !== undefined && row?.phase === "Running")}
+      />
     </>
   );
 }
 
-function instanceHref(instance: string): string {
-  return `/dashboard/instances/${encodeURIComponent(instance)}`;
+/** Whose instance it is; undefined of a warm one. */
+function heldBy(row: Partial<ClaimKey> | undefined): ClaimKey | undefined {
+  const { tenantId, workloadRef } = row ?? {};
+  return tenantId !== undefined && workloadRef !== undefined ? { tenantId, workloadRef } : undefined;
+}
+
+/** The claim that still names an instance which no longer exists. */
+function claimOfGone(instance: string): ClaimKey | undefined {
+  const claims = live("claims");
+  claims.version.value;
+  return [...claims.rows.values()].find(({ instanceId }) => instanceId === instance);
 }

@@ -1,8 +1,8 @@
+import { insideHref } from "../parts/hrefs.ts";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
 import { Download } from "./download.tsx";
 import { type InstanceFile, nameOf, pathOf, visible } from "./file-path.ts";
-import { insideHref } from "./tabs.tsx";
 import { MOST_TEXT_BYTES } from "./text-file.ts";
 
 /** One entry of a folder. */

@@ -1,8 +1,10 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { CallError } from "../api/call.ts";
+import { InstanceHead } from "../claims/tabs.tsx";
 import { Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
+import { insideHref } from "../parts/hrefs.ts";
 import { Problem, Reading } from "../parts/problem.tsx";
 import { type PageParams, place } from "../route.ts";
 import { Download } from "./download.tsx";
@@ -13,7 +15,6 @@ import { FileRow } from "./file-row.tsx";
 import { useFolder } from "./folder.ts";
 import type { WatchState } from "./folder-watch.ts";
 import { NameDialog, type NameQuestion } from "./name-dialog.tsx";
-import { InstanceHead, insideHref } from "./tabs.tsx";
 import { Uploads, useUploads } from "./uploads.tsx";
 
 export default function Files({ params }: { params: PageParams }) {

@@ -2,9 +2,11 @@ import type { RefObject } from "preact";
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { useLoad } from "../api/load.ts";
+import { InstanceHead } from "../claims/tabs.tsx";
 import { type Acts, Outcome, Refresh, useActs } from "../parts/acts.tsx";
 import { confirm } from "../parts/confirm.tsx";
 import { useFocusOn } from "../parts/focus.ts";
+import { insideHref } from "../parts/hrefs.ts";
 import { Log } from "../parts/log.tsx";
 import { Long } from "../parts/long.tsx";
 import { Problem, Reading } from "../parts/problem.tsx";
@@ -13,7 +15,6 @@ import { navigate, type PageParams, place } from "../route.ts";
 import { followOutput } from "./process-output.ts";
 import { commandWords, type Process, stateOf } from "./process-words.ts";
 import { StartProcess } from "./start-process.tsx";
-import { InstanceHead, insideHref } from "./tabs.tsx";
 
 export default function Processes({ params }: { params: PageParams }) {
   const { name = "" } = params;

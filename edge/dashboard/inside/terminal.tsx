@@ -1,13 +1,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { logins } from "../api/call.ts";
 import { timers } from "../api/kinds.ts";
+import { InstanceHead } from "../claims/tabs.tsx";
+import { insideHref } from "../parts/hrefs.ts";
 import { navigate, type PageParams, place } from "../route.ts";
 import { rememberShell } from "./left-shells.ts";
 import { createScreen, type Screen } from "./screen.ts";
 import { connectShell, type ShellConnection, type ShellState } from "./shell-connection.ts";
 import { shellSockets } from "./shell-socket.ts";
 import { stateWords } from "./state-words.ts";
-import { InstanceHead, insideHref } from "./tabs.tsx";
 import { TouchKeys } from "./touch-keys.tsx";
 
 export default function Terminal({ params }: { params: PageParams }) {

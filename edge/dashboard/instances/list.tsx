@@ -1,5 +1,6 @@
 import { type Kinds, live } from "../api/kinds.ts";
 import { Command, curlLine } from "../parts/command.tsx";
+import { instanceHref } from "../parts/hrefs.ts";
 import { stateColumns } from "../parts/state.tsx";
 import { StateCounts } from "../parts/state-counts.tsx";
 import { tenantHref } from "../parts/tenant-link.tsx";
@@ -61,7 +62,7 @@ export default function Instances() {
         live={live("instances")}
         columns={columns}
         orderedBy="state"
-        open={({ name }) => `/dashboard/instances/${name}`}
+        open={({ name }) => instanceHref(name)}
         empty={
           <>
             <p>No instances. A claim starts one, and a pool keeps some ready.</p>

@@ -4,7 +4,7 @@ import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { destroy } from "../claims/acts.tsx";
-import { InstanceHead } from "../inside/tabs.tsx";
+import { InstanceHead } from "../claims/tabs.tsx";
 import { Act, Outcome, useActs } from "../parts/acts.tsx";
 import { Events } from "../parts/events.tsx";
 import { Facts } from "../parts/facts.tsx";
@@ -59,14 +59,6 @@ function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDet
           ["Reason", reason],
           ["Restarts", restarts > 0 && String(restarts)],
           ["Tenant", tenantId !== undefined && <TenantLink of={tenantId} />],
-          [
-            "Claim",
-            tenantId !== undefined && workloadRef !== undefined && (
-              <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>
-                {workloadRef} of {tenantId}
-              </a>
-            ),
-          ],
           ["Workload", workloadRef !== undefined && <WorkloadLink of={workloadRef} />],
           ["Pool", pool !== undefined && (seesService() ? <a href={`/dashboard/pools/${pool}`}>{pool}</a> : pool)],
           ["Node", detail?.node],

@@ -2,6 +2,7 @@ import { useId, useState } from "preact/hooks";
 import { seesService } from "../api/access.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { Dialog } from "../parts/dialog.tsx";
+import { claimHref, instanceHref } from "../parts/hrefs.ts";
 import { bindings } from "../parts/keys.ts";
 import { tenantHref } from "../parts/tenant-link.tsx";
 import { navigate } from "../route.ts";
@@ -24,9 +25,9 @@ const findable: { readonly [Name in keyof Kinds]?: Findable<Kinds[Name]> } = {
   claims: {
     group: "Claims",
     text: ({ tenantId, workloadRef }) => `${tenantId} on ${workloadRef}`,
-    open: ({ tenantId, workloadRef }) => `/dashboard/claims/${tenantId}/${workloadRef}`,
+    open: claimHref,
   },
-  instances: { group: "Instances", text: ({ name }) => name, open: ({ name }) => `/dashboard/instances/${name}` },
+  instances: { group: "Instances", text: ({ name }) => name, open: ({ name }) => instanceHref(name) },
   workloads: { group: "Workloads", text: ({ name }) => name, open: ({ name }) => `/dashboard/workloads/${name}` },
   pools: { group: "Pools", text: ({ name }) => name, open: ({ name }) => `/dashboard/pools/${name}` },
   triggers: { group: "Triggers", text: ({ name }) => name, open: ({ name }) => `/dashboard/triggers/${name}` },

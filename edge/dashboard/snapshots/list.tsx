@@ -3,6 +3,7 @@ import type { ApiTypes } from "../../api/openapi/schemas.ts";
 import { call } from "../api/call.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
+import { savedHref } from "../parts/hrefs.ts";
 import { useKey } from "../parts/keys.ts";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
@@ -23,7 +24,7 @@ const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<Sn
   {
     ...{ key: "workload", title: "Workload", choices: true, phone: 2 },
     text: ({ workloadRef }) => workloadRef,
-    href: pathOf,
+    href: savedHref,
   },
   {
     ...{ key: "size", title: "Size", isNumber: true, width: "minmax(0, 0.5fr)", phone: 1 },
@@ -70,10 +71,6 @@ const columnsWith = ({ tenantBytes, workloadBytes }: Limits): readonly Column<Sn
   },
 ];
 
-function pathOf({ tenantId, workloadRef }: SnapshotRow): string {
-  return `/dashboard/snapshots/${tenantId}/${workloadRef}`;
-}
-
 function stateOf({ version, sha256 }: SnapshotRow): string {
   if (sha256 === undefined) return "cannot be restored";
   return version === undefined ? "can be restored" : "older versions only";
@@ -117,7 +114,7 @@ export default function Snapshots() {
         label="Snapshots"
         live={snapshotListing.live}
         columns={columns}
-        open={pathOf}
+        open={savedHref}
         empty={
           <p>
             No snapshots yet. A release saves the folders that a workload lists in{" "}

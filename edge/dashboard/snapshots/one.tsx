@@ -2,9 +2,10 @@ import { mayAct, mayChange } from "../api/access.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { claim, isOpen } from "../claims/claim.ts";
-import { SessionTabs } from "../inside/tabs.tsx";
+import { SessionTabs } from "../claims/tabs.tsx";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
+import { claimHref } from "../parts/hrefs.ts";
 import { Problem } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { TenantLink } from "../parts/tenant-link.tsx";
@@ -113,7 +114,7 @@ export default function One({ params }: { params: PageParams }) {
       )}
       {row !== undefined && (
         <p>
-          <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${encodeURIComponent(workloadRef)}`}>The claim</a>{" "}
+          <a href={claimHref(key)}>The claim</a>{" "}
           {isOpen(row)
             ? "has failed: claim again with any version."
             : "keeps its current files; its release saves them as a new version."}

@@ -6,8 +6,8 @@ import { Address } from "../claims/address.tsx";
 import { retry } from "../claims/claim.ts";
 import { knownOf } from "../claims/known-of.ts";
 import { remedyOf } from "../claims/remedies.ts";
-import { insideHref } from "../inside/tabs.tsx";
 import { Act, type Acts } from "../parts/acts.tsx";
+import { claimHref, insideHref, instanceHref } from "../parts/hrefs.ts";
 import { Long } from "../parts/long.tsx";
 import { State } from "../parts/state.tsx";
 import { When } from "../parts/when.tsx";
@@ -49,14 +49,14 @@ export function Claims(props: {
 
 function Row(props: { claim: Claim; detail: ApiTypes["ClaimDetail"] | undefined; hasAddress: boolean; acts: Acts }) {
   const { claim, detail, hasAddress, acts } = props;
-  const { tenantId, workloadRef, reason, instanceId, claimedAt } = claim;
+  const { workloadRef, reason, instanceId, claimedAt } = claim;
   // Messages on the connection have no status message, and the detail may be older.
   const message = claim.message ?? (detail?.reason === reason ? detail?.message : undefined);
   const remedy = remedyOf(reason);
   return (
     <tr>
       <th scope="row">
-        <a href={`/dashboard/claims/${encodeURIComponent(tenantId)}/${workloadRef}`}>{workloadRef}</a>
+        <a href={claimHref(claim)}>{workloadRef}</a>
       </th>
       <td>
         <State of={knownOf(claim)} />
@@ -71,8 +71,8 @@ function Row(props: { claim: Claim; detail: ApiTypes["ClaimDetail"] | undefined;
       <td>
         <When at={claimedAt} />
       </td>
-      <td>{instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>}</td>
-      {hasAddress && <td>{detail?.url !== undefined && <Address of={claim} url={detail.url} />}</td>}
+      <td>{instanceId !== undefined && <a href={instanceHref(instanceId)}>{instanceId}</a>}</td>
+      {hasAddress && <td>{detail !== undefined && <Address of={detail} />}</td>}
       <td>{mayAct() && <ClaimActs of={claim} acts={acts} />}</td>
     </tr>
   );
@@ -95,7 +95,7 @@ function ClaimActs({ of, acts }: { of: Claim; acts: Acts }) {
           <a class="button" aria-label={`Files of ${workloadRef}`} href={insideHref(instanceId, "files")}>
             Files
           </a>
-          <a class="button" aria-label={`Log of ${workloadRef}`} href={`/dashboard/instances/${instanceId}`}>
+          <a class="button" aria-label={`Log of ${workloadRef}`} href={instanceHref(instanceId)}>
             Log
           </a>
         </>

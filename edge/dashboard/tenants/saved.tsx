@@ -4,6 +4,7 @@ import { type Kinds, live } from "../api/kinds.ts";
 import type { Loaded } from "../api/load.ts";
 import { claim } from "../claims/claim.ts";
 import { Act, type Acts } from "../parts/acts.tsx";
+import { savedHref } from "../parts/hrefs.ts";
 import { Reading, Unread } from "../parts/problem.tsx";
 import { sizeWords } from "../parts/size-words.ts";
 import { When } from "../parts/when.tsx";
@@ -78,7 +79,7 @@ interface VersionProps {
 function Row(props: VersionProps) {
   const { of } = props;
   const { tenantId, workloadRef, createdAt, sizeBytes } = of;
-  const path = `/dashboard/snapshots/${encodeURIComponent(tenantId)}/${workloadRef}`;
+  const path = savedHref({ tenantId, workloadRef });
   return (
     <tr>
       <th scope="row">

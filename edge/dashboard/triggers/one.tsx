@@ -5,6 +5,7 @@ import { call } from "../api/call.ts";
 import { type Kinds, live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { Facts } from "../parts/facts.tsx";
+import { instanceHref } from "../parts/hrefs.ts";
 import { Problem } from "../parts/problem.tsx";
 import { State } from "../parts/state.tsx";
 import { TenantLink } from "../parts/tenant-link.tsx";
@@ -161,7 +162,7 @@ function Deliveries({ of }: { of: ReturnType<typeof deliveriesOf> }) {
               {durationWords(ms)}
             </td>
             <td>
-              {instanceId !== undefined && <a href={`/dashboard/instances/${instanceId}`}>{instanceId}</a>}
+              {instanceId !== undefined && <a href={instanceHref(instanceId)}>{instanceId}</a>}
               {source !== undefined && ` ${source}`}
             </td>
             <td>
