@@ -1,51 +1,28 @@
 // @own-cluster
 // @limit 2700
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { BrowserContext, Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
-import { freePort } from "../../../scripts/cluster/process/free-port.ts";
 import { waitUntil } from "../../../scripts/cluster/process/wait-until.ts";
-import { openPage, type TestPage } from "../../browser/browser.ts";
-import { launchBrowserApart } from "../../browser/launch-apart.ts";
-import { buildExample } from "../build/build-example.ts";
-import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
+import { type ExampleStage, startExample } from "./example-stage.ts";
 
-const NAME = "e2e-jupyterlab";
 const WORKLOAD = "jupyterlab";
 const LIMIT_MS = 60_000;
 const NOTEBOOK_AS_TEXT = "Untitled.ipynb?type=file&format=text";
 const test = suite("JupyterLab as a workload");
-let stack: Stack;
-let browser: Browser;
-let frontDoor: string;
+let stage: ExampleStage;
 /** The cookie of Ann's link. */
 let visitor: Awaited<ReturnType<BrowserContext["storageState"]>>;
 
 test.before(async () => {
-  const port = await freePort();
-  frontDoor = `http://127.0.0.1:${port}`;
-  stack = await startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` });
-  browser = await launchBrowserApart([port]);
-  await buildExample(stack, { cluster: NAME, example: "jupyterlab", workload: WORKLOAD });
-  for (const tenant of ["ann", "bob"]) {
-    const { status, body } = await stack.claim(tenant, { workload: WORKLOAD });
-    assert.is(status, 201, JSON.stringify(body));
-  }
+  stage = await startExample(WORKLOAD);
 });
-
-test.after(async () => {
-  await browser?.close();
-  await stack?.interrupt();
-  await downLocalCluster({ name: NAME });
-});
+test.after(() => stage?.stop());
 
 test("a notebook is made, run and saved in a browser that was given a link, and a terminal works", async () => {
-  const { status, body } = await stack.call("POST", "/tenants/ann/links", { workload: WORKLOAD });
-  assert.is(status, 201, JSON.stringify(body));
-  const opened = await openLab();
+  const opened = await stage.open();
   const { page } = opened;
-  await page.goto(String(body.url));
+  await page.goto(await stage.createLink());
   await page.locator(".jp-LauncherCard[data-category=Notebook]").click();
   await kernelIsIdle(page);
   await page.locator(".jp-Notebook .cm-content").click();
@@ -75,13 +52,13 @@ test("a notebook is made, run and saved in a browser that was given a link, and 
 });
 
 test("a request wakes a tenant who sleeps: the notebook is there with its cell and output, and runs", async () => {
-  const released = await stack.release("ann", WORKLOAD);
+  const released = await stage.stack.release("ann", WORKLOAD);
   assert.is(released.body.files, "saved", JSON.stringify(released.body));
-  const opened = await openLab({ storageState: visitor });
+  const opened = await stage.open({ storageState: visitor });
   // The front door's page for those who wait has this status.
   opened.expect(/status of 503/);
   const { page } = opened;
-  const { port } = new URL(frontDoor);
+  const { port } = new URL(stage.frontDoor);
   await page.goto(`http://${WORKLOAD}--ann.localhost:${port}/lab/tree/Untitled.ipynb`);
   await outputOf(page, "2").waitFor();
   assert.is(await page.locator(".jp-Notebook .cm-content").innerText(), "1+1");
@@ -101,13 +78,6 @@ test("another tenant has none of the files, and no page without the server's XSR
   assert.equal([posted.status, /_xsrf/.test(await posted.text())], [403, true]);
 });
 
-/** Opens a page that may write no errors and ask no other origin. Slow machines make JupyterLab and Chromium warn. */
-async function openLab(options: Parameters<typeof openPage>[1] = {}): Promise<TestPage> {
-  const opened = await openPage(browser, options);
-  opened.expect(/^warning: /);
-  return opened;
-}
-
 async function kernelIsIdle(page: Page): Promise<void> {
   await page.getByText("Python 3 (ipykernel) | Idle").waitFor();
 }
@@ -125,7 +95,7 @@ async function contents(tenant: string, path: string): Promise<{ content: unknow
 }
 
 function apiOf(tenant: string, path: string): string {
-  return `${frontDoor}/t/${tenant}/${WORKLOAD}/api/contents/${path}`;
+  return `${stage.frontDoor}/t/${tenant}/${WORKLOAD}/api/contents/${path}`;
 }
 
 test.run();

@@ -1,17 +1,11 @@
 // @long a second program in a browser: jupyterlab.test.ts proves the builder, the front door and saved files with one
 // @own-cluster
 // @limit 2700
-import type { Browser, BrowserContext } from "playwright-core";
+import type { BrowserContext } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
-import { freePort } from "../../../scripts/cluster/process/free-port.ts";
-import { openPage, type TestPage } from "../../browser/browser.ts";
-import { launchBrowserApart } from "../../browser/launch-apart.ts";
-import { buildExample } from "../build/build-example.ts";
-import { type Stack, startStack, WITH_BUILDS } from "../claims/stack.ts";
+import { type ExampleStage, startExample } from "./example-stage.ts";
 
-const NAME = "e2e-node-red";
 const WORKLOAD = "node-red";
 /** A flow that answers with what it was sent and how often it was asked, and a node with credentials. */
 const FLOW = [
@@ -32,39 +26,22 @@ return msg;`,
   },
 ];
 const test = suite("Node-RED as a workload");
-let stack: Stack;
-let browser: Browser;
-let frontDoor: string;
+let stage: ExampleStage;
 /** The cookie of Ann's link. */
 let visitor: Awaited<ReturnType<BrowserContext["storageState"]>>;
 
 test.before(async () => {
-  const port = await freePort();
-  frontDoor = `http://127.0.0.1:${port}`;
-  stack = await startStack(NAME, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` });
-  browser = await launchBrowserApart([port]);
-  await buildExample(stack, { cluster: NAME, example: "node-red", workload: WORKLOAD });
-  for (const tenant of ["ann", "bob"]) {
-    const { status, body } = await stack.claim(tenant, { workload: WORKLOAD });
-    assert.is(status, 201, JSON.stringify(body));
-  }
+  stage = await startExample(WORKLOAD);
 });
-
-test.after(async () => {
-  await browser?.close();
-  await stack?.interrupt();
-  await downLocalCluster({ name: NAME });
-});
+test.after(() => stage?.stop());
 
 test("the editor in a browser that was given a link deploys a flow, which answers a webhook", async () => {
-  const { status, body } = await stack.call("POST", "/tenants/ann/links", { workload: WORKLOAD });
-  assert.is(status, 201, JSON.stringify(body));
   assert.is((await order("ann", 1)).status, 404);
-  const opened = await openEditor();
+  const opened = await stage.open();
   const { page } = opened;
   const [comms] = await Promise.all([
     page.waitForEvent("websocket", (made) => made.url().endsWith("/comms")),
-    page.goto(String(body.url)),
+    page.goto(await stage.createLink()),
   ]);
   await page.locator("#red-ui-loading-progress").waitFor({ state: "hidden" });
   await page.locator("#red-ui-header-button-sidemenu").click();
@@ -91,12 +68,12 @@ test("the editor in a browser that was given a link deploys a flow, which answer
 });
 
 test("a webhook wakes a tenant who sleeps: the flow answers, and the editor shows it", async () => {
-  const released = await stack.release("ann", WORKLOAD);
+  const released = await stage.stack.release("ann", WORKLOAD);
   assert.is(released.body.files, "saved", JSON.stringify(released.body));
   assert.equal(await (await order("ann", 2)).json(), { order: 2, count: 2 });
-  const opened = await openEditor({ storageState: visitor });
+  const opened = await stage.open({ storageState: visitor });
   const { page } = opened;
-  await page.goto(`http://${WORKLOAD}--ann.localhost:${new URL(frontDoor).port}/#flow/tab1`);
+  await page.goto(`http://${WORKLOAD}--ann.localhost:${new URL(stage.frontDoor).port}/#flow/tab1`);
   await page.locator("#red-ui-workspace-chart").getByText("Confirm order").waitFor();
   await page.locator("#red-ui-header-button-deploy.disabled").waitFor();
   await opened.close();
@@ -121,13 +98,6 @@ function node(id: string, type: string, place: number) {
   return { id, type, z: "tab1", x: 160 * place, y: 80 };
 }
 
-/** Opens a page that may write no errors and ask no other origin. Slow machines make Chromium warn. */
-async function openEditor(options: Parameters<typeof openPage>[1] = {}): Promise<TestPage> {
-  const opened = await openPage(browser, options);
-  opened.expect(/^warning: /);
-  return opened;
-}
-
 /** Calls the webhook of the flow, as a program does. */
 function order(tenant: string, number: number): Promise<Response> {
   return post(tenant, "orders", { order: number });
@@ -139,7 +109,7 @@ function post(tenant: string, path: string, body: unknown): Promise<Response> {
 }
 
 function ask(tenant: string, path: string, init?: RequestInit): Promise<Response> {
-  return fetch(`${frontDoor}/t/${tenant}/${WORKLOAD}/${path}`, init);
+  return fetch(`${stage.frontDoor}/t/${tenant}/${WORKLOAD}/${path}`, init);
 }
 
 /** The key that Node-RED made for a tenant's credentials. */
@@ -151,7 +121,7 @@ async function credentialKey(tenant: string): Promise<string> {
 /** Runs a command in a tenant's pod, and returns what it wrote. */
 async function run(tenant: string, ...command: string[]): Promise<string> {
   const claim = ["get", "tenancyclaim", `claim-${tenant}-${WORKLOAD}`, "-o", "jsonpath={.status.instanceId}"];
-  return stack.kubectl("exec", await stack.kubectl(...claim), "--", ...command);
+  return stage.stack.kubectl("exec", await stage.stack.kubectl(...claim), "--", ...command);
 }
 
 test.run();
