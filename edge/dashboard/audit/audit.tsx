@@ -111,7 +111,7 @@ function Records({ of, names }: { of: readonly Entry[]; names: ReadonlyMap<strin
             </th>
             <td>
               <a href={hrefWith({ actor: idOf(actor), after: "" })}>{idOf(actor)}</a>
-              {actor.kind === "key" && names.has(actor.id ?? "") && ` ${names.get(actor.id ?? "")}`}
+              {actor.kind === "key" && ` ${names.get(actor.id ?? "") ?? ""}`}
             </td>
             <td>
               <code>

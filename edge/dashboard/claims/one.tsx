@@ -26,7 +26,7 @@ import { knownOf } from "./known-of.ts";
 import { PodLog } from "./pod-log.tsx";
 import { remedyOf } from "./remedies.ts";
 import { claimMs, claimSegments } from "./segments.ts";
-import { SessionTabs } from "./tabs.tsx";
+import { ClaimTabs } from "./tabs.tsx";
 
 type ClaimDetail = ApiTypes["ClaimDetail"];
 
@@ -51,10 +51,7 @@ export default function Claim({ params }: { params: PageParams }) {
           claimed by <TenantLink of={tenantId} />
         </small>
       </h1>
-      <SessionTabs
-        {...{ claim: key, instance: row?.instanceId, current: "session" }}
-        isOpen={row?.phase === "Active" && row.endpoint !== undefined}
-      />
+      <ClaimTabs of={key} row={row} current="session" />
       {row === undefined && claims.state.value === "loading" && <p class="muted">Loading…</p>}
       {row === undefined && claims.state.value !== "loading" && <NoClaim claimKey={key} acts={acts} />}
       {row !== undefined && <Shown claimKey={key} row={row} detail={detail.value} acts={acts} />}

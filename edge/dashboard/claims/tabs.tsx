@@ -1,5 +1,5 @@
 import { mayAct } from "../api/access.ts";
-import { live } from "../api/kinds.ts";
+import { type Kinds, live } from "../api/kinds.ts";
 import { leftShells } from "../inside/left-shells.ts";
 import { claimHref, type InsidePart, insideHref, instanceHref, savedHref } from "../parts/hrefs.ts";
 import { useKey } from "../parts/keys.ts";
@@ -22,7 +22,7 @@ type SessionTab = InsidePart | "session" | "pod" | "saved";
  * @param props.instance its pod, if it has one
  * @param props.isOpen whether what is inside can be used
  */
-export function SessionTabs(props: {
+function SessionTabs(props: {
   claim: ClaimKey | undefined;
   instance: string | undefined;
   isOpen: boolean;
@@ -44,6 +44,14 @@ export function SessionTabs(props: {
       <Tab word="Saved versions" href={claim && savedHref(claim)} isCurrent={current === "saved"} />
     </ul>
   );
+}
+
+/** On the page of a claim, or of what it saved. */
+export function ClaimTabs(props: { of: ClaimKey; row: Kinds["claims"] | undefined; current: "session" | "saved" }) {
+  const { of, row, current } = props;
+  // After its pod is destroyed, the claim keeps its phase and the pod's name, but not the endpoint.
+  const isOpen = row?.phase === "Active" && row.endpoint !== undefined;
+  return <SessionTabs {...{ claim: of, instance: row?.instanceId, isOpen, current }} />;
 }
 
 interface TabProps {

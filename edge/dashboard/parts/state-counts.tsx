@@ -8,7 +8,7 @@ import { useThrottled } from "./throttled.ts";
 /** Minimum time between two counts: a count reads all rows. */
 const COUNT_MS = 500;
 
-/** How many rows are failing, waiting, and so on, once the rows are read: each a button that shows only those. */
+/** How many rows are of each health, once the rows are read: each a button that shows only those. */
 export function StateCounts<Row>({ live, known }: { live: Live<Row>; known: (row: Row) => Known }) {
   const version = useThrottled(() => live.version.value, COUNT_MS);
   const isRead = live.state.value !== "loading";

@@ -2,7 +2,7 @@ import { mayAct, mayChange } from "../api/access.ts";
 import { live } from "../api/kinds.ts";
 import { useLoad } from "../api/load.ts";
 import { claim, isOpen } from "../claims/claim.ts";
-import { SessionTabs } from "../claims/tabs.tsx";
+import { ClaimTabs } from "../claims/tabs.tsx";
 import { Act, type Acts, Outcome, useActs } from "../parts/acts.tsx";
 import { useFocusOn } from "../parts/focus.ts";
 import { claimHref } from "../parts/hrefs.ts";
@@ -68,10 +68,7 @@ export default function One({ params }: { params: PageParams }) {
           saved versions of <TenantLink of={tenantId} />
         </small>
       </h1>
-      <SessionTabs
-        {...{ claim: key, instance: row?.instanceId, current: "saved" }}
-        isOpen={row?.phase === "Active" && row.endpoint !== undefined}
-      />
+      <ClaimTabs of={key} row={row} current="saved" />
       <div class="acts">
         <button type="button" onClick={read.again}>
           Reload

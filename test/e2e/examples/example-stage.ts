@@ -1,7 +1,7 @@
-import type { Browser } from "playwright-core";
 import * as assert from "uvu/assert";
 import { downLocalCluster } from "../../../scripts/cluster/down-local-cluster.ts";
 import { freePort } from "../../../scripts/cluster/process/free-port.ts";
+import { undoAll } from "../../../scripts/cluster/process/undo-all.ts";
 import { openPage, type TestPage } from "../../browser/browser.ts";
 import { launchBrowserApart } from "../../browser/launch-apart.ts";
 import { buildExample } from "../build/build-example.ts";
@@ -23,32 +23,27 @@ export interface ExampleStage {
 export async function startExample(workload: string): Promise<ExampleStage> {
   const name = `e2e-${workload}`;
   const port = await freePort();
-  let stack: Stack | undefined;
-  let browser: Browser | undefined;
-  const stop = async () => {
-    await browser?.close();
-    await stack?.interrupt();
-    await downLocalCluster({ name });
-  };
+  const undo: (() => unknown)[] = [() => downLocalCluster({ name })];
+  const stop = () => undoAll(undo);
   try {
-    const started = await startStack(name, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` });
-    stack = started;
-    const launched = await launchBrowserApart([port]);
-    browser = launched;
-    await buildExample(started, { cluster: name, example: workload, workload });
+    const stack = await startStack(name, { ...WITH_BUILDS, TENANCY_PROXY_LISTEN: `127.0.0.1:${port}` });
+    undo.push(() => stack.interrupt());
+    const browser = await launchBrowserApart([port]);
+    undo.push(() => browser.close());
+    await buildExample(stack, { cluster: name, example: workload, workload });
     for (const tenant of ["ann", "bob"]) {
-      const { status, body } = await started.claim(tenant, { workload });
+      const { status, body } = await stack.claim(tenant, { workload });
       assert.is(status, 201, JSON.stringify(body));
     }
     return {
-      ...{ stack: started, frontDoor: `http://127.0.0.1:${port}`, stop },
+      ...{ stack, frontDoor: `http://127.0.0.1:${port}`, stop },
       async createLink() {
-        const { status, body } = await started.call("POST", "/tenants/ann/links", { workload });
+        const { status, body } = await stack.call("POST", "/tenants/ann/links", { workload });
         assert.is(status, 201, JSON.stringify(body));
         return String(body.url);
       },
       async open(options = {}) {
-        const opened = await openPage(launched, options);
+        const opened = await openPage(browser, options);
         opened.expect(/^warning: /);
         return opened;
       },
