@@ -59,6 +59,10 @@ const environment = v.object({
   TENANCY_CPU_OVERCOMMIT: v.optional(factor, "1"),
   TENANCY_MEMORY_OVERCOMMIT: v.optional(factor, "1"),
   TENANCY_START_TIMEOUT: v.optional(seconds, "300"),
+  TENANCY_QUEUE_TIMEOUT: v.optional(
+    number("must be a number of seconds, at least 0", (value) => value >= 0),
+    "600",
+  ),
   TENANCY_NODE_TIMEOUT: v.optional(seconds, "60"),
   TENANCY_WATCH_NODES: v.optional(v.picklist(["on", "off"], "must be on or off"), "off"),
   TENANCY_LEASE_SECONDS: v.optional(leaseSeconds, "10"),
@@ -135,6 +139,8 @@ export interface OperatorConfig {
   memoryOvercommit: number;
   /** How long a scheduled pod may take to become Ready before its claim fails, in milliseconds. */
   startTimeoutMs: number;
+  /** How long claims wait for room in the namespace's quotas. */
+  queueTimeoutMs: number;
   /** How long a node may not answer for a pod before the pod counts as lost, in milliseconds. */
   nodeTimeoutMs: number;
   /** Whether the zones of nodes are read from the nodes, which takes a right in the whole cluster. */
@@ -275,6 +281,7 @@ export function operatorConfig(env: Record<string, string | undefined>): Operato
     cpuOvercommit: values.TENANCY_CPU_OVERCOMMIT,
     memoryOvercommit: values.TENANCY_MEMORY_OVERCOMMIT,
     startTimeoutMs: values.TENANCY_START_TIMEOUT * 1000,
+    queueTimeoutMs: values.TENANCY_QUEUE_TIMEOUT * 1000,
     nodeTimeoutMs: values.TENANCY_NODE_TIMEOUT * 1000,
     watchNodes: values.TENANCY_WATCH_NODES === "on",
     leaseMs: values.TENANCY_LEASE_SECONDS * 1000,

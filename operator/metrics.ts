@@ -58,6 +58,8 @@ export interface ObservedCaches {
   pools(): Iterable<{ readonly name: string; readonly ready: number; readonly desired: number }>;
   /** For each claim whose files could not be saved: since when, in milliseconds since the epoch. */
   failedReleases(): Iterable<number>;
+  /** How many claims say that they wait for room in a quota of the namespace. */
+  waitingForRoom(): number;
 }
 
 /** A certificate that this process renews. */
@@ -185,6 +187,10 @@ export function createMetrics() {
       },
     });
   }
+  readGauge("tenancy_claims_waiting_for_room", {
+    help: "Claims that have waited for room in a quota of the namespace for 5 s",
+    read: (gauge) => gauge.set(caches?.waitingForRoom() ?? 0),
+  });
   readGauge("tenancy_releases_failed", {
     help: "Claims in ReleaseFailed",
     read: (gauge) => gauge.set([...(caches?.failedReleases() ?? [])].length),

@@ -13,21 +13,29 @@ import { podIndexes } from "./pod/context.ts";
 import { startNodeCache } from "./pod/zones.ts";
 import { poolIndexes, startPoolInformers } from "./pool/context.ts";
 import { type PrepullContext, prepullIndexes } from "./prepull/context.ts";
+import { roomIndexes } from "./room/context.ts";
+import type { RoomContext } from "./room/controller.ts";
 import { snapshotIndexes, startSnapshotInformers } from "./snapshots/context.ts";
 import { startEgressInformers, type WorkloadContext, workloadIndexes } from "./workload/context.ts";
 
 /** The context of all subjects. */
-export type WholeContext = ClaimContext & WorkloadContext & PrepullContext;
+export type WholeContext = ClaimContext & WorkloadContext & PrepullContext & RoomContext;
 
 /** The indexes that the subjects declare. */
 export const indexes = {
   claims: {
     ...{ ...podIndexes.claims, ...snapshotIndexes.claims },
-    ...{ ...workloadIndexes.claims, ...claimIndexes.claims },
+    ...{ ...workloadIndexes.claims, ...claimIndexes.claims, ...roomIndexes.claims },
   },
   workloads: buildIndexes.workloads,
   pools: workloadIndexes.pools,
-  pods: { ...podIndexes.pods, ...workloadIndexes.pods, ...poolIndexes.pods, ...prepullIndexes.pods },
+  pods: {
+    ...podIndexes.pods,
+    ...workloadIndexes.pods,
+    ...poolIndexes.pods,
+    ...prepullIndexes.pods,
+    ...roomIndexes.pods,
+  },
 };
 
 /** Starts the caches of all subjects. */

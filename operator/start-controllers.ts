@@ -29,6 +29,8 @@ import { createPodController } from "./pool/member-controller.ts";
 import { createPrepullController } from "./prepull/controller.ts";
 import { createQueue } from "./queue.ts";
 import { type ReadImageConfig, readImageConfig } from "./registry/read-image-config.ts";
+import { createRoomMemory } from "./room/context.ts";
+import { createRoomController, ROOM_KEY } from "./room/controller.ts";
 import { createSinkController } from "./sink-controller.ts";
 import { createHelperStart } from "./snapshots/context.ts";
 import { createArchivesController, createHelperController } from "./snapshots/controller.ts";
@@ -114,6 +116,7 @@ export function startControllers(options: {
     ...ground,
     ...createPodMemory(config),
     ...createPoolMemory({ events, onChange: enqueuePool }),
+    ...createRoomMemory({ onChange: () => queue.add("room", ROOM_KEY) }),
     ...createBuildMemory(config),
     ...createClaimMemory(options),
     ...(usage && { usage }),
@@ -136,6 +139,7 @@ export function startControllers(options: {
   const controllers = [
     createClaimController(context),
     createWorkloadController(context),
+    createRoomController(context),
     createPoolController(context),
     createPodController(context),
     createPrepullController(context),

@@ -86,6 +86,7 @@ export function startOperator(options: OperatorOptions): Operator {
         yield { name, ready: pods.store.by("pool", `${name}/ready`).size, desired: desiredSize(pool) };
       }
     },
+    waitingForRoom: () => claims.store.by("inRoomQueue", "").size,
     *failedReleases() {
       for (const claim of claims.store.by("needsHelper", "")) {
         const since = failedSaveSince(claim);

@@ -92,6 +92,7 @@ function failed(
 ): StatusWrite {
   const timeline = context.timelines.of(claim, "Error", new Date());
   leaveRoom(claim, context);
+  context.roomQueue.leave(claim.metadata.uid ?? "");
   return {
     status: {
       phase: "Error",

@@ -18,6 +18,7 @@ import type { IndexedBy, StartInformer } from "../informers.ts";
 import { createProgramStarter, type ProgramStarter } from "../launcher/program-starter.ts";
 import { createStartExplanations, type StartExplanations } from "../pod/explain-start.ts";
 import type { PoolContext } from "../pool/context.ts";
+import type { RoomMemory } from "../room/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import { noUsage, type UsageRecorder } from "../usage/usage-recorder.ts";
@@ -234,7 +235,7 @@ export function lookupId({ metadata, spec, status }: Claim): string {
 }
 
 /** Call this when the claim is gone. */
-export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
+export function forgetClaim(claim: Claim, memory: ClaimMemory & RoomMemory): void {
   const { uid = "" } = claim.metadata;
   memory.archiveLookups.forget(lookupId(claim));
   memory.restoreFailures.delete(uid);
@@ -244,6 +245,7 @@ export function forgetClaim(claim: Claim, memory: ClaimMemory): void {
   memory.timelines.forget(uid);
   memory.traces?.forget(uid);
   memory.room.given.delete(uid);
+  memory.roomQueue.leave(uid);
   memory.idleReleases.delete(uid);
   memory.usage.forget(claim);
 }

@@ -12,7 +12,7 @@ import type { SnapshotMetadata } from "../../crds/snapshots/snapshot-metadata.ts
 import type { Workload } from "../../crds/workload.ts";
 import { isOfUnknownHistory } from "../history.ts";
 import { bindingOf, currentRevision, isBoundTo } from "../pod/pod-identity.ts";
-import { podRefusal } from "../pod/pod-refusal.ts";
+import { type PodRefusal, podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import { nearestFirst } from "../pod/zones.ts";
@@ -24,6 +24,7 @@ import { type GivenFiles, givenAnnotations, givenFiles } from "./session.ts";
 import { activate, createReadAhead, tooEarly } from "./start-program.ts";
 import { takeWarmPod } from "./take-warm-pod.ts";
 import { takeRoom } from "./tenant-room.ts";
+import { askedFor, waitForRoom } from "./wait-for-room.ts";
 
 /** Gives a claim without a pod a warm one, or else a cold one, once its workload is Ready. */
 export async function startPod(claim: Claim, context: ClaimContext): Promise<Outcome> {
@@ -71,8 +72,12 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   if (warm === undefined) {
     const promise = promiseWarmingPod(claim, workload, context);
     if (promise !== undefined) return { requeueAfterMs: promise.leftMs };
-  } else context.timelines.mark(claim, "Bound");
-  noteHit({ claim, isHit: warm !== undefined }, context);
+  } else {
+    context.timelines.mark(claim, "Bound");
+    context.roomQueue.leave(claim.metadata.uid ?? "");
+  }
+  // A claim that waits for room is counted once.
+  if (!context.roomQueue.has(claim.metadata.uid ?? "")) noteHit({ claim, isHit: warm !== undefined }, context);
   if (warm === undefined) return createPod({ claim, workload, archive, given }, context);
   // The event of the binding starts the next run, which restores the files.
   return archive === undefined ? activate(claim, { pod: warm, readAhead }, context) : undefined;
@@ -162,7 +167,7 @@ async function createPod(
   },
   context: ClaimContext,
 ): Promise<Outcome> {
-  const { cluster, config } = context;
+  const { cluster, config, roomQueue } = context;
   const { tenantId, workloadRef } = claim.spec;
   const uid = claim.metadata.uid ?? "";
   const revision = currentRevision(claim);
@@ -190,16 +195,22 @@ async function createPod(
     config,
     { restoreAs: archive, placement: { zone: claim.spec.zone } },
   );
+  const asked = askedFor(claim, pod, context);
+  const turn = config.queueTimeoutMs === 0 ? "now" : roomQueue.ask(claim, asked);
+  if (turn !== "now") return waitForRoom(turn, context);
   try {
     const created = await cluster(pods).create(pod);
+    roomQueue.leave(uid);
     context.timelines.mark(claim, "Bound");
     context.ownPods.add(created.metadata.uid ?? "");
     return undefined;
   } catch (error) {
     if (isAlreadyExists(error)) return adoptPod(claim, name, context);
-    const refusal = refusalOf(error);
+    const refusal = podRefusal(error);
     if (refusal === undefined) throw error;
-    return { next: "fail", ...refusal };
+    const { fullQuota: full } = refusal;
+    if (full !== undefined) return waitForRoom(roomQueue.refused(claim, { ...asked, full }), context);
+    return { next: "fail", ...failureOf(refusal) };
   }
 }
 
@@ -211,15 +222,12 @@ async function adoptPod(claim: Claim, name: string, context: ClaimContext): Prom
   return { next: "replace", why: { reason: "PodLost", message: `pod "${name}" is being deleted` } };
 }
 
-/** Why the claim fails after the API server refused its pod; undefined if a retry may help. */
-function refusalOf(error: unknown): { reason: ClaimErrorReason; message: string } | undefined {
-  const refusal = podRefusal(error);
-  if (refusal === undefined) return undefined;
-  const { reason, message } = refusal;
+/** Why the claim fails after the API server refused its pod. */
+function failureOf({ reason, message }: PodRefusal): { reason: ClaimErrorReason; message: string } {
   return reason === "QuotaExceeded"
     ? {
         reason,
-        message: `the namespace has no room for another instance: release one or raise its quota, then claim again (${message})`,
+        message: `the namespace's limits do not allow the instance at all: lower the workload's spec.resources or raise the limits, then claim again (${message})`,
       }
     : { reason: "WorkloadNotReady", message: `the cluster refuses the workload's pod: ${message}` };
 }

@@ -97,7 +97,7 @@ function endingOf(tenantId: string, { now, room }: { now: number; room: TenantRo
 }
 
 /** Whether the claim was Active, and no caller has asked for a new session since. */
-function goesOn({ metadata, status }: Claim): boolean {
+export function goesOn({ metadata, status }: Claim): boolean {
   return status?.claimedAt !== undefined && status.attempt === metadata.annotations?.[annotation.attempt];
 }
 

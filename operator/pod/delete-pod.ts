@@ -19,12 +19,15 @@ export async function deletePod(pod: Pod, context: PodContext): Promise<void> {
 /**
  * Deletes an unclaimed pod if it has not changed since it was read. If a claim takes the pod at the same time, the
  * claim changes it first, and the deletion fails.
+ *
+ * @returns whether it is being deleted, or gone
  */
-export async function deleteUnclaimed(pod: Pod, context: PodContext): Promise<void> {
-  if (context.reservedPods.has(pod.metadata.uid ?? "")) return;
+export async function deleteUnclaimed(pod: Pod, context: PodContext): Promise<boolean> {
+  if (context.reservedPods.has(pod.metadata.uid ?? "")) return false;
   const options = { precondition: "resourceVersion", ...shortGrace(pod) } as const;
   const { outcome } = await context.cluster(pods).of(pod).delete(options);
   if (outcome === "deleting") endLauncher(pod, context);
+  return outcome === "deleting" || outcome === "deleted";
 }
 
 /** The grace period of a pod without a launcher is short already. */

@@ -4,6 +4,7 @@ import type { Informer } from "../../crds/client/watch/informer.ts";
 import type { ResourceQuota } from "../../crds/kubernetes.ts";
 import type { IndexedBy, StartInformer } from "../informers.ts";
 import type { PodContext } from "../pod/context.ts";
+import type { RoomMemory } from "../room/context.ts";
 import type { workloadIndexes } from "../workload/context.ts";
 import { createPoolEvents, type PoolEvents } from "./pool-events.ts";
 import { createFailureRecord, type FailureRecord } from "./pool-failures.ts";
@@ -31,7 +32,7 @@ export interface PoolMemory {
   seenTimes: SeenTimes;
 }
 
-export interface PoolContext extends PodContext, PoolMemory {
+export interface PoolContext extends PodContext, PoolMemory, RoomMemory {
   informers: PodContext["informers"] &
     IndexedBy<typeof workloadIndexes> &
     IndexedBy<typeof poolIndexes> &

@@ -9,9 +9,9 @@ import type { Workload } from "../../crds/workload.ts";
 import { hasNewPhase } from "../../crds/workload-phase.ts";
 import { type Controller, type Watch, watch } from "../controller.ts";
 import { podState } from "../pod/pod-state.ts";
+import { hasMoreRoom } from "../room/quota-room.ts";
 import { forgetPool, type PoolContext } from "./context.ts";
 import { memberStates } from "./pool-member.ts";
-import { hasMoreRoom } from "./quota-room.ts";
 import { type FreshMembers, reconcilePool } from "./reconcile-pool.ts";
 import { writePoolStatus, writtenProblem } from "./write-pool-status.ts";
 

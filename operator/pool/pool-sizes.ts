@@ -1,10 +1,10 @@
 import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import { desiredSize, type Pool, type PoolScaling, scalingOf } from "../../crds/pool.ts";
+import { roomForPods } from "../room/quota-room.ts";
 import { type Arrivals, createArrivals } from "./arrivals.ts";
 import type { PoolContext } from "./context.ts";
 import { decideSize, type SizeMemory } from "./decide-size.ts";
 import { type Floor, floorAt } from "./pool-schedule.ts";
-import { roomForPods } from "./quota-room.ts";
 
 /** Claims that found a warm pod change a size so often at most: a decision takes longer than a claim may. */
 const DECIDE_EVERY_MS = 1000;

@@ -97,6 +97,7 @@ async function fillPool(
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, poolFailures.waitMs(name), poolRefusals.waitMs(name));
   if (waitMs > 0) return { requeueAfterMs: waitMs };
+  if (context.nodeRoom.isHeld() || context.roomQueue.isGiving()) return { requeueAfterMs: RECHECK_MS };
   if (!wereFresh) return "notFresh";
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);

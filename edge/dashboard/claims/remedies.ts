@@ -4,6 +4,7 @@ const remedies: Readonly<Record<string, string>> = {
   Pulling: "Wait. A pool, a smaller image or a closer registry makes it faster.",
   Unhealthy: "Change spec.health.httpGet, or the program: it must listen on 0.0.0.0, not on 127.0.0.1.",
   Unschedulable: "Release claims, add nodes, or lower spec.resources of the workload.",
+  WaitingForRoom: "Wait, release other claims, or raise the namespace's ResourceQuota.",
   WorkloadNotReady: "Look at the workload's reason. If it has none, check that an operator is running.",
   SnapshotsUnavailable:
     "Wait while the helper pod tenancy-snapshots starts. If it does not, look at that pod and its volume.",

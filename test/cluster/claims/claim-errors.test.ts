@@ -155,7 +155,7 @@ test("a full quota: Error QuotaExceeded, and Active when claimed again after roo
   const { metadata } = await tenancy.createClaim("alice", "small");
   const claim = await tenancy.untilClaim(metadata.name, { phase: "Error" });
   assert.is(claim.status?.reason, "QuotaExceeded");
-  assert.match(claim.status?.message ?? "", /release one or raise its quota/);
+  assert.match(claim.status?.message ?? "", /limits do not allow the instance at all: lower/);
   await tenancy.client.delete(resourceQuotas, reference);
   await tenancy.until("the quota to be gone", async () => !(await isRefused()));
 });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Claim } from "../../../crds/claim.ts";
-import { nodes } from "../../../crds/client/built-in-resources.ts";
+import { nodes, pods } from "../../../crds/client/built-in-resources.ts";
 import type { KubernetesObject, Node, Pod } from "../../../crds/kubernetes.ts";
 import { label } from "../../../crds/labels.ts";
 import { defineResource } from "../../../crds/resource.ts";
@@ -200,5 +200,43 @@ test("a selector that names another workload matches no pod", async () => {
   });
   assert.match(await refusalOf("near", "a"), /pod affinity rules/);
 });
+
+test("on a full node warm pods end for a claim's pod, as few as it needs, and the pool waits until it has its node", async () => {
+  const taint = "example.com/small";
+  await createNode("small", { small: "true" }, { taint, extended: { cpu: "4" } });
+  const scheduling: WorkloadSpec["scheduling"] = {
+    nodeSelector: { small: "true" },
+    tolerations: [{ key: taint, operator: "Exists" }],
+  };
+  await tenancy.createWorkload("spare", { resources: { vcpus: 1 }, scheduling });
+  await tenancy.createWorkload("wide", { resources: { vcpus: 2 }, scheduling });
+  await tenancy.createPool("spare", { workloadRef: "spare", size: 4 });
+  const onNode = () => tenancy.members("spare").filter(({ spec }) => spec.nodeName === "small");
+  await tenancy.until("four warm pods on the node", () => onNode().length === 4);
+  const before = { spare: namesOf(onNode()), zoned: namesOf(tenancy.members("zoned")) };
+  const ended: string[] = [];
+  const stopEnding = tenancy.onPodChange(() => void endPods(ended));
+  assert.is(await nodeOf("wide", "a"), "small");
+  stopEnding();
+  assert.equal(ended.length, 2, ended.join());
+  assert.equal(
+    namesOf(onNode()),
+    before.spare.filter((name) => !ended.includes(name)),
+  );
+  assert.equal(namesOf(tenancy.members("zoned")), before.zoned);
+  await tenancy.until("the pool to ask for its pods again", () => tenancy.members("spare").length === 4);
+});
+
+const namesOf = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.name).sort();
+
+/** Does a kubelet's part, which does not run here: removes the pods of the small node that are being deleted. */
+async function endPods(ended: string[]): Promise<void> {
+  for (const { metadata, spec } of [...tenancy.pods.store.values()]) {
+    if (spec.nodeName !== "small" || metadata.deletionTimestamp === undefined || ended.includes(metadata.name))
+      continue;
+    ended.push(metadata.name);
+    await tenancy.client.delete(pods, metadata, { gracePeriodSeconds: 0 });
+  }
+}
 
 test.run();

@@ -320,17 +320,29 @@ testAtOnce(test, [
   ],
 ]);
 
-test("a full quota is 503 with what to do, and released claims make room", async () => {
+test("behind a full quota claims take the places of warm pods, and the next one waits until another is released", async () => {
   await stack.kubectl("create", "quota", "full", "--hard=pods=1");
-  await waitUntil(
-    async () => (await stack.kubectl("get", "quota", "full", "-o", "jsonpath={.status.used.pods}")) !== "",
-    { what: "the controller that counts to have seen the quota", limitMs: 60_000, intervalMs: 100 },
+  const used = await waitUntil(
+    async () => {
+      const counted = await stack.kubectl("get", "quota", "full", "-o", "jsonpath={.status.used.pods}");
+      const there = (await stack.kubectl("get", "pods", "-o", "name")).trim().split("\n").length;
+      return Number(counted) === there && there;
+    },
+    { what: "the controller that counts to have seen all pods", limitMs: 60_000, intervalMs: 100 },
   );
-  const refused = await stack.call("POST", "/tenants/grace/claim", { workload: "hello" });
-  assert.is(refused.status, 503);
-  assert.match(refused.body.error ?? "", /release one or raise its quota/);
+  await stack.kubectl("patch", "quota", "full", "--type=merge", `--patch={"spec":{"hard":{"pods":"${used}"}}}`);
+  // The pool has two pods.
+  for (const tenant of ["grace", "gina"]) await claim(tenant, "hello");
+  const waiting = claim("ivan", "hello");
+  waiting.catch(() => undefined);
+  const message = await waitUntil(
+    async () => (await stack.call("GET", "/tenants/ivan/claims/hello")).body.message || undefined,
+    { what: "the claim to say what it waits for", limitMs: 60_000, intervalMs: 100 },
+  );
+  assert.match(String(message), /^place 1 of 1 in the queue for room in quota "full" \(pods\): /);
+  assert.is((await stack.release("grace", "hello")).status, 200);
+  assert.is((await waiting).source, "cold");
   await stack.kubectl("delete", "quota", "full");
-  await claim("grace", "hello");
 });
 
 test("release?wait=true answers when pod and claim are gone", async () => {

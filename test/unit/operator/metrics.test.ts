@@ -49,24 +49,28 @@ test("pools and failed releases are read from the caches, by a process that does
     ...(await figures("tenancy_operator_", metrics)),
     ...(await figures("tenancy_pool_ready", metrics)),
     ...(await figures("tenancy_pool_desired", metrics)),
+    ...(await figures("tenancy_claims_waiting", metrics)),
     ...(await figures("tenancy_release", metrics)),
   ];
   const failed = [1_700_000_300_000, 1_700_000_100_000];
   assert.equal(await told(), [
     "tenancy_operator_cluster_contact 0",
     "tenancy_operator_leading 0",
+    "tenancy_claims_waiting_for_room 0",
     "tenancy_releases_failed 0",
   ]);
   metrics.followCaches({
     isReady: () => true,
     pools: () => [{ name: "p", ready: 0, desired: 3 }],
     failedReleases: () => failed,
+    waitingForRoom: () => 4,
   });
   assert.equal(await told(), [
     "tenancy_operator_cluster_contact 1",
     "tenancy_operator_leading 0",
     'tenancy_pool_ready{pool="p"} 0',
     'tenancy_pool_desired{pool="p"} 3',
+    "tenancy_claims_waiting_for_room 4",
     "tenancy_releases_failed 2",
     "tenancy_release_failed_oldest_timestamp_seconds 1700000100",
   ]);

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ResourceQuota } from "../../../crds/kubernetes.ts";
-import { amountOf, hasMoreRoom } from "../../../operator/pool/quota-room.ts";
+import { amountOf, hasMoreRoom } from "../../../operator/room/quota-room.ts";
 
 const test = suite("hasMoreRoom");
 

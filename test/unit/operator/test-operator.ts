@@ -23,6 +23,7 @@ import { createOperatorCluster } from "../../../operator/operator-cluster.ts";
 import { createPodMemory } from "../../../operator/pod/context.ts";
 import { zonedIndex } from "../../../operator/pod/zones.ts";
 import { createPoolMemory } from "../../../operator/pool/context.ts";
+import { createRoomMemory } from "../../../operator/room/context.ts";
 import { createHelperStart } from "../../../operator/snapshots/context.ts";
 import type { Snapshots } from "../../../operator/snapshots/snapshots.ts";
 import { indexes, type WholeContext } from "../../../operator/start-caches.ts";
@@ -74,6 +75,7 @@ export function testOperator({
     events: recorder,
     ...createPodMemory(config),
     ...createPoolMemory({ events: recorder, onChange: () => undefined }),
+    ...createRoomMemory({ onChange: () => undefined }),
     ...createBuildMemory(config),
     ...createClaimMemory({ config }),
     ...createWorkloadMemory(),

@@ -15,20 +15,52 @@ export function hasMoreRoom({ type, object, previous }: Change<ResourceQuota>): 
  * How many more pods the quotas allow; infinite without a limit. Without a pod as a sample, only the number of pods
  * counts. A quota of some pods only is left out: the API server then refuses what it does not allow.
  */
-export function roomForPods(quotas: Iterable<ResourceQuota>, sample: Pod | undefined): number {
+export function roomForPods(quotas: Iterable<ResourceQuota>, sample: PodNeeds | undefined): number {
   let room = Number.POSITIVE_INFINITY;
-  for (const quota of quotas) {
-    if (quota.spec?.scopes !== undefined || quota.spec?.scopeSelector !== undefined) continue;
-    for (const name of Object.keys(quota.status?.hard ?? {})) {
-      const each = useOf(sample, name);
-      if (each > 0) room = Math.min(room, Math.floor(roomOf(quota, name) / each));
-    }
+  for (const { resource, left } of limitsOf(quotas)) {
+    const each = useOf(sample, resource);
+    if (each > 0) room = Math.min(room, Math.floor(left / each));
   }
   return Math.max(0, room);
 }
 
+/** What quotas count of a pod. */
+export type PodNeeds = Pick<Pod, "spec">;
+
+/** Counts what the quotas of all pods leave, while a plan gives it to pods. It knows what admission knew last. */
+export interface RoomLedger {
+  /** The resources, by their names in quotas, of which a pod uses more than is left. */
+  lacks(pod: PodNeeds): string[];
+  take(pod: PodNeeds): void;
+  give(pod: PodNeeds): void;
+}
+
+export function createRoomLedger(quotas: Iterable<ResourceQuota>): RoomLedger {
+  const limits = [...limitsOf(quotas)];
+  const change = (pod: PodNeeds, sign: 1 | -1): void => {
+    for (const limit of limits) limit.left += sign * useOf(pod, limit.resource);
+  };
+  return {
+    lacks: (pod) =>
+      limits.flatMap(({ resource, left }) => {
+        const use = useOf(pod, resource);
+        return use > 0 && use > left ? [resource] : [];
+      }),
+    take: (pod) => change(pod, -1),
+    give: (pod) => change(pod, 1),
+  };
+}
+
+/** What each quota of all pods leaves of each resource that it limits. */
+function* limitsOf(quotas: Iterable<ResourceQuota>): Iterable<{ readonly resource: string; left: number }> {
+  for (const quota of quotas) {
+    if (quota.spec?.scopes !== undefined || quota.spec?.scopeSelector !== undefined) continue;
+    for (const resource of Object.keys(quota.status?.hard ?? {})) yield { resource, left: roomOf(quota, resource) };
+  }
+}
+
 /** What one pod uses of a quota's resource; 0 if that is not known. */
-function useOf(pod: Pod | undefined, name: string): number {
+export function useOf(pod: PodNeeds | undefined, name: string): number {
   if (name === "pods" || name === "count/pods") return 1;
   const [, kind = "requests", resource = ""] = /^(?:(requests|limits)\.)?(.+)$/.exec(name) ?? [];
   let sum = 0;
