@@ -51,6 +51,14 @@ export async function launchBrowser(wrap = (program: string) => program): Promis
   });
 }
 
+/** Sums up in `window.shifts` how much a page's layout shifts without a person's act: https://web.dev/articles/cls */
+export const COUNT_SHIFTS = `
+  window.shifts = 0;
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifts += one.value;
+  }).observe({ type: "layout-shift", buffered: true });
+`;
+
 /**
  * Opens an empty page of 1280 by 800. What is then shown in it comes from `edge/dashboard/`, which the runner bundles: by
  * this path a change there selects the tests of pages, since none of them imports it.

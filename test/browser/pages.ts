@@ -3,13 +3,17 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { eventually } from "../eventually.ts";
-import { openPage } from "./browser.ts";
+import { COUNT_SHIFTS, openPage } from "./browser.ts";
 import { filledStage, openVisit, TENANTS, takeComplaints, type Visit } from "./fill-stage.ts";
 import { picture } from "./picture.ts";
 import { type Stage, sharedStage } from "./stage.ts";
 
 const test = suite("browser/pages");
 const root = join(import.meta.dirname, "../..");
+/** Google's limit for a good page is 0.1. */
+const MOST_SHIFTS = 0.05;
+const PHONE = { width: 360, height: 740 };
+const DESKTOP = { width: 1280, height: 800 };
 let stage: Stage;
 let visits: Visit[] = [];
 
@@ -65,17 +69,27 @@ test("there is a visit to each page that the dashboard has", async () => {
 });
 
 for (const colorScheme of ["light", "dark"] as const) {
-  test(`each page by its address: a heading, landmarks, a title, nothing for axe or the console, ${colorScheme}`, async () => {
+  test(`each page by its address: a heading, landmarks, a title, nothing for axe or the console, ${colorScheme === "dark" ? "dark, and nothing shifts on a phone" : colorScheme}`, async () => {
     const opened = await openPage(stage.browser, { colorScheme });
     const { page, assertAccessible, close } = opened;
+    if (colorScheme === "dark") {
+      await page.setViewportSize(PHONE);
+      await page.addInitScript(COUNT_SHIFTS);
+    }
     for (const one of visits) {
       await openVisit(opened, { edge: stage.edge, visit: one });
       const { at } = one;
       if (colorScheme === "dark") {
-        // Its colours are all that is another.
+        // Its colours are all that is another, and on a phone what comes late pushes most.
         await assertAccessible(["color-contrast"]);
         assert.equal(takeComplaints(opened, one), [], at);
-        if (one.path === "/") await picture(page, "overview-dark");
+        const shifts = Number(await page.evaluate("window.shifts"));
+        assert.ok(shifts <= MOST_SHIFTS, `${at} shifts by ${shifts}`);
+        if (one.path === "/") {
+          await page.setViewportSize(DESKTOP);
+          await picture(page, "overview-dark");
+          await page.setViewportSize(PHONE);
+        }
         continue;
       }
       for (const role of ["main", "banner", "navigation"] as const)

@@ -13,7 +13,7 @@ import { startBucket } from "../cluster/usage/bucket.ts";
 import { eventually } from "../eventually.ts";
 import { call, save } from "../unit/snapshots/store-contract.ts";
 import { type UsedBy, usageLines } from "../unit/usage/usage-lines.ts";
-import { openPage } from "./browser.ts";
+import { COUNT_SHIFTS, openPage } from "./browser.ts";
 import { picture } from "./picture.ts";
 import { type Stage, startStage } from "./stage.ts";
 
@@ -86,12 +86,10 @@ async function record(sessions: readonly UsedBy[]): Promise<void> {
 async function openCounting(options: Parameters<typeof openPage>[1] = {}) {
   const opened = await openPage(stage.browser, options);
   await opened.page.addInitScript(`
-    window.clicks = 0; window.shifts = 0;
+    window.clicks = 0;
     addEventListener("click", (event) => { if (event.isTrusted) window.clicks += 1; }, true);
-    new PerformanceObserver((list) => {
-      for (const one of list.getEntries()) if (!one.hadRecentInput) window.shifts += one.value;
-    }).observe({ type: "layout-shift", buffered: true });
   `);
+  await opened.page.addInitScript(COUNT_SHIFTS);
   return opened;
 }
 

@@ -39,44 +39,44 @@ export default function Instance({ params }: { params: PageParams }) {
         </div>
       )}
       <Outcome acts={acts} />
-      {row !== undefined && <Known row={row} detail={detail.value} />}
-      <Problem error={detail.error} />
+      {row !== undefined && <Known row={row} />}
       {row !== undefined && mayAct() && <Logs name={name} />}
       {row?.tenantId !== undefined && mayAct() && <Exec key={name} instance={name} />}
+      {/* What is read later comes last, and pushes nothing down. */}
+      <Problem error={detail.error} />
+      {detail.value?.containers !== undefined && (
+        <Containers of={detail.value.containers} node={detail.value.node ?? undefined} />
+      )}
       {detail.value !== undefined && <Events of={detail.value} />}
     </>
   );
 }
 
-function Known({ row, detail }: { row: ApiTypes["Instance"]; detail: InstanceDetail | undefined }) {
+function Known({ row }: { row: ApiTypes["Instance"] }) {
   const { reason, restarts, tenantId, workloadRef, ip, createdAt, claimedAt, lastActivity, labels } = row;
   const pool = labels["tenancy.dev/pool"];
   return (
-    <>
-      <Facts
-        of={[
-          ["State", <State key="state" of={row} />],
-          ["Reason", reason],
-          ["Restarts", restarts > 0 && String(restarts)],
-          ["Tenant", tenantId !== undefined && <TenantLink of={tenantId} />],
-          ["Workload", workloadRef !== undefined && <WorkloadLink of={workloadRef} />],
-          ["Pool", pool !== undefined && (seesService() ? <a href={`/dashboard/pools/${pool}`}>{pool}</a> : pool)],
-          ["Node", detail?.node],
-          ["Address", ip !== undefined && <code>{ip}</code>],
-          ["Created", <When key="created" at={createdAt} />],
-          ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
-          ["Last activity", lastActivity !== undefined && <When at={lastActivity} />],
-        ]}
-      />
-      {detail?.containers !== undefined && <Containers of={detail.containers} />}
-    </>
+    <Facts
+      of={[
+        ["State", <State key="state" of={row} />],
+        ["Reason", reason],
+        ["Restarts", restarts > 0 && String(restarts)],
+        ["Tenant", tenantId !== undefined && <TenantLink of={tenantId} />],
+        ["Workload", workloadRef !== undefined && <WorkloadLink of={workloadRef} />],
+        ["Pool", pool !== undefined && (seesService() ? <a href={`/dashboard/pools/${pool}`}>{pool}</a> : pool)],
+        ["Address", ip !== undefined && <code>{ip}</code>],
+        ["Created", <When key="created" at={createdAt} />],
+        ["Claimed", claimedAt !== undefined && <When at={claimedAt} />],
+        ["Last activity", lastActivity !== undefined && <When at={lastActivity} />],
+      ]}
+    />
   );
 }
 
-function Containers({ of }: { of: NonNullable<InstanceDetail["containers"]> }) {
+function Containers({ of, node }: { of: NonNullable<InstanceDetail["containers"]>; node: string | undefined }) {
   return (
     <section aria-labelledby="containers">
-      <h2 id="containers">Containers</h2>
+      <h2 id="containers">Containers{node !== undefined && <small class="muted"> on node {node}</small>}</h2>
       <table aria-labelledby="containers" class="stack">
         <thead>
           <tr>

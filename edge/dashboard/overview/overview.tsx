@@ -27,6 +27,8 @@ const HISTORY_MS = 10_000;
 const MOST_TROUBLES = 8;
 /** A cause of more than one line is shortened to this much of its start and end. */
 const CAUSE_EDGE = 55;
+/** Takes the room of a cause until that is read. */
+const LIKELY_CAUSE = "a cause is read ".repeat(8);
 const MOST_POOLS = 12;
 
 export default function Overview() {
@@ -178,6 +180,7 @@ function TroubleRow({ trouble }: { trouble: Trouble }) {
   const tenant = useLoad(path, (signal) => call<ApiTypes["Tenant"]>("GET", path ?? "", { signal }));
   const told = tenant.value?.claims.find(({ workloadRef }) => workloadRef === example?.workloadRef);
   const message = trouble.message ?? (told?.reason === reason ? told?.message : undefined);
+  const isRead = path === undefined || tenant.value !== undefined || tenant.error !== undefined;
   const remedy = example === undefined ? undefined : remedyOf(reason);
   const fix = example && fixOf(reason, example);
   return (
@@ -189,6 +192,11 @@ function TroubleRow({ trouble }: { trouble: Trouble }) {
         <span>
           {claims.toLocaleString()} {claims === 1 ? "claim" : "claims"}
         </span>
+      )}
+      {message === undefined && !isRead && (
+        <div class="wide reserved" aria-hidden="true">
+          {LIKELY_CAUSE}
+        </div>
       )}
       {message !== undefined && (
         <div class="wide">

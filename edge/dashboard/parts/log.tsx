@@ -96,7 +96,6 @@ export function Log({ path, label, open }: { path: string; label: string; open?:
           {lines.dropped > 0 && `, ${lines.dropped} older lines dropped`}, {words[state.value]}
         </span>
       </div>
-      <Problem error={error.value} />
       <div
         {...{ class: "lines", ref: box, role: "log", "aria-live": "off", "aria-label": label, tabIndex: 0 }}
         onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
@@ -114,6 +113,7 @@ export function Log({ path, label, open }: { path: string; label: string; open?:
           </div>
         </div>
       </div>
+      <Problem error={error.value} />
     </div>
   );
 }

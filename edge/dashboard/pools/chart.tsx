@@ -132,7 +132,7 @@ function Series({ title, times, lines }: { title: string; times: readonly number
         ))}
       </figcaption>
       {/* The numbers are in the table below. */}
-      <div ref={box} aria-hidden="true" />
+      <div ref={box} style={{ height: `${HEIGHT_PX}px` }} aria-hidden="true" />
     </figure>
   );
 }

@@ -156,7 +156,8 @@ function Hour({ path, row }: { path: string; row: Pool }) {
     <section aria-labelledby="hour">
       <h2 id="hour">The last hour</h2>
       <Problem error={history.error ?? problem} />
-      {value !== undefined && (
+      {/* At once with the chart, which would push down what is below it. */}
+      {value !== undefined && (Chart ?? problem) !== undefined && (
         <>
           <p>{poolWords(value)}</p>
           {Chart !== undefined && <Chart history={value} />}

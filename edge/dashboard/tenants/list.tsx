@@ -62,9 +62,6 @@ export default function Tenants() {
         <p class="muted">{viewWords(view)} Use is of this month, days of UTC.</p>
       </div>
       <Choices view={view} />
-      {errors.map((error) => (
-        <Unread key={error.message} error={error} />
-      ))}
       {isReading && <p class="muted">Reading…</p>}
       {rows?.length === 0 && <Nothing view={view} />}
       {rows !== undefined && rows.length > 0 && (
@@ -77,6 +74,10 @@ export default function Tenants() {
           </tbody>
         </table>
       )}
+      {/* Above the table they would push it down. */}
+      {errors.map((error) => (
+        <Unread key={error.message} error={error} />
+      ))}
       <div class="acts">
         {view.after !== "" && (
           <a class="button" href={hrefWith({ after: "" })}>
