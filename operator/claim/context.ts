@@ -18,7 +18,7 @@ import type { IndexedBy, StartInformer } from "../informers.ts";
 import { createProgramStarter, type ProgramStarter } from "../launcher/program-starter.ts";
 import { createStartExplanations, type StartExplanations } from "../pod/explain-start.ts";
 import type { PoolContext } from "../pool/context.ts";
-import type { RoomMemory } from "../room/context.ts";
+import type { RoomMemory, roomIndexes } from "../room/context.ts";
 import type { SnapshotsContext } from "../snapshots/context.ts";
 import type { SavedSnapshot } from "../snapshots/save-pod.ts";
 import { noUsage, type UsageRecorder } from "../usage/usage-recorder.ts";
@@ -119,6 +119,7 @@ export interface ProgramStart {
 
 export interface ClaimContext extends PoolContext, SnapshotsContext, ClaimMemory {
   informers: PoolContext["informers"] &
+    IndexedBy<typeof roomIndexes> &
     SnapshotsContext["informers"] &
     IndexedBy<typeof claimIndexes> & {
       readonly quotas: QuotaCache;

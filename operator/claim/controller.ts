@@ -19,6 +19,7 @@ import { claimedPodState } from "../pod/program-runs.ts";
 import { templateHash } from "../pod/render-pod.ts";
 import { memberStates } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
+import { WAITING_FOR_ROOM } from "../room/context.ts";
 import { isHelperRunning } from "../snapshots/helper-pod.ts";
 import { claimPods, hasEditedPod, isCurrent, readClaimPod } from "./claim-pods.ts";
 import { isWaiting } from "./claim-status.ts";
@@ -179,7 +180,10 @@ async function reconcileClaim(key: string, context: ClaimContext): Promise<Recon
   if (hasEditedPod(claim, context)) return RECHECK;
   try {
     await concludeUnanswered(claim, context);
-    if (claim.metadata.deletionTimestamp !== undefined) return await releaseClaim(claim, context);
+    if (claim.metadata.deletionTimestamp !== undefined) {
+      context.roomQueue.leave(claim.metadata.uid ?? "");
+      return await releaseClaim(claim, context);
+    }
     return await fulfilClaim(claim, context);
   } catch (error) {
     // Another client wrote the claim, or it is gone.
@@ -191,7 +195,11 @@ async function reconcileClaim(key: string, context: ClaimContext): Promise<Recon
 async function fulfilClaim(claim: Claim, context: ClaimContext): Promise<ReconcileResult> {
   const expiry = isPrepared(claim) ? await followExpiry(claim, context) : undefined;
   if (expiry?.isWritten) return undefined;
-  const result = await conclude(claim, await nextStep(claim, context), context);
+  const step = await nextStep(claim, context);
+  const isWaitingElsewhere =
+    step !== undefined && "next" in step && step.next === "wait" && step.reason !== WAITING_FOR_ROOM;
+  if (isWaitingElsewhere) context.roomQueue.leave(claim.metadata.uid ?? "");
+  const result = await conclude(claim, step, context);
   return soonest(result?.requeueAfterMs, expiry?.requeueAfterMs);
 }
 
@@ -232,6 +240,7 @@ async function nextStep(claim: Claim, context: ClaimContext): Promise<Outcome> {
   if (phase === "Active" && isGoing && (current === undefined || isDestroyed(claim)))
     return leavePod(claim, current, context);
   if (current === undefined) return startPod(claim, context);
+  context.roomQueue.leave(claim.metadata.uid ?? "");
   const { state, againInMs } = claimedPodState(current, context);
   // A pod that is being deleted is lost already.
   const silentForMs = state.state === "lost" ? undefined : context.nodeSilence.leftMs(current);

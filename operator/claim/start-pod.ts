@@ -16,6 +16,7 @@ import { type PodRefusal, podRefusal } from "../pod/pod-refusal.ts";
 import { podState } from "../pod/pod-state.ts";
 import { renderPod, templateHash } from "../pod/render-pod.ts";
 import { nearestFirst } from "../pod/zones.ts";
+import { WAITING_FOR_ROOM } from "../room/context.ts";
 import { findNotice, noteCheckpoint } from "./archive-notice.ts";
 import type { ClaimContext } from "./context.ts";
 import { findArchive } from "./find-archive.ts";
@@ -72,12 +73,11 @@ export async function startPod(claim: Claim, context: ClaimContext): Promise<Out
   if (warm === undefined) {
     const promise = promiseWarmingPod(claim, workload, context);
     if (promise !== undefined) return { requeueAfterMs: promise.leftMs };
-  } else {
-    context.timelines.mark(claim, "Bound");
-    context.roomQueue.leave(claim.metadata.uid ?? "");
-  }
-  // A claim that waits for room is counted once.
-  if (!context.roomQueue.has(claim.metadata.uid ?? "")) noteHit({ claim, isHit: warm !== undefined }, context);
+  } else context.timelines.mark(claim, "Bound");
+  // One that waits for room was counted when it began.
+  const { uid = "" } = claim.metadata;
+  if (!context.roomQueue.has(uid)) noteHit({ claim, isHit: warm !== undefined }, context);
+  if (warm !== undefined) context.roomQueue.leave(uid);
   if (warm === undefined) return createPod({ claim, workload, archive, given }, context);
   // The event of the binding starts the next run, which restores the files.
   return archive === undefined ? activate(claim, { pod: warm, readAhead }, context) : undefined;
@@ -196,7 +196,10 @@ async function createPod(
     { restoreAs: archive, placement: { zone: claim.spec.zone } },
   );
   const asked = askedFor(claim, pod, context);
-  const turn = config.queueTimeoutMs === 0 ? "now" : roomQueue.ask(claim, asked);
+  // A new leader has not asked the others yet.
+  const said = context.informers.claims.store.by("inRoomQueue", "").size;
+  const isAlone = said === (claim.status?.reason === WAITING_FOR_ROOM ? 1 : 0);
+  const turn = config.queueTimeoutMs === 0 ? "now" : roomQueue.ask(claim, { ...asked, isAlone });
   if (turn !== "now") return waitForRoom(turn, context);
   try {
     const created = await cluster(pods).create(pod);

@@ -6,18 +6,17 @@ import type { ClaimContext } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
 import { goesOn } from "./tenant-room.ts";
 
-// A claim's place is written again after as many seconds as its number: the next ones are told soonest, and a long
-// queue costs few writes.
-const SOONEST_MS = 10_000;
-const LATEST_MS = 300_000;
-
 /** What the queue is asked with for a claim and its pod. */
 export function askedFor(claim: Claim, pod: PodNeeds, { serverNow }: Pick<ClaimContext, "serverNow">): Asked {
-  return { pod, goesOn: goesOn(claim), since: waitingSince(claim) ?? serverNow() };
+  const now = serverNow();
+  return { pod, goesOn: goesOn(claim), since: waitingSince(claim) ?? now, now };
 }
 
 /** The wait of a claim whose turn it is not; once it has taken too long, its failure. */
-export function waitForRoom({ place, size, since, full }: Place, { config, serverNow }: ClaimContext): Outcome {
+export function waitForRoom(
+  { place, size, since, full, againMs }: Place,
+  { config, serverNow }: ClaimContext,
+): Outcome {
   const leftMs = since + config.queueTimeoutMs - serverNow();
   const quota = full === undefined ? "the namespace's quota" : `quota "${full.name}" (${full.resources.join(", ")})`;
   if (leftMs <= 0) {
@@ -27,11 +26,10 @@ export function waitForRoom({ place, size, since, full }: Place, { config, serve
     return { next: "fail", reason: "QuotaExceeded", message };
   }
   const message = `place ${place} of ${size} in the queue for room in ${quota}: the claim continues by itself when other instances are released or the quota is raised`;
-  const againMs = Math.min(LATEST_MS, Math.max(SOONEST_MS, place * 1000));
   return { next: "wait", reason: WAITING_FOR_ROOM, message, since, requeueAfterMs: Math.min(leftMs, againMs) };
 }
 
-/** Since when a claim waits that a former leader has put into the queue, in milliseconds since the epoch. */
+/** Since when a claim has been Pending that a former leader has put into the queue, in milliseconds since the epoch. */
 function waitingSince({ status }: Claim): number | undefined {
   if (status?.reason !== WAITING_FOR_ROOM) return undefined;
   const since = Date.parse(status.conditions?.find(({ type }) => type === "Reconciling")?.lastTransitionTime ?? "");

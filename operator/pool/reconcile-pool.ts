@@ -19,6 +19,7 @@ import { decidePoolSize } from "./pool-sizes.ts";
 
 const DEFAULT_FILL_CONCURRENCY = 5;
 const RECHECK_MS = 1000;
+const HELD_MS = 3000;
 /** States of pods that cannot be claimed now, but may be later. */
 const STARTING: readonly MemberState[] = ["warming", "unready"];
 
@@ -97,7 +98,7 @@ async function fillPool(
   const pauseMs = context.refillPause.waitMs({ name, workload: workload.metadata.name, size, ready: readyNow });
   const waitMs = Math.max(pauseMs, poolFailures.waitMs(name), poolRefusals.waitMs(name));
   if (waitMs > 0) return { requeueAfterMs: waitMs };
-  if (context.nodeRoom.isHeld() || context.roomQueue.isGiving()) return { requeueAfterMs: RECHECK_MS };
+  if (context.nodeRoom.isHeld() || context.roomQueue.isGiving()) return { requeueAfterMs: HELD_MS };
   if (!wereFresh) return "notFresh";
   const share = context.refillPause.share({ workload: workload.metadata.name, size, ready: readyNow, missing });
   const atOnce = poolFailures.isDegraded(name) ? 1 : Math.ceil(maxFill * share);

@@ -1,4 +1,6 @@
 import type { Claim } from "../../crds/claim.ts";
+import type { Pod } from "../../crds/kubernetes.ts";
+import { label } from "../../crds/labels.ts";
 import { createNodeRoom, type NodeRoom, stuckIndex } from "./node-room.ts";
 import { createRoomQueue, type RoomQueue } from "./room-queue.ts";
 
@@ -7,13 +9,15 @@ export const WAITING_FOR_ROOM = "WaitingForRoom";
 
 export const roomIndexes = {
   claims: {
-    /** The tenants of claims that have not failed, and are not released: these have no pod a moment before they end. */
-    wanting: ({ metadata, spec, status }: Claim) =>
-      status?.phase === "Error" || metadata.deletionTimestamp !== undefined ? undefined : spec.tenantId,
     /** Those that wait for room, and say so. */
     inRoomQueue: ({ status }: Claim) => (status?.reason === WAITING_FOR_ROOM ? "" : undefined),
   },
-  pods: { stuck: stuckIndex },
+  pods: {
+    stuck: stuckIndex,
+    /** The tenants of pods that are not being deleted. */
+    held: ({ metadata: { labels, deletionTimestamp } }: Pod) =>
+      deletionTimestamp === undefined ? labels?.[label.tenant] : undefined,
+  },
 };
 
 /** Memory about claims that wait for room, until they have it. */

@@ -11,17 +11,21 @@ import { memberState } from "../pool/pool-member.ts";
 import type { ReconcileResult } from "../queue.ts";
 import type { roomIndexes } from "./context.ts";
 import { stuckIndex } from "./node-room.ts";
-import { hasMoreRoom, useOf } from "./quota-room.ts";
+import { hasMoreRoom, type PodNeeds, useOf } from "./quota-room.ts";
 import { isTaken, type RoomPlan } from "./room-queue.ts";
 
 /** The only key: one plan is for all claims. */
 export const ROOM_KEY = "";
 const BATCH_MS = 50;
-/** A plan of 10 000 claims takes some 50 ms. */
+/** A plan of 10 000 claims takes some 70 ms. */
 const BATCH_MS_PER_CLAIM = 0.02;
 const LOOK_MS = 5000;
 /** A pod that is deleted and still there then is on a node that does not answer: it makes no room. */
 const LEAVING_MS = 60_000;
+/** What a pod used is counted by then. */
+const COUNTED_MS = 5000;
+/** Pods that end at once. */
+const MOST_GIVEN = 64;
 
 export interface RoomContext extends PoolContext {
   informers: PoolContext["informers"] & IndexedBy<typeof roomIndexes>;
@@ -30,16 +34,17 @@ export interface RoomContext extends PoolContext {
 /** Gives room in the quotas of the namespace to the claims that wait for it, and takes it from pools, as on nodes. */
 export function createRoomController(context: RoomContext): Controller<"room"> {
   const { informers, nodeRoom, roomQueue } = context;
-  /** The pods that were deleted to make room, by uid. */
-  const leaving = new Map<string, { readonly pod: Pod; readonly since: number }>();
+  /** The pods that were deleted to make room in quotas, by uid, and until when that is expected. */
+  const leaving = new Map<string, { readonly pod: Pod; until: number }>();
 
   function noteRoom(change: Change<ResourceQuota>): [] {
     if (!hasMoreRoom(change)) return [];
-    for (const [uid, { pod }] of leaving)
-      if (informers.pods.store.get(keyOf(pod))?.metadata.uid !== uid) leaving.delete(uid);
+    for (const [uid, { pod }] of leaving) if (isGone(pod)) leaving.delete(uid);
     roomQueue.roomMade();
     return [];
   }
+
+  const isGone = (pod: Pod): boolean => informers.pods.store.get(keyOf(pod))?.metadata.uid !== pod.metadata.uid;
 
   function noteStuck({ type, object, previous }: Change<Pod>): string[] {
     const isStuck = type !== "deleted" && stuckIndex(object) !== undefined;
@@ -49,14 +54,25 @@ export function createRoomController(context: RoomContext): Controller<"room"> {
 
   async function reconcile(): Promise<ReconcileResult> {
     const now = steadyClock.now();
-    for (const [uid, { since }] of leaving) if (now - since > LEAVING_MS) leaving.delete(uid);
-    const stuck = informers.pods.store.by("stuck", "");
-    for (const pod of new Set([...giveTurns(), ...giveNodes(stuck)])) {
-      if (!(await deleteUnclaimed(pod, context))) continue;
-      leaving.set(pod.metadata.uid ?? "", { pod, since: now });
-      noteGiven(pod);
+    for (const [uid, one] of leaving) {
+      if (isGone(one.pod)) one.until = Math.min(one.until, now + COUNTED_MS);
+      if (now >= one.until) leaving.delete(uid);
     }
+    const stuck = informers.pods.store.by("stuck", "");
+    const forQuotas = new Set(giveTurns());
+    const ending = new Set([...forQuotas, ...giveNodes(stuck)]);
+    roomQueue.makeRoom(forQuotas.size + leaving.size > 0);
+    const ends = await Promise.allSettled([...ending].map((pod) => end(pod, forQuotas.has(pod))));
+    const failed = ends.find(({ status }) => status === "rejected");
+    if (failed?.status === "rejected") throw failed.reason;
     return roomQueue.size + stuck.size > 0 ? { requeueAfterMs: LOOK_MS } : undefined;
+  }
+
+  async function end(pod: Pod, isForQuota: boolean): Promise<void> {
+    const { uid = "" } = pod.metadata;
+    if (!(await deleteUnclaimed(pod, context))) return;
+    if (isForQuota) leaving.set(uid, { pod, until: steadyClock.now() + LEAVING_MS });
+    noteGiven(pod);
   }
 
   function noteGiven({ metadata }: Pod): void {
@@ -72,7 +88,7 @@ export function createRoomController(context: RoomContext): Controller<"room"> {
     const plan = roomQueue.plan({
       quotas: informers.resourceQuotas.store.values(),
       leaving: [...leaving.values()].map(({ pod }) => pod),
-      claimsOf: (tenantId) => informers.claims.store.by("wanting", tenantId).size,
+      instancesOf: (tenantId) => informers.pods.store.by("held", tenantId).size,
     });
     for (const claim of plan.turns) context.enqueueClaim(claim);
     return plan.short.length === 0 ? [] : podsToGive(plan, sparePods(context));
@@ -96,7 +112,10 @@ export function createRoomController(context: RoomContext): Controller<"room"> {
 export function podsToGive({ short, ledger }: Pick<RoomPlan, "short" | "ledger">, spare: readonly Pod[]): Pod[] {
   const left = new Set(spare);
   const given: Pod[] = [];
-  for (const needs of short) {
+  const hopeless = new Set<PodNeeds>();
+  for (const { pod: needs, reserve } of short) {
+    if (given.length >= MOST_GIVEN) break;
+    if (hopeless.has(needs)) continue;
     const chosen: Pod[] = [];
     for (const pod of left) {
       const lacks = ledger.lacks(needs);
@@ -108,7 +127,11 @@ export function podsToGive({ short, ledger }: Pick<RoomPlan, "short" | "ledger">
     if (isTaken(needs, ledger)) {
       given.push(...chosen);
       for (const pod of chosen) left.delete(pod);
-    } else for (const pod of chosen) ledger.take(pod);
+      reserve();
+    } else {
+      hopeless.add(needs);
+      for (const pod of chosen) ledger.take(pod);
+    }
   }
   return given;
 }

@@ -36,20 +36,27 @@ export function createNodeRoom(clock: Clock = steadyClock): NodeRoom {
       const pods = new Map([...stuck].map((pod) => [pod.metadata.uid ?? "", pod]));
       for (const uid of tried.keys()) if (!pods.has(uid)) tried.delete(uid);
       const left = new Set(spare);
+      const groups = groupsOf(spare);
+      const hopeless = new Set<string>();
       const given: Pod[] = [];
       for (const [uid, pod] of pods) {
         if (given.length >= MOST_PODS) break;
         const last = tried.get(uid);
         if (last !== undefined && (isRecent(last) || last.times >= MOST_TRIES)) continue;
-        const chosen = fewestOnOneNode(pod, left);
-        if (chosen === undefined) continue;
+        const alike = JSON.stringify([
+          requirementsOf(pod),
+          pod.spec.containers.map(({ resources }) => resources?.requests),
+        ]);
+        if (hopeless.has(alike)) continue;
+        const { onNodes, waiting } = groups.get(requirementsOf(pod)) ?? { onNodes: new Map(), waiting: [] };
+        const chosen = fewestOnOneNode(pod, onNodes, left);
+        if (chosen === undefined) {
+          hopeless.add(alike);
+          continue;
+        }
         tried.set(uid, { at: clock.now(), times: (last?.times ?? 0) + 1 });
         // Those without a node would come first: they have waited longer.
-        const waiting = [...left].filter(({ spec }) => spec.nodeName === undefined);
-        for (const one of [...chosen, ...waiting]) {
-          left.delete(one);
-          given.push(one);
-        }
+        for (const one of [...chosen, ...waiting]) if (left.delete(one)) given.push(one);
       }
       return given;
     },
@@ -76,30 +83,48 @@ function shortOnNodes({ status }: Pod): string[] {
  * The fewest pods of one node whose end leaves enough for the pod. What the node has left beside them is not known, so
  * they have to use as much as the pod. Nodes that run pods with the same requirements can run this one, too.
  */
-function fewestOnOneNode(pod: Pod, spare: Iterable<Pod>): Pod[] | undefined {
+function fewestOnOneNode(
+  pod: Pod,
+  onNodes: ReadonlyMap<string, readonly Pod[]>,
+  left: ReadonlySet<Pod>,
+): Pod[] | undefined {
   const { affinity, topologySpreadConstraints = [] } = pod.spec;
   const isSpread = topologySpreadConstraints.some(({ whenUnsatisfiable }) => whenUnsatisfiable === "DoNotSchedule");
   // Where other pods run decides as well.
   if (isSpread || (affinity?.podAffinity ?? affinity?.podAntiAffinity) !== undefined) return undefined;
   const short = shortOnNodes(pod);
-  const wanted = requirementsOf(pod);
-  const byNode = new Map<string, Pod[]>();
-  for (const one of spare) {
-    const { nodeName } = one.spec;
-    if (nodeName === undefined || requirementsOf(one) !== wanted) continue;
-    byNode.set(nodeName, [...(byNode.get(nodeName) ?? []), one]);
-  }
   let fewest: Pod[] | undefined;
-  for (const pods of byNode.values()) {
+  for (const pods of onNodes.values()) {
     const chosen: Pod[] = [];
     const isEnough = () => short.every((resource) => sumOf(chosen, resource) >= requestOf(pod, resource));
     for (const one of pods) {
       if (isEnough()) break;
-      chosen.push(one);
+      if (left.has(one)) chosen.push(one);
     }
     if (isEnough() && (fewest === undefined || chosen.length < fewest.length)) fewest = chosen;
   }
   return fewest;
+}
+
+interface Group {
+  readonly onNodes: Map<string, Pod[]>;
+  /** Those without a node. */
+  readonly waiting: Pod[];
+}
+
+/** The pods by what decides on their nodes. */
+function groupsOf(pods: readonly Pod[]): Map<string, Group> {
+  const groups = new Map<string, Group>();
+  for (const pod of pods) {
+    const key = requirementsOf(pod);
+    const group = groups.get(key) ?? { onNodes: new Map<string, Pod[]>(), waiting: [] };
+    groups.set(key, group);
+    const { nodeName } = pod.spec;
+    const there = nodeName === undefined ? group.waiting : (group.onNodes.get(nodeName) ?? []);
+    there.push(pod);
+    if (nodeName !== undefined) group.onNodes.set(nodeName, there);
+  }
+  return groups;
 }
 
 function sumOf(pods: readonly Pod[], resource: string): number {

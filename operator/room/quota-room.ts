@@ -59,12 +59,23 @@ function* limitsOf(quotas: Iterable<ResourceQuota>): Iterable<{ readonly resourc
   }
 }
 
+/** A plan asks many times about each pod, which never changes. */
+const uses = new WeakMap<PodNeeds, Map<string, number>>();
+
 /** What one pod uses of a quota's resource; 0 if that is not known. */
 export function useOf(pod: PodNeeds | undefined, name: string): number {
   if (name === "pods" || name === "count/pods") return 1;
+  if (pod === undefined) return 0;
+  const known = uses.get(pod) ?? new Map<string, number>();
+  const use = known.get(name) ?? sumOf(pod, name);
+  uses.set(pod, known.set(name, use));
+  return use;
+}
+
+function sumOf(pod: PodNeeds, name: string): number {
   const [, kind = "requests", resource = ""] = /^(?:(requests|limits)\.)?(.+)$/.exec(name) ?? [];
   let sum = 0;
-  for (const { resources } of pod?.spec?.containers ?? []) {
+  for (const { resources } of pod.spec?.containers ?? []) {
     const amount = resources?.[kind as "requests" | "limits"]?.[resource];
     if (amount !== undefined) sum += amountOf(amount);
   }

@@ -143,7 +143,7 @@ test("a claim whose health check was never passed names the field in the end", a
   assert.match(failed.status?.message ?? "", /fix the workload's spec\.health\.httpGet\.port, .*, then claim again$/);
 });
 
-test("a full quota: Error QuotaExceeded, and Active when claimed again after room was made", async () => {
+test("a quota that is smaller than a pod: Error QuotaExceeded at once", async () => {
   await tenancy.createWorkload("small");
   const hard = { pods: "0" };
   await tenancy.client.create(resourceQuotas, { metadata: { name: "full", namespace: NAMESPACE }, spec: { hard } });

@@ -41,7 +41,8 @@ test("the fewest pods of one node that use as much as the pod, and those without
   assert.equal(given(stuck("8", SHORT)), [], "another workload's pods run on other nodes");
   const own = { affinity: { podAntiAffinity: {} } };
   assert.equal(given(stuck("1", SHORT, own)), [], "where others run decides");
-  assert.equal(given(stuck("1", SHORT), [...onNodes, podOf("unplaced", "1")]), ["a-1", "unplaced"]);
+  const unplaced = [podOf("unplaced", "1"), podOf("elsewhere", "1", tainted)];
+  assert.equal(given(stuck("1", SHORT), [...onNodes, ...unplaced]), ["a-1", "unplaced"]);
   assert.equal(given(stuck("9", "0/3 nodes are available: 3 Too many pods.")), ["a-1"]);
 });
 
