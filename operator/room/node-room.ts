@@ -43,20 +43,18 @@ export function createNodeRoom(clock: Clock = steadyClock): NodeRoom {
         if (given.length >= MOST_PODS) break;
         const last = tried.get(uid);
         if (last !== undefined && (isRecent(last) || last.times >= MOST_TRIES)) continue;
-        const alike = JSON.stringify([
-          requirementsOf(pod),
-          pod.spec.containers.map(({ resources }) => resources?.requests),
-        ]);
+        const requirements = requirementsOf(pod);
+        const alike = JSON.stringify([requirements, pod.spec.containers.map(({ resources }) => resources?.requests)]);
         if (hopeless.has(alike)) continue;
-        const { onNodes, waiting } = groups.get(requirementsOf(pod)) ?? { onNodes: new Map(), waiting: [] };
-        const chosen = fewestOnOneNode(pod, onNodes, left);
-        if (chosen === undefined) {
+        const group = groups.get(requirements);
+        const chosen = group && fewestOnOneNode(pod, group.onNodes, left);
+        if (group === undefined || chosen === undefined) {
           hopeless.add(alike);
           continue;
         }
         tried.set(uid, { at: clock.now(), times: (last?.times ?? 0) + 1 });
         // Those without a node would come first: they have waited longer.
-        for (const one of [...chosen, ...waiting]) if (left.delete(one)) given.push(one);
+        for (const one of [...chosen, ...group.waiting]) if (left.delete(one)) given.push(one);
       }
       return given;
     },

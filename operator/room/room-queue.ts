@@ -1,6 +1,7 @@
 import type { Claim } from "../../crds/claim.ts";
 import { type Clock, steadyClock } from "../../crds/client/clock.ts";
 import type { ResourceQuota } from "../../crds/kubernetes.ts";
+import { FIRST_REPORT_MS } from "../claim/outcome.ts";
 import type { FullQuota } from "../pod/pod-refusal.ts";
 import { createRoomLedger, type PodNeeds, type RoomLedger } from "./quota-room.ts";
 
@@ -10,8 +11,6 @@ const MOST_TURNS = 128;
 const TURN_MS = 10_000;
 /** For so long nothing is given to others of what ends for a claim. */
 const RESERVED_MS = 30_000;
-/** Shorter waits are not reported. */
-const FIRST_PLACE_MS = 5000;
 /** A claim's place changes in its status after as many seconds as its number, so that a long queue costs few writes. */
 const SOONEST_MS = 10_000;
 const LATEST_MS = 300_000;
@@ -154,7 +153,7 @@ export function createRoomQueue({ onChange, clock = steadyClock }: { onChange: (
     const { told, entered } = entry;
     const isDue = told === undefined || now - told.at >= pauseMs(told.place);
     const { place, size, full: by } = isDue ? { place: entry.place, size: waiting.size, full } : told;
-    if (isDue && now - entered.at >= FIRST_PLACE_MS) entry.told = { place, size, full: by, at: now };
+    if (isDue && now - entered.at >= FIRST_REPORT_MS) entry.told = { place, size, full: by, at: now };
     return { place, size, full: by, since: entered.since, againMs: pauseMs(place) };
   }
 

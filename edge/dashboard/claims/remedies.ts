@@ -20,7 +20,7 @@ const remedies: Readonly<Record<string, string>> = {
   CrashLooping: "Change the field that the message names, then claim again. Release an Active claim first.",
   ProgramEnded: "Wait: the container restarts. If it keeps exiting, change what the message names.",
   StartTimeout: "Find out what the pod was waiting for: its health check, its image, or its node.",
-  QuotaExceeded: "Release a claim, or raise the namespace's ResourceQuota.",
+  QuotaExceeded: "Release a claim, raise the namespace's ResourceQuota, or lower spec.resources of the workload.",
   TenantQuotaExceeded: "Release one of the tenant's claims, or raise its limit, then claim again.",
   TenantStartsExceeded: "Wait as long as the message says, then claim again.",
   QuotasInvalid: "Correct ConfigMap tenancy-quotas, or delete it to set no limits.",
